@@ -1,0 +1,52 @@
+# Everything starts from a plain Python with pip. The first target that needs it makes .venv; `make clean` removes it.
+
+PYTHON ?= python3
+EXTRAS ?= dev
+JOBS   ?= auto
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+comma := ,
+# One stamp for each set of extras: .venv/.installed-dev-tets. It is written last, so half an install leaves none.
+stamp  = $(VENV)/.installed-$(subst $(comma),-,$(1))
+READY := $(call stamp,$(EXTRAS))
+PEERS := $(call stamp,$(EXTRAS)$(if $(findstring bench,$(EXTRAS)),,$(comma)bench))
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench clean
+
+help: ## Show this list
+	@echo "gradsim: differentiable simulation from pixels to physics and back"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  PYTHON=python3.11      the Python to make $(VENV) with"
+	@echo "  EXTRAS=dev,tets,bench  the extras to install (here: $(EXTRAS))"
+	@echo "  JOBS=2                 test processes (here: $(JOBS))"
+
+demo: $(READY) ## Run the demo
+	@$(BIN)/gradsim demo
+
+test: $(READY) ## Lint, check types and layers, run the tests
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -n $(JOBS) --maxprocesses 4 --dist loadfile
+
+bench: $(PEERS) ## Measure the physics side by side with its peers
+	@$(BIN)/gradsim bench physics
+
+clean: ## Remove .venv, caches and build products
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find src tests examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# venv is run every time the stamp is stale: it completes an interrupted one and leaves a whole one alone.
+$(VENV)/.installed-%: pyproject.toml constraints.txt
+	@echo "Installing gradsim[$(subst -,$(comma),$*)] into $(VENV); the first time this takes a few minutes"
+	@rm -f $@
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[$(subst -,$(comma),$*)]"
+	@touch $@

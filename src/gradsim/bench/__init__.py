@@ -1,0 +1,1 @@
+"""Speed, always as a ratio to a peer timed in the same run."""

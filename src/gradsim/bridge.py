@@ -1,0 +1,107 @@
+"""Where Torch and Warp meet: memory both see, captured graphs, and how types and devices are called on either side.
+
+The only file that imports both. Memory is allocated by Torch and viewed by Warp without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+
+SPARE = 8  # scalars behind every buffer: native kernels read and write rows of three scalars as four
+
+
+def initialize() -> None:
+    """Start Warp without its greeting."""
+    wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
+    wp.init()
+
+
+def real_type(dtype: torch.dtype) -> Any:
+    """Warp's scalar type for a Torch dtype."""
+    return {torch.float32: wp.float32, torch.float64: wp.float64}[dtype]
+
+
+def warp_device(device: torch.device) -> str:
+    return "cpu" if device.type == "cpu" else f"cuda:{device.index or 0}"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One piece of memory, seen by Torch as `tensor` and by Warp as `array`."""
+
+    tensor: torch.Tensor
+    array: Any
+
+
+@dataclass(frozen=True)
+class Table:
+    """Parameters [rows, elements] and their gradients, seen by kernels as .value and .grad."""
+
+    tensor: torch.Tensor
+    tensor_grad: torch.Tensor
+    value: Any
+    grad: Any
+
+
+def _memory(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    count = int(np.prod(shape))
+    return torch.zeros(count + SPARE, dtype=dtype, device=device)[:count].view(shape)
+
+
+def vectors(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Buffer:
+    """Zeroed vectors: tensor [*shape, 3], array [*shape] of vec3."""
+    tensor = _memory((*shape, 3), dtype, device)
+    return Buffer(tensor, wp.from_torch(tensor, dtype=wp.types.vector(3, real_type(dtype))))
+
+
+def integers(count: int, device: torch.device) -> Buffer:
+    tensor = torch.zeros(count, dtype=torch.int32, device=device)
+    return Buffer(tensor, wp.from_torch(tensor, dtype=wp.int32))
+
+
+def scalars(count: int, dtype: torch.dtype, device: torch.device) -> Buffer:
+    tensor = _memory((count,), dtype, device)
+    return Buffer(tensor, wp.from_torch(tensor, dtype=real_type(dtype)))
+
+
+def table(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Table:
+    value, grad = _memory(shape, dtype, device), _memory(shape, dtype, device)
+    real = real_type(dtype)
+    return Table(value, grad, wp.from_torch(value, dtype=real), wp.from_torch(grad, dtype=real))
+
+
+def constant(array: np.ndarray, dtype: torch.dtype, device: torch.device, columns: str = "") -> Any:
+    """A Warp array with the content of a NumPy one.
+
+    Args:
+        array: Integers stay integers; floats become `dtype`.
+        dtype: Torch scalar type of float arrays.
+        device: Where it lives.
+        columns: "vector" or "matrix" to see trailing dimensions as Warp vectors or matrices.
+    """
+    integer = np.issubdtype(array.dtype, np.integer)
+    real = wp.int32 if integer else real_type(dtype)
+    kinds = {"": lambda: real, "vector": lambda: wp.types.vector(array.shape[-1], real)}
+    kinds["matrix"] = lambda: wp.types.matrix(array.shape[-2:], real)
+    scalar = np.int32 if integer else np.dtype(str(dtype).removeprefix("torch."))
+    return wp.array(np.ascontiguousarray(array, dtype=scalar), dtype=kinds[columns](), device=warp_device(device))
+
+
+class Graph:
+    """Kernel launches recorded once and replayed without Python."""
+
+    def __init__(self, launches: Callable[[], None], device: torch.device):
+        with wp.ScopedCapture(device=warp_device(device)) as capture:
+            launches()
+        self._graph = capture.graph
+
+    def replay(self) -> None:
+        wp.capture_launch(self._graph)
+
+

@@ -1,0 +1,122 @@
+"""What bodies are made of, and how they touch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradsim.scene.errors import OutOfRange
+from gradsim.scene.quantity import Each, Plain, Quantity, plain, quantity, validate_quantities
+
+
+def _lame(young: Plain, poisson: Plain, *, top: float, label: str) -> tuple[Any, Any]:
+    """Young's modulus and Poisson's ratio as arrays, checked; `top` is the ratio's exclusive upper bound."""
+    young, poisson = (a if isinstance(a, torch.Tensor) else np.asarray(a, dtype=np.float64) for a in (young, poisson))
+    highest, lowest = float(poisson.max()), float(poisson.min())
+    if highest >= top or lowest <= -1.0:
+        worst = highest if highest >= top else lowest
+        raise OutOfRange(
+            f"{label}.poisson", f"{worst:g}", f"must lie in (-1, {top:g}); at {top:g} the material is incompressible"
+        )
+    if float(young.min()) <= 0:
+        raise OutOfRange(f"{label}.young", f"{float(young.min()):g}", "must be > 0 [Pa]")
+    return young, poisson
+
+
+def _engineering(young: Quantity, poisson: Quantity, *, top: float, label: str) -> tuple[Any, Any, Any]:
+    wrap: Any = Each if isinstance(young, Each) or isinstance(poisson, Each) else (lambda a: a)
+    return (*_lame(plain(young), plain(poisson), top=top, label=label), wrap)
+
+
+@dataclass(frozen=True, eq=False)
+class NeoHookean:
+    """Stable neo-Hookean solid (Smith et al. 2018).
+
+    `mu` and `lam` are the coefficients of the energy; small strains agree with linear elasticity for the moduli
+    `from_young` takes, which differ from them.
+    """
+
+    mu: Quantity = quantity(1e5, "Pa", above=0.0, per="tet")
+    lam: Quantity = quantity(1e5, "Pa", low=0.0, per="tet")
+    damping: Quantity = quantity(0.0, "Pa s", low=0.0, per="tet")
+
+    def __post_init__(self) -> None:
+        validate_quantities(self, "NeoHookean")
+
+    @classmethod
+    def from_young(cls, young: Quantity, poisson: Quantity, damping: Quantity = 0.0) -> NeoHookean:
+        """The solid whose small strains have Young's modulus `young` [Pa] and Poisson's ratio `poisson` < 0.5."""
+        E, nu, wrap = _engineering(young, poisson, top=0.5, label="NeoHookean")
+        mu, lam = E / (2 * (1 + nu)), E * nu / ((1 + nu) * (1 - 2 * nu))
+        return cls(wrap(4 / 3 * mu), wrap(lam + 5 / 6 * mu), damping)
+
+
+@dataclass(frozen=True, eq=False)
+class Membrane:
+    """In-plane elasticity of a sheet, per area: the neo-Hookean energy in two dimensions."""
+
+    mu: Quantity = quantity(1e3, "N/m", above=0.0, per="triangle")
+    lam: Quantity = quantity(1e3, "N/m", low=0.0, per="triangle")
+    damping: Quantity = quantity(0.0, "N s/m", low=0.0, per="triangle")
+
+    def __post_init__(self) -> None:
+        validate_quantities(self, "Membrane")
+
+    @classmethod
+    def from_young(
+        cls, young: Quantity, poisson: Quantity, thickness: float = 1.0, damping: Quantity = 0.0
+    ) -> Membrane:
+        """The sheet of `thickness` [m] in plane stress with Young's modulus `young` [Pa] and `poisson` < 1."""
+        E, nu, wrap = _engineering(young, poisson, top=1.0, label="Membrane")
+        mu, lam = E * thickness / (2 * (1 + nu)), E * thickness * nu / (1 - nu * nu)
+        return cls(wrap(3 / 2 * mu), wrap(lam + 2 / 3 * mu), damping)
+
+
+@dataclass(frozen=True, eq=False)
+class Bending:
+    """Resistance of a sheet against folding; `stiffness` is the plate rigidity E t^3 / 12 (1 - nu^2)."""
+
+    stiffness: Quantity = quantity(0.0, "N m", low=0.0, per="hinge")
+    damping: Quantity = quantity(0.0, "N m s", low=0.0, per="hinge")
+
+    def __post_init__(self) -> None:
+        validate_quantities(self, "Bending")
+
+
+@dataclass(frozen=True, eq=False)
+class Contact:
+    """Compliant contact of a body's nodes with a surface, parameters per node.
+
+    `delta` is the depth over which elastic force and damping set in, which makes the law differentiable through
+    impacts; None takes 0.5 % of the body's size, 0 gives the seed's printed law with its jump.
+    """
+
+    ke: Quantity = quantity(1e4, "N/m", low=0.0)
+    kd: Quantity = quantity(1.0, "N s/m", low=0.0)
+    kf: Quantity = quantity(10.0, "N s/m", low=0.0)
+    mu: Quantity = quantity(0.5, "1", low=0.0)
+    delta: Quantity | None = quantity(None, "m", low=0.0)
+
+    def __post_init__(self) -> None:
+        validate_quantities(self, type(self).__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Ground(Contact):
+    """The plane normal . x = offset; bodies live on the side the normal points to.
+
+    Its contact parameters hold for every body that has none of its own.
+    """
+
+    normal: Quantity = quantity((0.0, 1.0, 0.0), "1", shape=(3,))
+    offset: Quantity = quantity(0.0, "m")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        normal: Any = plain(self.normal)
+        lengths = (normal * normal).sum(-1)
+        if float(lengths.min()) <= 0.0:
+            raise OutOfRange("Ground.normal", "(0, 0, 0)", "must not be the zero vector")

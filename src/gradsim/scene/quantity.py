@@ -1,0 +1,201 @@
+"""Physical quantities: a number, a tensor, one value for each node or element, or a signal over time.
+
+A noun declares its quantities as dataclass fields made by `quantity`, which carry unit, shape and valid range once, for
+validation, messages and documentation alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
+
+Plain: TypeAlias = "float | Sequence[Any] | np.ndarray | torch.Tensor"
+
+
+@dataclass(frozen=True, eq=False)
+class Each:
+    """One value for each node or element a quantity lives on: trailing dimensions count them.
+
+    Written `gs.each(values)`. Without it, leading dimensions of a tensor are a batch of worlds.
+    """
+
+    values: Any  # [..., count] or [..., count, 3]
+
+
+def each(values: Plain) -> Each:
+    """One value for each node or element, such as `mu=gs.each(torch.rand(tet_count))`.
+
+    Args:
+        values: Tensor or array [..., count], for vectors [..., count, 3]; leading dimensions are a batch.
+    """
+    return Each(values)
+
+
+@dataclass(frozen=True, eq=False)
+class Signal:
+    """A quantity that changes in time: samples spread evenly over the rollout, linear between.
+
+    The first sample is the value at t = 0, the last that at the final frame.
+
+    Args:
+        values: Samples [..., K]; for one signal an element `gs.each(values)` with [..., K, count] (or
+            [..., K, count, 3] for vectors). K >= 2; leading dimensions are a batch.
+    """
+
+    values: Any
+
+
+Quantity: TypeAlias = "Plain | Each | Signal"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a quantity must be: SI unit, shape of one value, valid range."""
+
+    unit: str
+    shape: tuple[int, ...] = ()
+    above: float | None = None  # exclusive
+    low: float | None = None  # inclusive
+    below: float | None = None  # exclusive
+    per: str | None = None  # what `each` counts: "node", "tet", ...
+    signal: bool = False
+    optional: bool = False
+
+
+def quantity(default: Any, unit: str, **spec: Any) -> Any:
+    """A dataclass field that holds a physical quantity; see `Spec`."""
+    optional = default is None
+    return dataclasses.field(default=default, metadata={"spec": Spec(unit=unit, optional=optional, **spec)})
+
+
+def quantities(noun: Any) -> Iterator[tuple[str, Spec]]:
+    """Names and specifications of a noun's quantities."""
+    for field in dataclasses.fields(noun):
+        if "spec" in field.metadata:
+            yield field.name, field.metadata["spec"]
+
+
+def validate_quantities(noun: Any, label: str) -> None:
+    """Check every quantity of a frozen noun and store plain values as float64 arrays."""
+    for name, spec in quantities(noun):
+        object.__setattr__(noun, name, validated(f"{label}.{name}", getattr(noun, name), spec))
+
+
+def validated(name: str, value: Any, spec: Spec) -> Any:
+    if value is None:
+        if spec.optional:
+            return None
+        raise WrongType(name, value, f"must be a number or tensor [{spec.unit}]")
+    if isinstance(value, Signal):
+        if not spec.signal:
+            raise WrongType(name, "Signal", "does not change in time; give a number or tensor")
+        inner = Spec(spec.unit, spec.shape, spec.above, spec.low, spec.below, spec.per)
+        checked = Signal(validated(name, value.values, inner))
+        samples = sample_count(checked, spec.shape)
+        if samples < 2:
+            raise WrongShape(name, f"Signal with {samples} sample(s)", "a signal needs at least two samples in time")
+        return checked
+    if isinstance(value, Each):
+        if spec.per is None:
+            raise WrongType(name, "each(...)", "is one value for the whole body; give a number or tensor")
+        return Each(validated_array(name, value.values, spec))
+    return validated_array(name, value, spec)
+
+
+def validated_array(name: str, value: Any, spec: Spec) -> np.ndarray | torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        if not value.is_floating_point():
+            raise WrongType(name, f"tensor of {value.dtype}", "must be a floating-point tensor")
+        array: Any = value.detach()
+    elif isinstance(value, (str, bytes, bool)):
+        raise WrongType(name, repr(value), f"must be a number or tensor [{spec.unit}]")
+    else:
+        try:
+            value = array = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise WrongType(name, repr(value)[:80], f"must be a number or tensor [{spec.unit}]") from None
+    tail = tuple(array.shape[array.ndim - len(spec.shape) :])
+    if tail != spec.shape:
+        wanted = ", ".join(map(str, spec.shape))
+        raise WrongShape(name, f"shape {tuple(array.shape)}", f"must have trailing shape ({wanted}), batch first")
+    _check_range(name, array, spec)
+    return value
+
+
+def _check_range(name: str, array: Any, spec: Spec) -> None:
+    finite = torch.isfinite(array) if isinstance(array, torch.Tensor) else np.isfinite(array)
+    if not bool(finite.all()):
+        bad = int((~finite).sum())
+        raise NotFinite(name, _short(array), f"{bad} of its values are NaN or infinite; all must be finite")
+    if 0 in array.shape:
+        return
+    least, most = float(array.min()), float(array.max())
+    if spec.above is not None and least <= spec.above:
+        raise OutOfRange(name, _short(array, least), f"must be > {spec.above:g} [{spec.unit}]")
+    if spec.low is not None and least < spec.low:
+        raise OutOfRange(name, _short(array, least), f"must be >= {spec.low:g} [{spec.unit}]")
+    if spec.below is not None and most >= spec.below:
+        raise OutOfRange(name, _short(array, most), f"must be < {spec.below:g} [{spec.unit}]")
+
+
+def _short(array: Any, worst: float | None = None) -> str:
+    if array.ndim == 0:
+        return f"{float(array):g}"
+    return f"array of shape {tuple(array.shape)}" + ("" if worst is None else f" reaching {worst:g}")
+
+
+def plain(value: Any) -> Any:
+    """The array or tensor inside `Each` and `Signal`."""
+    while isinstance(value, (Each, Signal)):
+        value = value.values
+    return value
+
+
+def is_each(value: Any) -> bool:
+    return isinstance(value, Each) or (isinstance(value, Signal) and isinstance(value.values, Each))
+
+
+def sample_count(value: Any, shape: tuple[int, ...] = ()) -> int:
+    """Samples in time of a quantity whose single value has `shape`; 1 for a constant one."""
+    if not isinstance(value, Signal):
+        return 1
+    array = plain(value)
+    trailing = len(shape) + (1 if is_each(value) else 0)
+    if array.ndim <= trailing:
+        return 0
+    return int(array.shape[array.ndim - trailing - 1])
+
+
+def batch_shape(value: Any, shape: tuple[int, ...] = ()) -> tuple[int, ...]:
+    """Leading batch dimensions of a quantity whose single value has `shape`."""
+    array = plain(value)
+    trailing = len(shape) + int(is_each(value)) + int(isinstance(value, Signal))
+    return tuple(array.shape[: array.ndim - trailing])
+
+
+def check_counts(name: str, value: Any, spec: Spec, count: int) -> None:
+    """Raise unless an `each` has as many values as there are things to count."""
+    if not is_each(value):
+        return
+    array = plain(value)
+    position = array.ndim - len(spec.shape) - 1
+    got = array.shape[position] if position >= 0 else None
+    if got != count:
+        raise WrongShape(
+            name, f"each(...) of shape {tuple(array.shape)}", f"its body has {count} {spec.per}s; give [..., {count}]"
+        )
+
+
+def exactly_one(label: str, noun: Any, *names: str) -> None:
+    """Raise unless exactly one of the alternative fields is given."""
+    given = [name for name in names if getattr(noun, name) is not None]
+    if len(given) != 1:
+        text = " and ".join(given) if given else "neither"
+        raise InvalidInput(f"{label}.{'/'.join(names)}", text, f"give exactly one of {' and '.join(names)}")

@@ -1,0 +1,254 @@
+"""Rollouts: from the start state through all frames, and back, on all shares of the batch at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gradsim import bridge
+from gradsim.scene.errors import BrokenGradient
+from gradsim.scene.integrators import Integrator
+from gradsim.simulate.assemble import ROWS, Assembly
+from gradsim.simulate.memory import Plan, plan_memory
+from gradsim.simulate.shard import Shard
+from gradsim.simulate.topology import Topology
+
+CACHED_ENGINES = 8
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When states are asked for."""
+
+    frames: int
+    substeps: int
+    dt: float  # [s]
+
+    @property
+    def steps(self) -> int:
+        return (self.frames - 1) * self.substeps
+
+
+class LeftFinite(Exception):
+    """A world left the finite numbers: where, for the message."""
+
+    def __init__(self, world: int, node: int, step: int):
+        self.world, self.node, self.step = world, node, step
+
+
+class Engine:
+    """Everything built once for a topology, batch size, integrator and precision."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        world_count: int,
+        integrator: Integrator,
+        dtype: torch.dtype,
+        device: torch.device,
+        threads: int,
+    ):
+        bridge.initialize()
+        self.lock = threading.RLock()
+        shares = max(1, min(threads, world_count))
+        bounds = [world_count * k // shares for k in range(shares + 1)]
+        self.slices = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        self.shards = [Shard(topology, s.stop - s.start, integrator, dtype, device) for s in self.slices]
+        self.families = tuple(self.shards[0].tables)
+
+    def plan(self, schedule: Schedule, limit: float, gradient: bool) -> Plan:
+        step_bytes = sum(shard.step_bytes for shard in self.shards)
+        return plan_memory(
+            frames=schedule.frames,
+            substeps=schedule.substeps,
+            step_bytes=step_bytes,
+            limit=limit,
+            gradient=gradient,
+        )
+
+    def forward(
+        self, inputs: tuple[torch.Tensor, ...], schedule: Schedule, plan: Plan, limit: float, owner: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Positions and velocities at all frames, [B, T, N, 3] each."""
+        x0, v0 = inputs[:2]
+        shape = (x0.shape[0], schedule.frames, *x0.shape[1:])
+        xs, vs = torch.empty(shape, dtype=x0.dtype, device=x0.device), torch.empty_like(x0).new_empty(shape)
+
+        def roll(index: int) -> None:
+            shard, worlds = self.shards[index], self.slices[index]
+            self._prepare(index, inputs, schedule)
+            shard.owner = owner if plan.kept else None
+            _roll(shard, schedule, plan, xs[worlds], vs[worlds], worlds.start)
+
+        with self.lock:
+            self._reserve(schedule, plan, limit, backward=False)
+            self._parallel(roll)
+        return xs, vs
+
+    def backward(
+        self,
+        inputs: tuple[torch.Tensor, ...],
+        states: tuple[torch.Tensor, torch.Tensor],
+        grads: tuple[torch.Tensor, torch.Tensor],
+        schedule: Schedule,
+        plan: Plan,
+        limit: float,
+        owner: object,
+    ) -> tuple[torch.Tensor, ...]:
+        """Gradients of all inputs, from those of the states at the frames."""
+        results = tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in inputs)
+
+        def roll_back(index: int) -> None:
+            shard, worlds = self.shards[index], self.slices[index]
+            if shard.owner is not owner:  # another rollout went over this memory: its history is computed again
+                self._prepare(index, inputs, schedule)
+                shard.owner = None
+            _roll_back(shard, schedule, plan, *(s[worlds] for s in states), *(g[worlds] for g in grads))
+            tables, samples = shard.gradients()
+            found = (shard.vectors("x_adj"), shard.vectors("v_adj"), *(tables[f] for f in self.families), *samples)
+            for result, gradient in zip(results, found, strict=True):
+                result[worlds].copy_(gradient)
+
+        with self.lock:
+            self._reserve(schedule, plan, limit, backward=True)
+            self._parallel(roll_back)
+        for name, result in zip(("position", "velocity", *self.families), results, strict=False):
+            if not torch.isfinite(result).all():
+                raise BrokenGradient(_broken(name, result, schedule))
+        return results
+
+    def _reserve(self, schedule: Schedule, plan: Plan, limit: float, *, backward: bool) -> None:
+        """Make room for histories and record the graphs, which is not for threads."""
+        worlds = sum(shard.world_count for shard in self.shards)
+        for shard in self.shards:
+            shard.reserve(plan.chunk, limit * shard.world_count / worlds)
+            for count in {count for _, count in plan.segments(0, schedule.substeps if schedule.frames > 1 else 0)}:
+                shard.record(False, count)
+                if backward:
+                    shard.record(True, count)
+
+    def _prepare(self, index: int, inputs: tuple[torch.Tensor, ...], schedule: Schedule) -> None:
+        shard, worlds = self.shards[index], self.slices[index]
+        values = [tensor[worlds] for tensor in inputs]
+        count = 2 + len(self.families)
+        shard.load(dict(zip(self.families, values[2:count], strict=True)), tuple(values[count:]), schedule.dt)
+        shard.vectors("x").copy_(values[0])
+        shard.vectors("v").copy_(values[1])
+
+    def _parallel(self, work: Callable[[int], None]) -> None:
+        """Run `work` for every shard, in threads where there are several; kernels release the interpreter."""
+        if len(self.shards) == 1:
+            work(0)
+            return
+        with ThreadPoolExecutor(len(self.shards)) as pool:
+            for future in [pool.submit(work, index) for index in range(len(self.shards))]:
+                future.result()
+
+
+def _broken(name: str, gradient: torch.Tensor, schedule: Schedule) -> str:
+    row = ""
+    if name in ROWS:
+        bad = (~torch.isfinite(gradient)).any(-1).any(0).nonzero()[0].item()
+        row = f".{ROWS[name][int(bad)]}"
+    return (
+        f"the gradient of {name}{row} left the finite numbers on its way back over {schedule.steps} steps: the motion "
+        "is unstable or chaotic over this horizon; use fewer frames, a smaller time step or more damping"
+    )
+
+
+def _roll(shard: Shard, schedule: Schedule, plan: Plan, xs: Any, vs: Any, first_world: int) -> None:
+    xs[:, 0], vs[:, 0] = shard.vectors("x"), shard.vectors("v")
+    for frame in range(1, schedule.frames):
+        first = (frame - 1) * schedule.substeps
+        for step, count in plan.segments(first, schedule.substeps):
+            shard.run(step, count, step if plan.kept else 0, schedule.steps)
+        x = shard.vectors("x")
+        if not torch.isfinite(x).all():
+            world, node, step = _locate(shard, schedule, plan, xs[:, frame - 1], vs[:, frame - 1], first)
+            raise LeftFinite(first_world + world, node, step)
+        xs[:, frame], vs[:, frame] = x, shard.vectors("v")
+
+
+def _locate(shard: Shard, schedule: Schedule, plan: Plan, x: Any, v: Any, first: int) -> tuple[int, int, int]:
+    """World, node and step at which a frame that started finite left the finite numbers."""
+    shard.vectors("x").copy_(x)
+    shard.vectors("v").copy_(v)
+    shard.buffers["f"].tensor.zero_()
+    shard.owner = None
+    for step, count in plan.segments(first, schedule.substeps):
+        shard.run(step, count, 0, schedule.steps)
+        evaluations = shard.integrator.evaluations
+        rows = shard.history[0].tensor[: count * evaluations : evaluations]
+        states = torch.cat([rows, shard.buffers["x"].tensor[None]])
+        bad = (~torch.isfinite(states)).any(-1).nonzero()
+        if len(bad):
+            world, node = divmod(int(bad[0, 1]), shard.topology.node_count)
+            return world, node, step + int(bad[0, 0])
+    raise AssertionError("a repeated rollout must repeat its end")
+
+
+def _roll_back(shard: Shard, schedule: Schedule, plan: Plan, xs: Any, vs: Any, gx: Any, gv: Any) -> None:
+    """Bring the adjoint from the last frame to the first, into x_adj and v_adj."""
+    shard.clear_gradients()
+    x_adj, v_adj = shard.vectors("x_adj"), shard.vectors("v_adj")
+    x_adj.copy_(gx[:, -1])
+    v_adj.copy_(gv[:, -1])
+    for frame in range(schedule.frames - 1, 0, -1):
+        first = (frame - 1) * schedule.substeps
+        if shard.owner is not None:
+            for step, count in reversed(plan.segments(first, schedule.substeps)):
+                shard.run_back(step, count, step, schedule.steps)
+        else:
+            _recompute_back(shard, schedule, plan, xs[:, frame - 1], vs[:, frame - 1], first)
+        x_adj.add_(gx[:, frame - 1])
+        v_adj.add_(gv[:, frame - 1])
+
+
+def _recompute_back(shard: Shard, schedule: Schedule, plan: Plan, x: Any, v: Any, first: int) -> None:
+    """One frame backwards, its steps computed again from the state at its start."""
+    chunk = min(plan.chunk, schedule.substeps)
+    end = first + schedule.substeps
+    shard.buffers["f"].tensor.zero_()
+    checkpoints = [(x, v)]
+    for start in range(first, end - chunk, chunk):
+        _restart(shard, checkpoints[-1])
+        for step, count in plan.segments(start, chunk):
+            shard.run(step, count, step - start, schedule.steps)
+        checkpoints.append((shard.vectors("x").clone(), shard.vectors("v").clone()))
+    for start in reversed(range(first, end, chunk)):
+        _restart(shard, checkpoints.pop())
+        segments = plan.segments(start, min(chunk, end - start))
+        for step, count in segments:
+            shard.run(step, count, step - start, schedule.steps)
+        for step, count in reversed(segments):
+            shard.run_back(step, count, step - start, schedule.steps)
+
+
+def _restart(shard: Shard, state: tuple[torch.Tensor, torch.Tensor]) -> None:
+    shard.vectors("x").copy_(state[0])
+    shard.vectors("v").copy_(state[1])
+
+
+_engines: dict[Hashable, Engine] = {}
+_engines_lock = threading.Lock()
+
+
+def engine_for(assembly: Assembly, integrator: Integrator) -> Engine:
+    """The engine for a scene's topology, from a cache if one was built before."""
+    threads = torch.get_num_threads() if assembly.device.type == "cpu" else 1
+    key = (assembly.topology.key, assembly.world_count, integrator, assembly.dtype, assembly.device, threads)
+    with _engines_lock:
+        engine = _engines.pop(key, None)
+        if engine is None:
+            while len(_engines) >= CACHED_ENGINES:
+                _engines.pop(next(iter(_engines)))
+            engine = Engine(
+                assembly.topology, assembly.world_count, integrator, assembly.dtype, assembly.device, threads
+            )
+        _engines[key] = engine  # most recently used last
+    return engine

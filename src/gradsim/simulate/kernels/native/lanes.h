@@ -1,0 +1,130 @@
+// Vectors of one cache line: 16 floats or 8 doubles, one element of the mesh a lane.
+//
+// Clang's vector extensions are used throughout, so the same source serves AVX-512 (one register a vector), AVX2 and
+// NEON (several registers) and plain scalar targets; the compiler splits what the machine lacks.
+#pragma once
+
+#define LANES_INLINE static inline __attribute__((always_inline))
+#define LANES_MEMBER inline __attribute__((always_inline))
+
+namespace gradsim {
+
+template <class T> struct LaneTypes;
+template <> struct LaneTypes<float> {
+    typedef float Wide __attribute__((vector_size(64)));
+    typedef float Node __attribute__((vector_size(16)));
+    enum { width = 16 };
+};
+template <> struct LaneTypes<double> {
+    typedef double Wide __attribute__((vector_size(64)));
+    typedef double Node __attribute__((vector_size(32)));
+    enum { width = 8 };
+};
+template <class T> using Lanes = typename LaneTypes<T>::Wide;
+
+template <class T> LANES_INLINE Lanes<T> load(const T* p) {
+    Lanes<T> r;
+    __builtin_memcpy(&r, p, sizeof(r));
+    return r;
+}
+template <class T> LANES_INLINE void store(T* p, Lanes<T> a) { __builtin_memcpy(p, &a, sizeof(a)); }
+template <class T> LANES_INLINE void accumulate(T* p, Lanes<T> a) { store(p, load(p) + a); }
+template <class T> LANES_INLINE Lanes<T> splat(T a) { return Lanes<T>{} + a; }
+
+LANES_INLINE Lanes<float> root(Lanes<float> a) { return __builtin_elementwise_sqrt(a); }
+LANES_INLINE Lanes<double> root(Lanes<double> a) { return __builtin_elementwise_sqrt(a); }
+template <class L> LANES_INLINE L magnitude(L a) { return __builtin_elementwise_abs(a); }
+template <class L> LANES_INLINE L larger(L a, L b) { return __builtin_elementwise_max(a, b); }
+
+// Three lanes a node: x, y, z of `width` nodes.
+template <class T> struct Vec {
+    Lanes<T> c[3];
+};
+template <class T> LANES_INLINE Vec<T> operator+(const Vec<T>& a, const Vec<T>& b) {
+    return {a.c[0] + b.c[0], a.c[1] + b.c[1], a.c[2] + b.c[2]};
+}
+template <class T> LANES_INLINE Vec<T> operator-(const Vec<T>& a, const Vec<T>& b) {
+    return {a.c[0] - b.c[0], a.c[1] - b.c[1], a.c[2] - b.c[2]};
+}
+template <class T> LANES_INLINE Vec<T> operator*(const Vec<T>& a, Lanes<T> s) {
+    return {a.c[0] * s, a.c[1] * s, a.c[2] * s};
+}
+template <class T> LANES_INLINE Lanes<T> dot(const Vec<T>& a, const Vec<T>& b) {
+    return a.c[0] * b.c[0] + a.c[1] * b.c[1] + a.c[2] * b.c[2];
+}
+template <class T> LANES_INLINE Vec<T> cross(const Vec<T>& a, const Vec<T>& b) {
+    return {a.c[1] * b.c[2] - a.c[2] * b.c[1], a.c[2] * b.c[0] - a.c[0] * b.c[2], a.c[0] * b.c[1] - a.c[1] * b.c[0]};
+}
+
+// Rows of packed triples are read and written four scalars at a time (arrays carry one spare scalar at their end), and
+// transposed in registers: gathers and scatters of single scalars cost two to three times as much.
+template <class T> LANES_INLINE typename LaneTypes<T>::Node row(const T* x, int i) {
+    typename LaneTypes<T>::Node r;
+    __builtin_memcpy(&r, x + 3 * (long long)i, sizeof(r));
+    return r;
+}
+template <class T> LANES_INLINE void add_row(T* x, int i, typename LaneTypes<T>::Node a) {
+    typename LaneTypes<T>::Node r;
+    T* p = x + 3 * (long long)i;
+    __builtin_memcpy(&r, p, sizeof(r));
+    r += a;
+    __builtin_memcpy(p, &r, sizeof(r));
+}
+
+#define SHUFFLE __builtin_shufflevector
+
+LANES_INLINE Lanes<float> rows4(const float* x, const int* id) {
+    auto lo = SHUFFLE(row(x, id[0]), row(x, id[4]), 0, 1, 2, 3, 4, 5, 6, 7);
+    auto hi = SHUFFLE(row(x, id[8]), row(x, id[12]), 0, 1, 2, 3, 4, 5, 6, 7);
+    return SHUFFLE(lo, hi, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+LANES_INLINE Lanes<double> rows4(const double* x, const int* id) {
+    return SHUFFLE(row(x, id[0]), row(x, id[4]), 0, 1, 2, 3, 4, 5, 6, 7);
+}
+LANES_INLINE void add_rows4(float* x, const int* id, Lanes<float> r) {
+    add_row(x, id[0], SHUFFLE(r, r, 0, 1, 2, 3));
+    add_row(x, id[4], SHUFFLE(r, r, 4, 5, 6, 7));
+    add_row(x, id[8], SHUFFLE(r, r, 8, 9, 10, 11));
+    add_row(x, id[12], SHUFFLE(r, r, 12, 13, 14, 15));
+}
+LANES_INLINE void add_rows4(double* x, const int* id, Lanes<double> r) {
+    add_row(x, id[0], SHUFFLE(r, r, 0, 1, 2, 3));
+    add_row(x, id[4], SHUFFLE(r, r, 4, 5, 6, 7));
+}
+// Interleave the low or high pairs of every group of four lanes; four such steps transpose 4x4 blocks in place.
+LANES_INLINE Lanes<float> low(Lanes<float> a, Lanes<float> b) {
+    return SHUFFLE(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+}
+LANES_INLINE Lanes<float> high(Lanes<float> a, Lanes<float> b) {
+    return SHUFFLE(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+}
+LANES_INLINE Lanes<float> first_pairs(Lanes<float> a, Lanes<float> b) {
+    return SHUFFLE(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
+}
+LANES_INLINE Lanes<float> second_pairs(Lanes<float> a, Lanes<float> b) {
+    return SHUFFLE(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+}
+LANES_INLINE Lanes<double> low(Lanes<double> a, Lanes<double> b) { return SHUFFLE(a, b, 0, 8, 1, 9, 4, 12, 5, 13); }
+LANES_INLINE Lanes<double> high(Lanes<double> a, Lanes<double> b) { return SHUFFLE(a, b, 2, 10, 3, 11, 6, 14, 7, 15); }
+LANES_INLINE Lanes<double> first_pairs(Lanes<double> a, Lanes<double> b) {
+    return SHUFFLE(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+}
+LANES_INLINE Lanes<double> second_pairs(Lanes<double> a, Lanes<double> b) {
+    return SHUFFLE(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+}
+
+template <class T> LANES_INLINE Vec<T> gather(const T* x, const int* id) {
+    Lanes<T> r0 = rows4(x, id), r1 = rows4(x, id + 1), r2 = rows4(x, id + 2), r3 = rows4(x, id + 3);
+    Lanes<T> xy = low(r0, r1), zw = high(r0, r1), xy2 = low(r2, r3), zw2 = high(r2, r3);
+    return {first_pairs(xy, xy2), second_pairs(xy, xy2), first_pairs(zw, zw2)};
+}
+template <class T> LANES_INLINE void scatter_add(T* x, const int* id, const Vec<T>& a) {
+    Lanes<T> zero = {};
+    Lanes<T> xy = low(a.c[0], a.c[1]), xy2 = high(a.c[0], a.c[1]), zw = low(a.c[2], zero), zw2 = high(a.c[2], zero);
+    add_rows4(x, id, first_pairs(xy, zw));
+    add_rows4(x, id + 1, second_pairs(xy, zw));
+    add_rows4(x, id + 2, first_pairs(xy2, zw2));
+    add_rows4(x, id + 3, second_pairs(xy2, zw2));
+}
+
+}  // namespace gradsim

@@ -1,0 +1,65 @@
+"""What a rollout keeps for its backward pass and what it computes again.
+
+States at the frames are kept always: they are the result. Between frames either every step's state and force stay in
+the history, or only a chunk of steps at a time, which the backward pass recomputes from the frame before it; a frame
+longer than a chunk is first run through once more to leave a checkpoint at the start of each chunk. Memory is then
+bounded by frames plus chunk, never by their product.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+
+from gradsim.scene.errors import OutOfMemory
+
+GRAPH_STEPS = 128  # longest stretch of steps recorded as one graph
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many steps' history is held at once."""
+
+    kept: bool  # the whole rollout's history stays for the backward pass
+    chunk: int  # steps of history held
+    graph: int  # steps of the longest recorded graph
+
+    def segments(self, first: int, count: int) -> list[tuple[int, int]]:
+        """The stretch of `count` steps from `first`, cut into graphs: (first step, steps)."""
+        return [(s, min(self.graph, first + count - s)) for s in range(first, first + count, self.graph)]
+
+
+def default_limit() -> int:
+    """A quarter of the machine's memory [bytes]."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+
+
+def plan_memory(*, frames: int, substeps: int, step_bytes: int, limit: float, gradient: bool) -> Plan:
+    """Choose what to keep.
+
+    Args:
+        frames: Frames of the rollout.
+        substeps: Physics steps between two frames.
+        step_bytes: History of one step, over all worlds [bytes].
+        limit: Memory for history [bytes].
+        gradient: Whether a backward pass can come.
+    """
+    steps = max(frames - 1, 0) * substeps
+    if not gradient:
+        graph = min(substeps, GRAPH_STEPS)
+        return Plan(kept=False, chunk=graph, graph=graph)
+    if steps * step_bytes <= limit:
+        return Plan(kept=True, chunk=steps, graph=min(substeps, GRAPH_STEPS))
+    most = int(limit // step_bytes)
+    # The history takes `chunk` units, the checkpoints of one frame substeps / chunk; the shortest sum is at the root.
+    chunk = substeps if substeps <= most else most // 2
+    needed = 2 * math.isqrt(substeps) + 2
+    if chunk < 1 or (chunk < substeps and chunk + math.ceil(substeps / chunk) > most):
+        raise OutOfMemory(
+            "memory",
+            f"{limit / 1e6:.3g} MB",
+            f"the backward pass of {substeps} substeps needs at least {needed * step_bytes / 1e6:.3g} MB",
+        )
+    graph = min(chunk, GRAPH_STEPS)
+    return Plan(kept=False, chunk=chunk if chunk == substeps else chunk // graph * graph, graph=graph)

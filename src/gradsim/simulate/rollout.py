@@ -1,0 +1,118 @@
+"""simulate(): from a scene to its trajectory, with one differentiable function for the whole rollout."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from gradsim.scene.errors import Diverged, InvalidInput, OutOfRange, StabilityWarning, WrongShape
+from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
+from gradsim.scene.scene import Scene
+from gradsim.scene.trajectory import State, Trajectory
+from gradsim.simulate.assemble import Assembly, assemble
+from gradsim.simulate.engine import Engine, LeftFinite, Schedule, engine_for
+from gradsim.simulate.memory import default_limit
+from gradsim.simulate.stability import stable_step
+
+WARN_ABOVE = 1.25  # of the estimated stable step
+
+
+def simulate(
+    scene: Scene,
+    *,
+    frames: int,
+    fps: float = 30.0,
+    substeps: int = 32,
+    integrator: Integrator = SymplecticEuler(),
+    start: State | None = None,
+    dtype: torch.dtype | None = None,
+    memory: float | None = None,
+) -> Trajectory:
+    """Let a scene move.
+
+    Gradients flow from the trajectory to every tensor the scene was made of, and to `start`.
+
+    Args:
+        scene: What there is. Batch dimensions of its tensors are worlds of their own.
+        frames: States to return, at times i / fps, the first being the start.
+        fps: Frames a second [1/s].
+        substeps: Physics steps between two frames; dt = 1 / (fps substeps).
+        integrator: `SymplecticEuler()` or `Midpoint()`.
+        start: State to continue from, such as another trajectory's `.final`; the scene's own start if None.
+        dtype: torch.float64 or torch.float32; that of the scene's tensors if None, float64 if it has none.
+        memory: Limit for what the backward pass keeps [bytes]; a quarter of the machine's if None. Beyond it states
+            are computed again instead of kept.
+
+    Returns:
+        The trajectory, vertices [..., frames, V, 3].
+
+    Raises:
+        Diverged: The rollout left the finite numbers; says when, which body, and the largest stable step.
+    """
+    for name, value, least in (("frames", frames, 1), ("substeps", substeps, 1)):
+        if not isinstance(value, int) or value < least:
+            raise OutOfRange(name, value, f"must be a whole number >= {least}")
+    if not fps > 0:
+        raise OutOfRange("fps", fps, "must be > 0 [1/s]")
+    if not isinstance(integrator, (SymplecticEuler, Midpoint)):
+        raise InvalidInput("integrator", integrator, "must be gs.SymplecticEuler() or gs.Midpoint()")
+    assembly = assemble(scene, dtype=dtype, start=start)
+    if start is not None and start.vertices.shape[-2] != assembly.topology.node_count:
+        raise WrongShape("start.vertices", tuple(start.vertices.shape), "must come from a scene with the same nodes")
+    schedule = Schedule(frames, substeps, 1.0 / (fps * substeps))
+    step = stable_step(assembly, integrator)
+    if frames > 1 and schedule.dt > WARN_ABOVE * step.dt:
+        needed = int(1.0 / (fps * step.dt)) + 1
+        warnings.warn(
+            f"dt = {schedule.dt:.3g} s is above the largest stable dt of about {step.dt:.3g} s ({step.reason} of "
+            f"'{step.body}'): use substeps >= {needed}",
+            StabilityWarning,
+            stacklevel=2,
+        )
+    limit = float(memory) if memory is not None else float(default_limit())
+    engine = engine_for(assembly, integrator)
+    try:
+        xs, vs = _Rollout.apply(engine, schedule, limit, *_inputs(assembly, engine))
+    except LeftFinite as left:
+        raise _diverged(left, assembly, schedule, step.dt) from None
+    begin = start.time if start is not None else 0.0
+    time = begin + torch.arange(frames, dtype=assembly.dtype, device=assembly.device) / fps
+    inner = xs.shape[1:]
+    spans = assembly.topology.spans
+    return Trajectory(time, xs.view(*assembly.batch, *inner), vs.view(*assembly.batch, *inner), spans)
+
+
+def _inputs(assembly: Assembly, engine: Engine) -> tuple[torch.Tensor, ...]:
+    tables = (assembly.tables[family] for family in engine.families)
+    return assembly.x, assembly.v, *tables, *assembly.signals
+
+
+def _diverged(left: LeftFinite, assembly: Assembly, schedule: Schedule, stable: float) -> Diverged:
+    body = next(name for name, (first, end) in assembly.topology.spans.items() if first <= left.node < end)
+    return Diverged(body, left.step, left.step * schedule.dt, left.world, schedule.dt, stable)
+
+
+class _Rollout(torch.autograd.Function):
+    """A whole rollout as one operation: start state and parameters in, states at the frames out."""
+
+    @staticmethod
+    def forward(ctx: Any, engine: Engine, schedule: Schedule, limit: float, *inputs: torch.Tensor) -> Any:
+        gradient = any(ctx.needs_input_grad)
+        ctx.engine, ctx.schedule, ctx.limit = engine, schedule, limit
+        ctx.plan = engine.plan(schedule, limit, gradient)
+        ctx.owner = object()
+        xs, vs = engine.forward(inputs, schedule, ctx.plan, limit, ctx.owner)
+        ctx.save_for_backward(*inputs, xs, vs)
+        return xs, vs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gx: torch.Tensor, gv: torch.Tensor) -> Any:
+        *inputs, xs, vs = ctx.saved_tensors
+        grads = ctx.engine.backward(
+            tuple(inputs), (xs, vs), (gx, gv), ctx.schedule, ctx.plan, ctx.limit, ctx.owner
+        )
+        return None, None, None, *grads

@@ -1,0 +1,217 @@
+"""One share of a batch of worlds: its memory, and the graphs that move it forth and back in time."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import torch
+
+from gradsim import bridge
+from gradsim.scene.integrators import Integrator
+from gradsim.simulate.assemble import ROWS
+from gradsim.simulate.kernels.bending import hinge_kernels
+from gradsim.simulate.kernels.contact import contact_kernels
+from gradsim.simulate.kernels.external import Signal, external_kernels
+from gradsim.simulate.kernels.force import Force, lane_count
+from gradsim.simulate.kernels.springs import spring_kernels
+from gradsim.simulate.kernels.tetrahedra import native_tet_kernels, tet_kernels
+from gradsim.simulate.kernels.triangles import native_triangle_kernels, triangle_kernels
+from gradsim.simulate.step import System, take_step, take_step_adjoint
+from gradsim.simulate.topology import Topology
+
+
+class Shard:
+    """The arrays of `world_count` worlds and the recorded graphs of their steps.
+
+    `native` forces the choice between the CPU's native kernels and the portable ones; None takes native on the CPU.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        world_count: int,
+        integrator: Integrator,
+        dtype: torch.dtype,
+        device: torch.device,
+        native: bool | None = None,
+    ):
+        self.topology, self.world_count, self.integrator = topology, world_count, integrator
+        self.dtype, self.device = dtype, device
+        self.native = device.type == "cpu" if native is None else native
+        self.node_count = topology.node_count * world_count
+        self.owner: object | None = None  # the rollout whose complete history lies here
+        self.rows = 0
+        self._graphs: dict[tuple[bool, int], bridge.Graph] = {}
+
+        self.dt = bridge.scalars(1, dtype, device)
+        self.clock = bridge.integers(3, device)
+        self.buffers = {
+            name: bridge.vectors((self.node_count,), dtype, device)
+            for name in ("x", "v", "f", "x_adj", "v_adj", "f_adj", "x_end", "v_end")
+        }
+        self.tables = {"node": bridge.table((len(ROWS["node"]), self.node_count), dtype, device)}
+        if "contact" in topology.elements:
+            self.tables["plane"] = bridge.table((len(ROWS["plane"]), world_count), dtype, device)
+        for family, count in topology.elements.items():
+            padded = self._padded(count * world_count)
+            self.tables[family] = bridge.table((len(ROWS[family]), padded), dtype, device)
+        self.samples = [
+            bridge.table((world_count * driver.samples * driver.count,), dtype, device) for driver in topology.drivers
+        ]
+        history = bridge.vectors((0, self.node_count), dtype, device).array
+        self.system = System(
+            forces=tuple(self._force(family) for family in topology.elements),
+            signals=self._signals(),
+            node=self.tables["node"],
+            dt=self.dt.array,
+            clock=self.clock.array,
+            xs=history,
+            vs=history,
+            fs=history,
+            **{name: buffer.array for name, buffer in self.buffers.items()},
+        )
+
+    @property
+    def step_bytes(self) -> int:
+        """History of one step [bytes]: position, velocity and force at every evaluation."""
+        return self.integrator.evaluations * 9 * self.node_count * self.dtype.itemsize
+
+    # --- layout ---------------------------------------------------------------------------------------------------
+
+    def _padded(self, count: int) -> int:
+        lanes = lane_count(bridge.real_type(self.dtype))
+        return -(-count // lanes) * lanes
+
+    def _constant(self, array: np.ndarray, columns: str = "") -> object:
+        return bridge.constant(array, self.dtype, self.device, columns)
+
+    def _spread(self, array: np.ndarray, step: int = 0) -> np.ndarray:
+        """An array of one world repeated for all, with indices moved on by `step` a world."""
+        offsets = np.arange(self.world_count).reshape(-1, *([1] * array.ndim)) * step
+        return (array[None] + offsets).reshape(-1, *array.shape[1:]).astype(array.dtype)
+
+    def _blocks(self, array: np.ndarray) -> object:
+        """Rows of elements [E, columns] as blocks of lanes [blocks, columns, lanes], the last element repeated."""
+        lanes = lane_count(bridge.real_type(self.dtype))
+        index = np.minimum(np.arange(self._padded(len(array))), len(array) - 1)
+        return self._constant(array[index].reshape(-1, lanes, array.shape[1]).swapaxes(1, 2).ravel())
+
+    def _force(self, family: str) -> Force:
+        arrays, real, table = self.topology.arrays, bridge.real_type(self.dtype), self.tables[family]
+        count = self.topology.elements[family] * self.world_count
+        nodes = self._spread(arrays[f"{family}.nodes"], self.topology.node_count)
+        if family in ("tet", "triangle"):
+            return self._element_force(family, nodes, count)
+        if family == "external":
+            return Force(external_kernels(real), count, (), (table,))
+        if family == "spring":
+            return Force(spring_kernels(real), count, (self._constant(nodes, "vector"),), (table,))
+        if family == "hinge":
+            shape = [self._constant(self._spread(arrays[f"hinge.{name}"])) for name in ("weight", "angle")]
+            return Force(hinge_kernels(real), count, (self._constant(nodes, "vector"), *shape), (table,))
+        nodes[:, 1] = np.repeat(np.arange(self.world_count), self.topology.elements[family])
+        return Force(
+            contact_kernels(real), count, (self._constant(nodes, "vector"),), (table, self.tables["plane"])
+        )
+
+    def _element_force(self, family: str, nodes: np.ndarray, count: int) -> Force:
+        real, table = bridge.real_type(self.dtype), self.tables[family]
+        measure = self._spread(self.topology.arrays["tet.volume" if family == "tet" else "triangle.area"])
+        rest = self._spread(self.topology.arrays[f"{family}.rest"])
+        if not self.native:
+            kernels = tet_kernels(real) if family == "tet" else triangle_kernels(real)
+            constants = (self._constant(nodes, "vector"), self._constant(rest, "matrix"), self._constant(measure))
+            return Force(kernels, count, constants, (table,))
+        kernels = native_tet_kernels(real) if family == "tet" else native_triangle_kernels(real)
+        padded = self._padded(count)
+        shape = np.concatenate([rest.reshape(count, -1), measure[:, None]], axis=1)
+        shape = np.concatenate([shape, np.repeat(shape[-1:], padded - count, axis=0)])
+        shape[count:, -1] = 0.0  # elements that only fill the last block weigh nothing
+        threads = padded // lane_count(real)
+        return Force(kernels, threads, (self._blocks(nodes), self._blocks(shape)), (table,))
+
+    def _signals(self) -> tuple[Signal, ...]:
+        return tuple(
+            Signal(
+                table=self.tables[driver.family],
+                row=ROWS[driver.family].index(driver.row),
+                samples=samples,
+                sample_count=driver.samples,
+                element_count=driver.count,
+                first=driver.first,
+                stride=self.topology.elements[driver.family],
+                world_count=self.world_count,
+            )
+            for driver, samples in zip(self.topology.drivers, self.samples, strict=True)
+        )
+
+    # --- time -----------------------------------------------------------------------------------------------------
+
+    def reserve(self, steps: int, limit: float) -> None:
+        """Make room for the history of `steps` steps; memory above `limit` [bytes] is given back."""
+        rows = steps * self.integrator.evaluations
+        if rows <= self.rows and self.rows * self.step_bytes / self.integrator.evaluations <= max(limit, 1):
+            return
+        self.owner, self.rows, self._graphs = None, rows, {}
+        self.history = [bridge.vectors((rows, self.node_count), self.dtype, self.device) for _ in range(3)]
+        xs, vs, fs = (buffer.array for buffer in self.history)
+        self.system = dataclasses.replace(self.system, xs=xs, vs=vs, fs=fs)
+
+    def run(self, step: int, count: int, row: int, total: int) -> None:
+        """Take `count` steps from step number `step`, writing history from step `row` of the buffer on."""
+        self._play(False, step, count, row, total)
+
+    def run_back(self, step: int, count: int, row: int, total: int) -> None:
+        """Bring the adjoint back over the `count` steps from `step`, reading history from step `row` on."""
+        self._play(True, step, count, row, total)
+
+    def record(self, backward: bool, count: int) -> None:
+        """Record the graph of `count` steps, unless it was recorded before."""
+        if (backward, count) not in self._graphs:
+            self._graphs[backward, count] = bridge.Graph(lambda: self._launch(backward, count), self.device)
+
+    def _play(self, backward: bool, step: int, count: int, row: int, total: int) -> None:
+        self.record(backward, count)
+        self.clock.tensor.copy_(torch.tensor([step, row * self.integrator.evaluations, total], dtype=torch.int32))
+        self._graphs[backward, count].replay()
+
+    def _launch(self, backward: bool, count: int) -> None:
+        steps = range(count)
+        for step in reversed(steps) if backward else steps:
+            if backward:
+                take_step_adjoint(self.system, self.integrator, step)
+            else:
+                take_step(self.system, self.integrator, step)
+
+    # --- values ---------------------------------------------------------------------------------------------------
+
+    def load(self, tables: dict[str, torch.Tensor], signals: tuple[torch.Tensor, ...], dt: float) -> None:
+        """Take over parameters, [worlds, rows, elements] each."""
+        self.dt.tensor.fill_(dt)
+        for family, values in tables.items():
+            self._family_view(self.tables[family].tensor, values.shape[2]).copy_(values.transpose(0, 1))
+        for samples, values in zip(self.samples, signals, strict=True):
+            samples.tensor.view(values.shape).copy_(values)
+        self.buffers["f"].tensor.zero_()
+
+    def _family_view(self, tensor: torch.Tensor, count: int) -> torch.Tensor:
+        return tensor[:, : count * self.world_count].unflatten(1, (self.world_count, count))
+
+    def gradients(self) -> tuple[dict[str, torch.Tensor], tuple[torch.Tensor, ...]]:
+        """Gradients of the tables and signals, shaped as `load` takes them."""
+        counts = {"node": self.topology.node_count, "plane": 1, **self.topology.elements}
+        tables = {
+            family: self._family_view(table.tensor_grad, counts[family]).transpose(0, 1)
+            for family, table in self.tables.items()
+        }
+        shapes = [(self.world_count, driver.samples, driver.count) for driver in self.topology.drivers]
+        return tables, tuple(s.tensor_grad.view(shape) for s, shape in zip(self.samples, shapes, strict=True))
+
+    def clear_gradients(self) -> None:
+        for table in (*self.tables.values(), *self.samples):
+            table.tensor_grad.zero_()
+
+    def vectors(self, name: str) -> torch.Tensor:
+        """A state or adjoint buffer as [worlds, nodes, 3]."""
+        return self.buffers[name].tensor.view(self.world_count, self.topology.node_count, 3)
