@@ -5,7 +5,10 @@ The only file that imports both. Memory is allocated by Torch and viewed by Warp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +19,25 @@ import warp as wp
 SPARE = 8  # scalars behind every buffer: native kernels read and write rows of three scalars as four
 
 
+@functools.cache
 def initialize() -> None:
-    """Start Warp without its greeting."""
+    """Start Warp, without its greeting and without its word on a missing GPU."""
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
-    wp.init()
+    with contextlib.nullcontext() if torch.cuda.is_available() else _silent_stderr():
+        wp.init()
+
+
+@contextlib.contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Drop what native code writes to the standard error stream."""
+    saved = os.dup(2)
+    try:
+        with open(os.devnull, "w") as sink:
+            os.dup2(sink.fileno(), 2)
+            yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
 def real_type(dtype: torch.dtype) -> Any:

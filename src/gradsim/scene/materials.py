@@ -5,30 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from gradsim.scene.errors import OutOfRange
-from gradsim.scene.quantity import Each, Plain, Quantity, plain, quantity, validate_quantities
+from gradsim.scene.quantity import (
+    Each,
+    Quantity,
+    Spec,
+    is_each,
+    plain,
+    quantity,
+    validate_quantities,
+    validated_array,
+)
 
 
-def _lame(young: Plain, poisson: Plain, *, top: float, label: str) -> tuple[Any, Any]:
-    """Young's modulus and Poisson's ratio as arrays, checked; `top` is the ratio's exclusive upper bound."""
-    young, poisson = (a if isinstance(a, torch.Tensor) else np.asarray(a, dtype=np.float64) for a in (young, poisson))
-    highest, lowest = float(poisson.max()), float(poisson.min())
-    if highest >= top or lowest <= -1.0:
-        worst = highest if highest >= top else lowest
-        raise OutOfRange(
-            f"{label}.poisson", f"{worst:g}", f"must lie in (-1, {top:g}); at {top:g} the material is incompressible"
-        )
-    if float(young.min()) <= 0:
-        raise OutOfRange(f"{label}.young", f"{float(young.min()):g}", "must be > 0 [Pa]")
-    return young, poisson
+def _engineering(label: str, young: Quantity, poisson: Quantity, limit: float) -> tuple[Any, Any, Any]:
+    """Young's modulus and Poisson's ratio, checked, and how to wrap what is computed from them.
 
-
-def _engineering(young: Quantity, poisson: Quantity, *, top: float, label: str) -> tuple[Any, Any, Any]:
-    wrap: Any = Each if isinstance(young, Each) or isinstance(poisson, Each) else (lambda a: a)
-    return (*_lame(plain(young), plain(poisson), top=top, label=label), wrap)
+    At a ratio of `limit` the material is incompressible and its modulus `lam` infinite.
+    """
+    E = validated_array(f"{label}.young", plain(young), Spec("Pa", above=0.0))
+    nu = validated_array(f"{label}.poisson", plain(poisson), Spec("1", above=-1.0, below=limit))
+    if isinstance(E, torch.Tensor) and not isinstance(nu, torch.Tensor):
+        nu = torch.as_tensor(nu, dtype=E.dtype, device=E.device)
+    if isinstance(nu, torch.Tensor) and not isinstance(E, torch.Tensor):
+        E = torch.as_tensor(E, dtype=nu.dtype, device=nu.device)
+    wrap: Any = Each if is_each(young) or is_each(poisson) else (lambda a: a)
+    return E, nu, wrap
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +53,7 @@ class NeoHookean:
     @classmethod
     def from_young(cls, young: Quantity, poisson: Quantity, damping: Quantity = 0.0) -> NeoHookean:
         """The solid whose small strains have Young's modulus `young` [Pa] and Poisson's ratio `poisson` < 0.5."""
-        E, nu, wrap = _engineering(young, poisson, top=0.5, label="NeoHookean")
+        E, nu, wrap = _engineering("NeoHookean", young, poisson, 0.5)
         mu, lam = E / (2 * (1 + nu)), E * nu / ((1 + nu) * (1 - 2 * nu))
         return cls(wrap(4 / 3 * mu), wrap(lam + 5 / 6 * mu), damping)
 
@@ -70,7 +74,7 @@ class Membrane:
         cls, young: Quantity, poisson: Quantity, thickness: float = 1.0, damping: Quantity = 0.0
     ) -> Membrane:
         """The sheet of `thickness` [m] in plane stress with Young's modulus `young` [Pa] and `poisson` < 1."""
-        E, nu, wrap = _engineering(young, poisson, top=1.0, label="Membrane")
+        E, nu, wrap = _engineering("Membrane", young, poisson, 1.0)
         mu, lam = E * thickness / (2 * (1 + nu)), E * thickness * nu / (1 - nu * nu)
         return cls(wrap(3 / 2 * mu), wrap(lam + 2 / 3 * mu), damping)
 
@@ -117,6 +121,7 @@ class Ground(Contact):
     def __post_init__(self) -> None:
         super().__post_init__()
         normal: Any = plain(self.normal)
+        normal = normal.detach() if isinstance(normal, torch.Tensor) else normal
         lengths = (normal * normal).sum(-1)
         if float(lengths.min()) <= 0.0:
             raise OutOfRange("Ground.normal", "(0, 0, 0)", "must not be the zero vector")

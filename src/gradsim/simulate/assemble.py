@@ -57,6 +57,9 @@ def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | N
         x = flatten.join([_positions(body, flatten) for body in scene.bodies], 1)
         v = flatten.join([flatten(body.velocity, _nodes(topology, body), (3,)) for body in scene.bodies], 1)
     else:
+        if start.vertices.shape[-2] != topology.node_count:
+            shape = tuple(start.vertices.shape)
+            raise WrongShape("start.vertices", f"shape {shape}", f"the scene has {topology.node_count} nodes")
         x = flatten(Each(start.vertices), topology.node_count, (3,))
         v = flatten(Each(start.velocities), topology.node_count, (3,))
     if topology.pinned.any():

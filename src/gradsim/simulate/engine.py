@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,7 @@ class Engine:
         self.slices = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
         self.shards = [Shard(topology, s.stop - s.start, integrator, dtype, device) for s in self.slices]
         self.families = tuple(self.shards[0].tables)
+        self.pool = ThreadPoolExecutor(shares) if shares > 1 else None
 
     def plan(self, schedule: Schedule, limit: float, gradient: bool) -> Plan:
         step_bytes = sum(shard.step_bytes for shard in self.shards)
@@ -77,7 +78,7 @@ class Engine:
         """Positions and velocities at all frames, [B, T, N, 3] each."""
         x0, v0 = inputs[:2]
         shape = (x0.shape[0], schedule.frames, *x0.shape[1:])
-        xs, vs = torch.empty(shape, dtype=x0.dtype, device=x0.device), torch.empty_like(x0).new_empty(shape)
+        xs, vs = x0.new_empty(shape), x0.new_empty(shape)
 
         def roll(index: int) -> None:
             shard, worlds = self.shards[index], self.slices[index]
@@ -127,7 +128,7 @@ class Engine:
         worlds = sum(shard.world_count for shard in self.shards)
         for shard in self.shards:
             shard.reserve(plan.chunk, limit * shard.world_count / worlds)
-            for count in {count for _, count in plan.segments(0, schedule.substeps if schedule.frames > 1 else 0)}:
+            for count in plan.lengths(schedule.substeps) if schedule.frames > 1 else ():
                 shard.record(False, count)
                 if backward:
                     shard.record(True, count)
@@ -142,12 +143,13 @@ class Engine:
 
     def _parallel(self, work: Callable[[int], None]) -> None:
         """Run `work` for every shard, in threads where there are several; kernels release the interpreter."""
-        if len(self.shards) == 1:
+        if self.pool is None:
             work(0)
             return
-        with ThreadPoolExecutor(len(self.shards)) as pool:
-            for future in [pool.submit(work, index) for index in range(len(self.shards))]:
-                future.result()
+        futures = [self.pool.submit(work, index) for index in range(len(self.shards))]
+        wait(futures)
+        for future in futures:
+            future.result()
 
 
 def _broken(name: str, gradient: torch.Tensor, schedule: Schedule) -> str:

@@ -29,6 +29,11 @@ class Plan:
         """The stretch of `count` steps from `first`, cut into graphs: (first step, steps)."""
         return [(s, min(self.graph, first + count - s)) for s in range(first, first + count, self.graph)]
 
+    def lengths(self, substeps: int) -> set[int]:
+        """Lengths of all graphs that a frame's forward and backward passes replay."""
+        stretches = [substeps, *(min(self.chunk, substeps - s) for s in range(0, substeps, max(self.chunk, 1)))]
+        return {count for stretch in stretches for _, count in self.segments(0, stretch)}
+
 
 def default_limit() -> int:
     """A quarter of the machine's memory [bytes]."""
@@ -52,14 +57,22 @@ def plan_memory(*, frames: int, substeps: int, step_bytes: int, limit: float, gr
     if steps * step_bytes <= limit:
         return Plan(kept=True, chunk=steps, graph=min(substeps, GRAPH_STEPS))
     most = int(limit // step_bytes)
-    # The history takes `chunk` units, the checkpoints of one frame substeps / chunk; the shortest sum is at the root.
-    chunk = substeps if substeps <= most else most // 2
-    needed = 2 * math.isqrt(substeps) + 2
-    if chunk < 1 or (chunk < substeps and chunk + math.ceil(substeps / chunk) > most):
+    chunk = substeps if substeps <= most else _largest_chunk(substeps, most)
+    if chunk == 0:
+        needed = (2 * math.isqrt(substeps) + 2) * step_bytes
         raise OutOfMemory(
             "memory",
             f"{limit / 1e6:.3g} MB",
-            f"the backward pass of {substeps} substeps needs at least {needed * step_bytes / 1e6:.3g} MB",
+            f"the backward pass over {substeps} substeps needs at least {needed / 1e6:.3g} MB",
         )
-    graph = min(chunk, GRAPH_STEPS)
-    return Plan(kept=False, chunk=chunk if chunk == substeps else chunk // graph * graph, graph=graph)
+    return Plan(kept=False, chunk=chunk, graph=min(chunk, GRAPH_STEPS))
+
+
+def _largest_chunk(substeps: int, most: int) -> int:
+    """The longest chunk that fits beside the checkpoints of a frame, substeps / chunk of them; 0 if none does."""
+    if most * most < 4 * substeps:
+        return 0
+    chunk = (most + math.isqrt(most * most - 4 * substeps)) // 2
+    while chunk > 0 and chunk + math.ceil(substeps / chunk) > most:
+        chunk -= 1
+    return chunk

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from gradsim.scene.errors import Diverged, InvalidInput, OutOfRange, StabilityWarning, WrongShape
+from gradsim.scene.errors import Diverged, InvalidInput, OutOfRange, StabilityWarning
 from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State, Trajectory
@@ -60,8 +60,6 @@ def simulate(
     if not isinstance(integrator, (SymplecticEuler, Midpoint)):
         raise InvalidInput("integrator", integrator, "must be gs.SymplecticEuler() or gs.Midpoint()")
     assembly = assemble(scene, dtype=dtype, start=start)
-    if start is not None and start.vertices.shape[-2] != assembly.topology.node_count:
-        raise WrongShape("start.vertices", tuple(start.vertices.shape), "must come from a scene with the same nodes")
     schedule = Schedule(frames, substeps, 1.0 / (fps * substeps))
     step = stable_step(assembly, integrator)
     if frames > 1 and schedule.dt > WARN_ABOVE * step.dt:

@@ -97,6 +97,8 @@ def _build(scene: Scene, key: Hashable) -> Topology:
     pinned: list[np.ndarray] = []
 
     def add(family: str, body: Body, nodes: np.ndarray, **arrays: np.ndarray) -> None:
+        if len(nodes) == 0:
+            return
         ranges[family, body.name] = (counts[family], counts[family] + len(nodes))
         counts[family] += len(nodes)
         parts.setdefault(f"{family}.nodes", []).append(nodes)

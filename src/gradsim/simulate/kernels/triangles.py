@@ -27,6 +27,7 @@ PARAMETERS = ("mu", "lam", "damping", "drag", "lift", "actuation")
 @functools.cache
 def triangle_kernels(real: Any) -> ForceKernels:
     types = types_of(real)
+    two_thirds, third = real(2.0 / 3.0), real(1.0 / 3.0)  # computed inside a kernel they would be single precision
 
     @wp.kernel(module=kernel_module("triangles", real))
     def triangle_force(
@@ -58,7 +59,7 @@ def triangle_kernels(real: Any) -> ForceKernels:
         n = N / wp.max(J, real(1.0e-30))
         one = real(1.0)
         shear = mu * (one - one / (wp.dot(f0, f0) + wp.dot(f1, f1) + one))
-        pressure = values[1, e] * (J - one - values[5, e]) - real(2.0 / 3.0) * mu
+        pressure = values[1, e] * (J - one - values[5, e]) - two_thirds * mu
         e00 = wp.dot(f0, g0)
         e11 = wp.dot(f1, g1)
         e01 = (wp.dot(f0, g1) + wp.dot(f1, g0)) * real(0.5)
@@ -67,9 +68,9 @@ def triangle_kernels(real: Any) -> ForceKernels:
         hq = (P0 * B[0, 0] + P1 * B[0, 1]) * area[e]
         hr = (P0 * B[1, 0] + P1 * B[1, 1]) * area[e]
 
-        u = (v[i] + v[j] + v[k]) / real(3.0)
+        u = (v[i] + v[j] + v[k]) * third
         flux = area[e] * wp.dot(N, u)
-        air = (u * (values[3, e] * wp.abs(flux)) + n * (values[4, e] * flux * wp.length(u))) / real(3.0)
+        air = (u * (values[3, e] * wp.abs(flux)) + n * (values[4, e] * flux * wp.length(u))) * third
         wp.atomic_add(f, i, hq + hr - air)
         wp.atomic_sub(f, j, hq + air)
         wp.atomic_sub(f, k, hr + air)

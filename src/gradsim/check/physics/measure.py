@@ -1,0 +1,103 @@
+"""What the checks share: how a check is named, forces at a state, and bodies brought to rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from gradsim.check.fact import Fact
+from gradsim.scene.integrators import Integrator, SymplecticEuler
+from gradsim.scene.scene import Scene
+from gradsim.scene.trajectory import State, Trajectory
+from gradsim.simulate.assemble import assemble
+from gradsim.simulate.rollout import simulate
+from gradsim.simulate.stability import stable_dt
+
+STILL = (0.0, 0.0, 0.0)  # no gravity
+
+
+@dataclass(frozen=True)
+class Check:
+    """A known answer, and the function that measures how near the simulation comes to it."""
+
+    name: str
+    run: Callable[[], list[Fact]]
+
+
+def node_masses(scene: Scene) -> torch.Tensor:
+    """Masses of all nodes [kg], [B, N]; zero where pinned, since such nodes carry no momentum."""
+    inverse = assemble(scene).tables["node"][:, 0]
+    return torch.where(inverse > 0.0, 1.0 / inverse, 0.0)
+
+
+def forces(scene: Scene, start: State | None = None) -> torch.Tensor:
+    """Forces on all nodes at the start [N], [B, N, 3], from their velocities after one step."""
+    dt = stable_dt(scene)
+    step = simulate(scene, frames=2, fps=1.0 / dt, substeps=1, start=start)
+    change = step.velocities[..., 1, :, :] - step.velocities[..., 0, :, :]
+    return node_masses(scene)[..., None] * change.reshape(-1, *change.shape[-2:]) / dt
+
+
+def roll(
+    scene: Scene,
+    *,
+    duration: float,
+    frames: int,
+    start: State | None = None,
+    integrator: Integrator = SymplecticEuler(),
+    share: float = 0.9,
+) -> Trajectory:
+    """Simulate `duration` [s] in steps of at most `share` of the stable one."""
+    fps = (frames - 1) / duration
+    substeps = math.ceil(1.0 / (fps * share * stable_dt(scene, integrator)))
+    return simulate(scene, frames=frames, fps=fps, substeps=substeps, start=start, integrator=integrator)
+
+
+def relax(scene: Scene, *, period: float, left: float = 1e-12) -> torch.Tensor:
+    """Positions at rest [m], [N, 3], by kinetic damping: a body stops whenever its kinetic energy has a maximum.
+
+    That takes out all the energy the slowest mode has released, and needs no damping coefficient.
+
+    Args:
+        scene: One world.
+        period: About that of the slowest mode [s].
+        left: Stop when a maximum is below this part of the highest one before it.
+    """
+    mass = node_masses(scene)[0]
+    state: State | None = None
+    highest, energy_before = 0.0, 0.0
+    for _ in range(1000):
+        motion = roll(scene, duration=period / 4, frames=33, start=state)
+        energy = 0.5 * (mass[:, None] * motion.velocities**2).sum((-1, -2))
+        falls = torch.nonzero(energy[1:] < energy[:-1])
+        if not len(falls):
+            state = motion.final
+            continue
+        peak = int(falls[0])
+        state = State(motion.vertices[peak], torch.zeros_like(motion.velocities[peak]))
+        highest = max(highest, float(energy[peak]))
+        if float(energy[peak]) <= left * highest:
+            return state.vertices
+    raise RuntimeError(f"no rest after 1000 stretches of {period / 4:.3g} s")
+
+
+def fitted_order(sizes: np.ndarray, errors: np.ndarray) -> float:
+    """Least-squares slope of log error over log size."""
+    return float(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
+
+
+def shrinking(topic: str, names: list[str], expected: float, got: list[float], last: float) -> list[Fact]:
+    """Relative errors of ever finer meshes: each must be below the one before, and the last below `last`."""
+    facts: list[Fact] = []
+    bound = math.inf
+    for name, value in zip(names, got, strict=True):
+        error = abs(value - expected) / abs(expected)
+        facts.append(Fact(topic, name, expected, value, error, bound))
+        bound = error
+    end = facts[-1]
+    facts[-1] = Fact(topic, end.name, expected, end.got, end.error, min(end.tolerance, last))
+    return facts
