@@ -121,5 +121,3 @@ class Graph:
 
     def replay(self) -> None:
         wp.capture_launch(self._graph)
-
-

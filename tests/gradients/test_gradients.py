@@ -79,7 +79,9 @@ def test_printed_contact_law_misses_the_moment_of_impact():
 
 
 def test_bounce_touches_twice_and_slides():
-    ball = simulate(BOUNCE.build(BOUNCE.values()), frames=BOUNCE.frames, fps=BOUNCE.fps, substeps=BOUNCE.substeps)["ball"]
+    ball = simulate(BOUNCE.build(BOUNCE.values()), frames=BOUNCE.frames, fps=BOUNCE.fps, substeps=BOUNCE.substeps)[
+        "ball"
+    ]
     touching = ball.vertices[..., 1].amin(-1) < 0
     assert int((touching[1:] & ~touching[:-1]).sum()) == 2
     assert ball.position[-1, 0] > 1.0

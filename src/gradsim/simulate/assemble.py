@@ -89,7 +89,7 @@ def _common(
         own = batch_shape(value, shape)
         if own:
             try:
-                batch = torch.broadcast_shapes(batch, own)
+                batch = tuple(torch.broadcast_shapes(batch, own))
             except RuntimeError:
                 raise WrongShape(
                     path, f"batch {own}", f"does not broadcast with the batch {batch} of the quantities before it"
@@ -107,7 +107,7 @@ def _common(
     dtype = dtype or (lead[1].dtype if lead is not None else torch.float64)
     if dtype not in (torch.float32, torch.float64):
         raise MixedDtypes("dtype", dtype, "must be torch.float32 or torch.float64")
-    return tuple(batch), dtype, lead[1].device if lead is not None else torch.device("cpu")
+    return batch, dtype, lead[1].device if lead is not None else torch.device("cpu")
 
 
 class _Flattener:
@@ -248,5 +248,3 @@ def _signals(scene: Scene, topology: Topology, flatten: _Flattener) -> tuple[tor
         value = _row_values(driver.family, scene[driver.body], scene)[row]
         signals.append(flatten(value, driver.count))
     return tuple(signals)
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -57,7 +58,7 @@ class Engine:
         self.lock = threading.RLock()
         shares = max(1, min(threads, world_count))
         bounds = [world_count * k // shares for k in range(shares + 1)]
-        self.slices = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        self.slices = [slice(a, b) for a, b in itertools.pairwise(bounds)]
         self.shards = [Shard(topology, s.stop - s.start, integrator, dtype, device) for s in self.slices]
         self.families = tuple(self.shards[0].tables)
         self.pool = ThreadPoolExecutor(shares) if shares > 1 else None
@@ -76,7 +77,7 @@ class Engine:
         self, inputs: tuple[torch.Tensor, ...], schedule: Schedule, plan: Plan, limit: float, owner: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Positions and velocities at all frames, [B, T, N, 3] each."""
-        x0, v0 = inputs[:2]
+        x0 = inputs[0]
         shape = (x0.shape[0], schedule.frames, *x0.shape[1:])
         xs, vs = x0.new_empty(shape), x0.new_empty(shape)
 

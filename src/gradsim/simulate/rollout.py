@@ -110,7 +110,5 @@ class _Rollout(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gx: torch.Tensor, gv: torch.Tensor) -> Any:
         *inputs, xs, vs = ctx.saved_tensors
-        grads = ctx.engine.backward(
-            tuple(inputs), (xs, vs), (gx, gv), ctx.schedule, ctx.plan, ctx.limit, ctx.owner
-        )
+        grads = ctx.engine.backward(tuple(inputs), (xs, vs), (gx, gv), ctx.schedule, ctx.plan, ctx.limit, ctx.owner)
         return None, None, None, *grads

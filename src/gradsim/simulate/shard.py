@@ -111,9 +111,7 @@ class Shard:
             shape = [self._constant(self._spread(arrays[f"hinge.{name}"])) for name in ("weight", "angle")]
             return Force(hinge_kernels(real), count, (self._constant(nodes, "vector"), *shape), (table,))
         nodes[:, 1] = np.repeat(np.arange(self.world_count), self.topology.elements[family])
-        return Force(
-            contact_kernels(real), count, (self._constant(nodes, "vector"),), (table, self.tables["plane"])
-        )
+        return Force(contact_kernels(real), count, (self._constant(nodes, "vector"),), (table, self.tables["plane"]))
 
     def _element_force(self, family: str, nodes: np.ndarray, count: int) -> Force:
         real, table = bridge.real_type(self.dtype), self.tables[family]

@@ -136,7 +136,11 @@ def _build(scene: Scene, key: Hashable) -> Topology:
 
 def _drivers(scene: Scene, ranges: dict[tuple[str, str], tuple[int, int]]) -> tuple[Driver, ...]:
     drivers = []
-    rows = (("tet", "actuation", "actuation"), ("triangle", "actuation", "actuation"), ("hinge", "folding", "actuation"))
+    rows = (
+        ("tet", "actuation", "actuation"),
+        ("triangle", "actuation", "actuation"),
+        ("hinge", "folding", "actuation"),
+    )
     for body in scene.bodies:
         for family, name, row in rows:
             if (family, body.name) in ranges and sample_count(getattr(body, name)) > 1:

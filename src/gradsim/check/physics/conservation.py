@@ -25,7 +25,11 @@ def total_mass() -> list[Fact]:
         ("box of one density [kg]", Soft("body", box, density=730.0), 730.0 * 1.5 * 0.7 * 0.4),
         ("box, a density each tet [kg]", Soft("body", box, density=each(dense)), float(dense @ box.volumes)),
         ("sheet of one density [kg]", Cloth("body", sheet, density=0.3), 0.3 * 1.5 * 0.7),
-        ("saddle, a density each triangle [kg]", Cloth("body", saddle, density=each(thick)), float(thick @ saddle.areas)),
+        (
+            "saddle, a density each triangle [kg]",
+            Cloth("body", saddle, density=each(thick)),
+            float(thick @ saddle.areas),
+        ),
     ]
     return [
         relative("total mass", name, mass, float(node_masses(Scene([body])).sum()), 1e-12) for name, body, mass in cases

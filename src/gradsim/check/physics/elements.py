@@ -137,7 +137,9 @@ def rotated_rest() -> list[Fact]:
     for name, body, points, size in resting_bodies(1e3, 0.0):
         turned = torch.from_numpy(points @ np.swapaxes(turns, 1, 2) + (0.4, -0.7, 0.2))
         worst = forces(Scene([body], gravity=STILL), State(turned, torch.zeros_like(turned))).abs().max()
-        facts.append(small("rotated rest body", f"{name}, force / (stiffness x size)", float(worst) / (1e3 * size), ROUNDING))
+        facts.append(
+            small("rotated rest body", f"{name}, force / (stiffness x size)", float(worst) / (1e3 * size), ROUNDING)
+        )
     return facts
 
 
@@ -150,7 +152,9 @@ def rigid_damping() -> list[Fact]:
         start = State(torch.from_numpy(points.copy()), moves)
         worst = forces(Scene([body], gravity=STILL), start).abs().amax((1, 2)) / (1e3 * size * np.linalg.norm(spin))
         for motion, got in zip(("translation", "rotation"), worst.tolist(), strict=True):
-            facts.append(small("damping under rigid motion", f"{name}, {motion}, force / (damping x rate x size)", got, ROUNDING))
+            facts.append(
+                small("damping under rigid motion", f"{name}, {motion}, force / (damping x rate x size)", got, ROUNDING)
+            )
     return facts
 
 
@@ -164,7 +168,9 @@ def hinge_and_spring() -> list[Fact]:
     onward = np.array([-np.sin(angle), -np.cos(angle), 0.0])
     turning[3] = rate * h * onward
     law = Bending(20.0, 2.0)
-    fold = Cloth("fold", mesh, mass=1.0, bending=law, material=Membrane(1e-9, 0.0), vertices=folded, velocity=each(turning))
+    fold = Cloth(
+        "fold", mesh, mass=1.0, bending=law, material=Membrane(1e-9, 0.0), vertices=folded, velocity=each(turning)
+    )
     torque = (20.0 * 2.0 * np.sin(angle / 2) + 2.0 * rate) / h  # the weight of this hinge is 1 / h
     got = forces(Scene([fold], gravity=STILL))[0, 3].numpy()
 

@@ -7,8 +7,8 @@ With the depth c, its rate dc/dt and the slip velocity u, the printed law of the
 
 Its force jumps at touch-down by kd dc/dt and its friction has a corner, which an adjoint cannot see. A depth delta > 0
 makes it continuously differentiable: the elastic part starts as the parabola ke c^2 / (2 delta), goes on as
-ke (c - delta/2), the damping is blended in by a smoothstep over delta, and the friction is a u / sqrt(u^2 + (a/kf)^2) with
-a = mu f_n: kf u for slow slip, a for fast. delta = 0 is the printed law.
+ke (c - delta/2), the damping is blended in by a smoothstep over delta, and the friction is a u / sqrt(u^2 + (a/kf)^2)
+with a = mu f_n: kf u for slow slip, a for fast. delta = 0 is the printed law.
 """
 
 import functools
@@ -24,7 +24,7 @@ PLANE = ("normal_x", "normal_y", "normal_z", "offset")  # unit normal, [m]: the 
 
 @functools.cache
 def contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
-    """Contact and its hand-written adjoint; with `tape` Warp's adjoint takes its place, to test the hand-written one."""
+    """Contact and its hand-written adjoint; with `tape` Warp's own takes its place, to test the other."""
     types = types_of(real)
     vec3, table, vec3s = types.vec3, types.table, types.vec3s
     pairs = wp.array(dtype=wp.vec2i)  # node, plane

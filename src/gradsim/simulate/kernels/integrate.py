@@ -54,7 +54,16 @@ def integrate_kernels(real: Any) -> IntegrateKernels:
 
     @wp.kernel(enable_backward=False, module=module)
     def euler(
-        clock: clocks, row: int, dt: types.reals, node: table, xs: rows, vs: rows, fs: rows, x: vec3s, v: vec3s, f: vec3s
+        clock: clocks,
+        row: int,
+        dt: types.reals,
+        node: table,
+        xs: rows,
+        vs: rows,
+        fs: rows,
+        x: vec3s,
+        v: vec3s,
+        f: vec3s,
     ):
         """Symplectic Euler: v += dt a, then x += dt v."""
         i = wp.tid()
@@ -93,7 +102,16 @@ def integrate_kernels(real: Any) -> IntegrateKernels:
 
     @wp.kernel(enable_backward=False, module=module)
     def half(
-        clock: clocks, row: int, dt: types.reals, node: table, xs: rows, vs: rows, fs: rows, x: vec3s, v: vec3s, f: vec3s
+        clock: clocks,
+        row: int,
+        dt: types.reals,
+        node: table,
+        xs: rows,
+        vs: rows,
+        fs: rows,
+        x: vec3s,
+        v: vec3s,
+        f: vec3s,
     ):
         """Explicit midpoint, first half: state at the middle of the step."""
         i = wp.tid()
@@ -108,7 +126,16 @@ def integrate_kernels(real: Any) -> IntegrateKernels:
 
     @wp.kernel(enable_backward=False, module=module)
     def full(
-        clock: clocks, row: int, dt: types.reals, node: table, xs: rows, vs: rows, fs: rows, x: vec3s, v: vec3s, f: vec3s
+        clock: clocks,
+        row: int,
+        dt: types.reals,
+        node: table,
+        xs: rows,
+        vs: rows,
+        fs: rows,
+        x: vec3s,
+        v: vec3s,
+        f: vec3s,
     ):
         """Explicit midpoint, second half: the whole step with the rates at its middle."""
         i = wp.tid()
@@ -184,7 +211,13 @@ def launch_update(kernel: Any, system: Any, row: int) -> None:
     """Launch `euler`, `half` or `full` on a system's nodes, recording history row `row` of the graph."""
     history = [system.xs, system.vs, system.fs]
     inputs = [system.clock, row, system.dt, system.node.value]
-    wp.launch(kernel, system.x.shape[0], inputs=inputs, outputs=[*history, system.x, system.v, system.f], device=system.x.device)
+    wp.launch(
+        kernel,
+        system.x.shape[0],
+        inputs=inputs,
+        outputs=[*history, system.x, system.v, system.f],
+        device=system.x.device,
+    )
 
 
 def launch_update_adjoint(kernel: Any, system: Any, row: int, *ends: Any) -> None:

@@ -1,9 +1,9 @@
 """Stable neo-Hookean tetrahedra (Smith, de Goes and Kim 2018) with actuation and strain-rate damping.
 
 Energy density mu/2 (Ic - 3) + lam/2 (J - alpha)^2 - mu/2 log(Ic + 1) with Ic = tr(F'F) over all nine entries, so that
-it does not change under rotation, and alpha = 1 + 3/4 mu/lam + actuation, so that the rest shape is free of stress and a
-positive actuation swells the element. Damping acts on the strain rate, damping F sym(F' dF/dt): neither translation nor
-rotation feels it. First Piola-Kirchhoff stress:
+it does not change under rotation, and alpha = 1 + 3/4 mu/lam + actuation, so that the rest shape is free of stress and
+a positive actuation swells the element. Damping acts on the strain rate, damping F sym(F' dF/dt): neither translation
+nor rotation feels it. First Piola-Kirchhoff stress:
 
     P = mu (1 - 1/(Ic + 1)) F + (lam (J - 1 - actuation) - 3/4 mu) cof F + damping F sym(F' dF/dt)
 

@@ -1,0 +1,3 @@
+from gradsim.cli import main
+
+main()

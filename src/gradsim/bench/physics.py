@@ -1,0 +1,302 @@
+"""Physics steps a second on a beam of growing size, beside Newton on the same machine and the paper's GPU."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from rich.table import Table
+
+import gradsim as gs
+from gradsim.bench.newton_peer import NewtonRollout, import_newton
+from gradsim.bench.timing import Machine, least_times, this_machine, undisturbed
+from gradsim.scene.integrators import SymplecticEuler
+from gradsim.simulate.assemble import assemble
+from gradsim.simulate.engine import Schedule, engine_for
+from gradsim.simulate.memory import default_limit
+
+CELLS = {
+    100: (5, 2, 2),
+    200: (10, 2, 2),
+    400: (20, 2, 2),
+    1000: (8, 5, 5),
+    2000: (16, 5, 5),
+    5000: (10, 10, 10),
+    10000: (20, 10, 10),
+}
+SIZES = tuple(CELLS)
+
+# Rates on a GPU that the paper prints, forward and backward [1/s].
+PAPER = {
+    100: (9057.0, 3721.0),
+    200: (9057.0, 3780.0),
+    400: (8751.0, 3750.0),
+    1000: (4174.0, 1644.0),
+    2000: (3967.0, 1655.0),
+    5000: (3871.0, 1553.0),
+    10000: (3721.0, 1429.0),
+}
+
+OVERHEAD_CALLS = 31
+
+
+@dataclass(frozen=True)
+class Beam:
+    """A block of five tetrahedra a cell, held at one end, that starts out of rest."""
+
+    cells: tuple[int, int, int]
+    cell: float = 0.1  # edge of a cell [m]
+    density: float = 1000.0  # [kg/m^3]
+    mu: float = 1e4  # [Pa]
+    lam: float = 1e4  # [Pa]
+    damping: float = 1.0  # [Pa s]
+    gravity: float = -9.81  # along y [m/s^2]
+    dt: float = 1.0 / 3000.0  # [s]
+    seed: int = 0
+
+    @cached_property
+    def mesh(self) -> gs.TetMesh:
+        return gs.meshes.tet_box(np.array(self.cells) * self.cell, self.cells)
+
+    @cached_property
+    def pinned(self) -> np.ndarray:
+        """Which nodes are held, [N]."""
+        x = self.mesh.vertices[:, 0]
+        return np.asarray(x < x.min() + 0.5 * self.cell)
+
+    @cached_property
+    def start(self) -> np.ndarray:
+        """Positions the free nodes start from [m], [N, 3]: off their rest by some 5 % of a cell."""
+        return self.mesh.vertices + 0.05 * self.cell * self._noise[0]
+
+    @cached_property
+    def velocity(self) -> np.ndarray:
+        """Velocities the free nodes start with [m/s], [N, 3]."""
+        return 0.1 * self._noise[1]
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Weights of the final positions in the loss, [N, 3]."""
+        return np.random.default_rng(self.seed + 1).normal(size=self.mesh.vertices.shape)
+
+    @cached_property
+    def _noise(self) -> np.ndarray:
+        noise = np.random.default_rng(self.seed).normal(size=(2, *self.mesh.vertices.shape))
+        return noise * ~self.pinned[:, None]
+
+    def lame(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """mu and lam of every element [Pa], [T] each."""
+        count = len(self.mesh.tets)
+        return torch.full((count,), self.mu, dtype=dtype), torch.full((count,), self.lam, dtype=dtype)
+
+    def scene(self, mu: torch.Tensor, lam: torch.Tensor) -> gs.Scene:
+        """The beam with Lame parameters for every element [Pa], [T] each."""
+        beam = gs.Soft(
+            "beam",
+            self.mesh,
+            density=self.density,
+            material=gs.NeoHookean(gs.each(mu), gs.each(lam), self.damping),
+            vertices=self.start,
+            velocity=gs.each(self.velocity),
+            pinned=self.pinned,
+        )
+        return gs.Scene([beam], gravity=(0.0, self.gravity, 0.0))
+
+    def simulate(self, scene: gs.Scene, steps: int) -> torch.Tensor:
+        """Positions after `steps` steps [m], [N, 3]."""
+        return gs.simulate(scene, frames=2, fps=1.0 / (self.dt * steps), substeps=steps).final.vertices
+
+
+@dataclass(frozen=True)
+class Row:
+    """One size and precision. Speeds in steps a second; None where nothing was measured or printed."""
+
+    tets: int
+    nodes: int
+    dtype: str
+    forward: float
+    both: float  # forward and backward, gradients to mu and lam of every element
+    newton_forward: float | None  # one launch a kernel, from Python
+    newton_both: float | None
+    newton_graph_forward: float | None  # the whole rollout recorded
+    newton_graph_both: float | None
+    paper_forward: float | None  # on a GPU
+    paper_backward: float | None
+    overhead: float  # of a simulate() with new parameter values, beyond the rollout itself [s]
+
+    @property
+    def ratio_forward(self) -> float | None:
+        """gradsim's speed in units of Newton's best."""
+        return self.forward / self.newton_graph_forward if self.newton_graph_forward else None
+
+    @property
+    def ratio_both(self) -> float | None:
+        return self.both / self.newton_graph_both if self.newton_graph_both else None
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What was measured, and on what."""
+
+    rows: tuple[Row, ...]
+    steps: int  # of one rollout
+    machine: Machine
+    note: str | None = None  # why columns are missing, and the remedy
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        rows = [{**asdict(row), "ratio_forward": row.ratio_forward, "ratio_both": row.ratio_both} for row in self.rows]
+        return {"machine": asdict(self.machine), "steps": self.steps, "note": self.note, "rows": rows}
+
+
+def bench_physics(
+    sizes: Sequence[int] = SIZES,
+    *,
+    dtypes: Sequence[str] = ("float32", "float64"),
+    steps: int = 100,
+    peer: bool = True,
+    seconds: float = 1.0,
+    progress: Callable[[str], None] | None = None,
+) -> Bench:
+    """Measure steps a second, one world on one core.
+
+    Args:
+        sizes: Beams to simulate, by their number of tetrahedra, of `SIZES`.
+        dtypes: "float32" and "float64".
+        steps: Steps of a rollout.
+        peer: Whether to time Newton too, which knows float32 only.
+        seconds: Time spent on each number [s].
+        progress: Called with a line before each measurement.
+    """
+    for size in sizes:
+        if size not in CELLS:
+            raise gs.InvalidInput("sizes", size, f"must be among {', '.join(map(str, SIZES))}")
+    say = progress or (lambda _: None)
+    note = None
+    if peer:
+        try:
+            import_newton()
+        except gs.MissingExtra as missing:
+            peer, note = False, str(missing)
+    rows = []
+    for size in sizes:
+        beam = Beam(CELLS[size])
+        for dtype in dtypes:
+            rival = peer and dtype == "float32"
+            say(f"{size} tets, {dtype}{', and Newton' if rival else ''}")
+            rows.append(_row(beam, dtype, steps, rival, seconds))
+    return Bench(tuple(rows), steps, this_machine("gradsim", "torch", "warp-lang", "newton"), note)
+
+
+def _row(beam: Beam, dtype: str, steps: int, rival: bool, seconds: float) -> Row:
+    precision: torch.dtype = getattr(torch, dtype)
+    calls = _own_calls(beam, precision, steps)
+    if rival:
+        newton = NewtonRollout(beam, steps=steps, weights=beam.weights)
+        calls["newton_forward"], calls["newton_both"] = newton.forward, newton.both
+        calls["newton_graph_forward"] = newton.graph(newton.forward)
+        calls["newton_graph_both"] = newton.graph(newton.both)
+    speeds = {name: steps / time for name, time in least_times(calls, seconds=seconds).items()}
+    tets = len(beam.mesh.tets)
+    paper_forward, paper_backward = PAPER[tets]
+    return Row(
+        tets=tets,
+        nodes=len(beam.mesh.vertices),
+        dtype=dtype,
+        forward=speeds["forward"],
+        both=speeds["both"],
+        newton_forward=speeds.get("newton_forward"),
+        newton_both=speeds.get("newton_both"),
+        newton_graph_forward=speeds.get("newton_graph_forward"),
+        newton_graph_both=speeds.get("newton_graph_both"),
+        paper_forward=paper_forward,
+        paper_backward=paper_backward,
+        overhead=simulate_overhead(beam, precision, steps),
+    )
+
+
+def _own_calls(beam: Beam, dtype: torch.dtype, steps: int) -> dict[str, Callable[[], object]]:
+    mu, lam = (values.requires_grad_() for values in beam.lame(dtype))
+    scene = beam.scene(mu, lam)
+    weights = torch.as_tensor(beam.weights, dtype=dtype)
+
+    def forward() -> None:
+        with torch.no_grad():
+            beam.simulate(scene, steps)
+
+    def both() -> None:
+        mu.grad = lam.grad = None
+        (beam.simulate(scene, steps) * weights).sum().backward()
+
+    return {"forward": forward, "both": both}
+
+
+def simulate_overhead(beam: Beam, dtype: torch.dtype, steps: int) -> float:
+    """What a simulate() with new parameter values costs beyond the rollout itself [s].
+
+    Each call gets a scene with Lame parameters of its own, made outside the clock, and is followed by the engine's
+    forward on the very tensors that scene assembles to; the median of the differences counts. So the overhead holds
+    what Python does to a scene: flattening it, estimating the stable step, finding the engine, making the trajectory.
+    """
+    mu, lam = beam.lame(dtype)
+    factors = torch.linspace(0.9, 1.1, OVERHEAD_CALLS, dtype=dtype)
+    schedule = Schedule(2, steps, beam.dt)
+    limit = float(default_limit())
+    differences = []
+    with torch.no_grad(), undisturbed():
+        beam.simulate(beam.scene(mu, lam), steps)
+        for factor in factors:
+            scene = beam.scene(mu * factor, lam * factor)
+            assembly = assemble(scene)
+            engine = engine_for(assembly, SymplecticEuler())
+            tables = (assembly.tables[family] for family in engine.families)
+            inputs = (assembly.x, assembly.v, *tables, *assembly.signals)
+            plan = engine.plan(schedule, limit, False)
+            start = perf_counter()
+            beam.simulate(scene, steps)
+            middle = perf_counter()
+            engine.forward(inputs, schedule, plan, limit, object())
+            end = perf_counter()
+            differences.append((middle - start) - (end - middle))
+    return statistics.median(differences)
+
+
+def table(bench: Bench) -> Table:
+    """The measurements for a terminal."""
+    result = Table(title=f"Physics steps a second, one world, rollouts of {bench.steps} steps", title_justify="left")
+    for heading in ("tets", "dtype"):
+        result.add_column(heading, justify="right")
+    for group in ("gradsim", "Newton\nlaunches", "Newton\ngraph", "gradsim/\nNewton graph"):
+        for part in ("forward", "both"):
+            result.add_column(f"{group}\n{part}", justify="right")
+    for heading in ("paper GPU\nforward", "paper GPU\nbackward", "simulate()\noverhead\n[ms]"):
+        result.add_column(heading, justify="right")
+    for row in bench.rows:
+        speeds = (row.forward, row.both, row.newton_forward, row.newton_both)
+        result.add_row(
+            f"{row.tets:,}",
+            row.dtype,
+            *map(_speed, (*speeds, row.newton_graph_forward, row.newton_graph_both)),
+            *map(_ratio, (row.ratio_forward, row.ratio_both)),
+            *map(_speed, (row.paper_forward, row.paper_backward)),
+            f"{1e3 * row.overhead:.2f}",
+        )
+    versions = ", ".join(f"{name} {version or '-'}" for name, version in bench.machine.versions.items())
+    result.caption = "\n".join(
+        filter(None, (f"{bench.machine.cpu}, {bench.machine.cores} cores; {versions}", bench.note))
+    )
+    return result
+
+
+def _speed(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}x"

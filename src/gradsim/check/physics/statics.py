@@ -1,0 +1,114 @@
+"""Bodies at rest: the hanging chain, the bent strip, the pulled bar."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gradsim.check.fact import Fact, relative, small
+from gradsim.check.physics.measure import STILL, Check, relax, shrinking
+from gradsim.scene import meshes
+from gradsim.scene.bodies import Cloth, Region, Soft, Springs
+from gradsim.scene.materials import Bending, Membrane, NeoHookean
+from gradsim.scene.meshes import TriMesh
+from gradsim.scene.quantity import each
+from gradsim.scene.scene import Scene
+
+CATENARY, SAG = 0.469542, 0.292344  # [m], span 1 m and length 1.2 m
+ELASTICA = {5.0: (0.49591, 0.15334), 25.0: (0.85590, 0.61384)}  # q = rho g A L^3 / EI: w/L and u/L of the tip
+
+
+def hanging_chain() -> list[Fact]:
+    """A chain of 1.2 m between pins 1 m apart, started as a parabola; stretches by less than 1e-4."""
+    n, mass, stretch_force = 32, 1.0, 1e5  # kg, N
+    stiffness = stretch_force * n / 1.2
+    x = np.linspace(-0.5, 0.5, n + 1)
+    points = np.stack([x, -0.27 * (1.0 - 4.0 * x * x), np.zeros_like(x)], axis=1)
+    chain = Springs(
+        "chain",
+        points,
+        meshes.chain(1.2, n)[1],
+        mass=mass / n,
+        stiffness=stiffness,
+        damping=0.5 * math.sqrt(stiffness * mass / n),  # of the fast stretching; swinging does not feel it
+        rest_length=1.2 / n,
+        pinned=[0, n],
+    )
+    rest = relax(Scene([chain]), period=1.0).numpy()
+    curve = CATENARY * (np.cosh(rest[:, 0] / CATENARY) - math.cosh(0.5 / CATENARY))
+    return [
+        relative("hanging chain", "sag [m]", SAG, -float(rest[:, 1].min()), 0.005),
+        small("hanging chain", "largest distance from the catenary / span", np.abs(rest[:, 1] - curve).max(), 0.005),
+    ]
+
+
+def tip_of_strip(load: float, cells: tuple[int, int], width: float) -> tuple[float, float]:
+    """Deflection w and shortening u of the tip of a clamped strip under its own weight, over its length of 1 m."""
+    # Bending lives on the edges between cells: a clamped cell stays straight, so the slope is zero at its middle.
+    h = 1.0 / (cells[0] - 0.5)
+    grid = meshes.grid((cells[0] * h, width), cells)
+    mesh = TriMesh(grid.vertices + ((cells[0] - 1) * h / 2, 0.0, 0.0), grid.faces)
+    stretch = 1e4  # [N/m], against a weight of `load` [N/m]: strains below 0.1 %
+    damping = 0.25 * math.sqrt(stretch) * min(h, width / cells[1])  # of the fast stretching
+    strip = Cloth(
+        "strip",
+        mesh,
+        density=1.0,
+        material=Membrane.from_young(stretch, 0.0, damping=damping),
+        bending=Bending(1.0),
+        pinned=Region(high=(0.51 * h, None, None)),
+    )
+    rest = relax(Scene([strip], gravity=(0.0, -load, 0.0)), period=1.8)
+    tip = rest[-cells[1] - 1 :].mean(0).tolist()
+    return -tip[1], 1.0 - tip[0]
+
+
+def _elastica(topic: str, load: float, counts: tuple[int, ...], width: float, square: bool, last: float) -> list[Fact]:
+    tips = [tip_of_strip(load, (n, round(width * n) if square else 1), width) for n in counts]
+    facts = []
+    for k, name in enumerate(("w/L", "u/L")):
+        names = [f"{name}, {n} cells" for n in counts]
+        facts += shrinking(f"{topic}, q = {load:g}", names, ELASTICA[load][k], [tip[k] for tip in tips], last)
+    return facts
+
+
+def narrow_strip() -> list[Fact]:
+    """A strip of one row of long cells."""
+    return [
+        *_elastica("narrow strip", 5.0, (5, 10, 20), 0.01, False, 0.005),
+        *_elastica("narrow strip", 25.0, (5, 10, 20), 0.01, False, 0.02),
+    ]
+
+
+def square_strip() -> list[Fact]:
+    """A strip of square cells, which can also bend along their diagonals."""
+    return _elastica("strip of square cells", 5.0, (5, 10, 20), 0.2, True, 0.02)
+
+
+def pulled_bar() -> list[Fact]:
+    """A free bar pulled at both ends: it grows by F L / (E A) and thins by Poisson's ratio of that."""
+    size, young, poisson, strain = np.array([1.0, 0.3, 0.2]), 1e6, 0.3, 1e-4
+    mesh = meshes.tet_box(size, (4, 2, 2))
+    end = np.abs(mesh.vertices[mesh.surface][:, :, 0]).min(axis=1) > 0.49 * size[0]
+    faces = mesh.surface[end]
+    loads = np.zeros_like(mesh.vertices)
+    thirds = np.repeat(meshes.triangle_areas(mesh.vertices, faces) / 3, 3)
+    np.add.at(loads[:, 0], faces.ravel(), young * strain * thirds)
+    loads[:, 0] *= np.sign(mesh.vertices[:, 0])
+    bar = Soft("bar", mesh, density=1000.0, material=NeoHookean.from_young(young, poisson), force=each(loads))
+    rest = relax(Scene([bar], gravity=STILL), period=0.07).numpy()
+    grown = np.ptp(rest, axis=0) / size - 1.0
+    return [
+        relative("pulled bar", "extension / (F / E A)", 1.0, grown[0] / strain, 1e-3),
+        relative("pulled bar", "thinning / extension, y", poisson, -grown[1] / grown[0], 1e-3),
+        relative("pulled bar", "thinning / extension, z", poisson, -grown[2] / grown[0], 1e-3),
+    ]
+
+
+CHECKS = (
+    Check("hanging chain", hanging_chain),
+    Check("strip under its weight, long cells", narrow_strip),
+    Check("strip under its weight, square cells", square_strip),
+    Check("pulled bar", pulled_bar),
+)
