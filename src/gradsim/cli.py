@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from gradsim import __version__
@@ -106,14 +107,14 @@ def _report(
             table.add_section()
         mark = "[green]ok[/]" if fact.ok else "[bold red]MISS[/]"
         numbers = (f"{fact.expected:.6g}", f"{fact.got:.6g}", f"{fact.error:.1e}", f"{fact.tolerance:.0e}")
-        table.add_row(fact.topic if fact.topic != topic else "", fact.name, *numbers, mark)
+        table.add_row(escape(fact.topic) if fact.topic != topic else "", escape(fact.name), *numbers, mark)
         topic = fact.topic
     console.print(table)
     missed = [fact for fact in facts if not fact.ok]
     worst = max(facts, key=lambda fact: fact.error / fact.tolerance if fact.tolerance else fact.error)
     console.print(
         f"{len(facts) - len(missed)} of {len(facts)} ok in {time.perf_counter() - begin:.0f} s; closest to its limit: "
-        f"{worst.topic}, {worst.name}: {worst.error:.1e} of {worst.tolerance:.0e}"
+        f"{escape(worst.topic)}, {escape(worst.name)}: {worst.error:.1e} of {worst.tolerance:.0e}"
     )
     if as_json is not None:
         _write_json(as_json, [{**vars(fact), "ok": fact.ok} for fact in facts])

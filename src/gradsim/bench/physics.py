@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 import gradsim as gs
@@ -128,7 +129,7 @@ class Row:
     newton_graph_both: float | None
     paper_forward: float | None  # on a GPU
     paper_backward: float | None
-    overhead: float  # of a simulate() with new parameter values, beyond the rollout itself [s]
+    overhead: float  # of a call with new parameter values beyond the rollout itself [s]; see `simulate_overhead`
 
     @property
     def ratio_forward(self) -> float | None:
@@ -191,7 +192,7 @@ def bench_physics(
             rival = peer and dtype == "float32"
             say(f"{size} tets, {dtype}{', and Newton' if rival else ''}")
             rows.append(_row(beam, dtype, steps, rival, seconds))
-    return Bench(tuple(rows), steps, this_machine("gradsim", "torch", "warp-lang", "newton"), note)
+    return Bench(tuple(rows), steps, this_machine("torch", "warp-lang", "newton"), note)
 
 
 def _row(beam: Beam, dtype: str, steps: int, rival: bool, seconds: float) -> Row:
@@ -238,28 +239,26 @@ def _own_calls(beam: Beam, dtype: torch.dtype, steps: int) -> dict[str, Callable
 
 
 def simulate_overhead(beam: Beam, dtype: torch.dtype, steps: int) -> float:
-    """What a simulate() with new parameter values costs beyond the rollout itself [s].
+    """What a trajectory for new parameter values costs beyond the rollout itself [s].
 
-    Each call gets a scene with Lame parameters of its own, made outside the clock, and is followed by the engine's
-    forward on the very tensors that scene assembles to; the median of the differences counts. So the overhead holds
-    what Python does to a scene: flattening it, estimating the stable step, finding the engine, making the trajectory.
+    Timed in turn: making the scene from new Lame parameters and simulating it, then the engine's forward alone, on the
+    very tensors such a scene assembles to. The median of the differences counts. It holds all that Python does to the
+    nouns: checking them, flattening them, estimating the stable step, finding the engine, making the trajectory.
     """
     mu, lam = beam.lame(dtype)
-    factors = torch.linspace(0.9, 1.1, OVERHEAD_CALLS, dtype=dtype)
-    schedule = Schedule(2, steps, beam.dt)
-    limit = float(default_limit())
+    schedule, limit = Schedule(2, steps, beam.dt), float(default_limit())
     differences = []
     with torch.no_grad(), undisturbed():
         beam.simulate(beam.scene(mu, lam), steps)
-        for factor in factors:
-            scene = beam.scene(mu * factor, lam * factor)
-            assembly = assemble(scene)
+        for factor in torch.linspace(0.9, 1.1, OVERHEAD_CALLS, dtype=dtype):
+            values = mu * factor, lam * factor
+            assembly = assemble(beam.scene(*values))
             engine = engine_for(assembly, SymplecticEuler())
             tables = (assembly.tables[family] for family in engine.families)
             inputs = (assembly.x, assembly.v, *tables, *assembly.signals)
             plan = engine.plan(schedule, limit, False)
             start = perf_counter()
-            beam.simulate(scene, steps)
+            beam.simulate(beam.scene(*values), steps)
             middle = perf_counter()
             engine.forward(inputs, schedule, plan, limit, object())
             end = perf_counter()
@@ -269,34 +268,36 @@ def simulate_overhead(beam: Beam, dtype: torch.dtype, steps: int) -> float:
 
 def table(bench: Bench) -> Table:
     """The measurements for a terminal."""
-    result = Table(title=f"Physics steps a second, one world, rollouts of {bench.steps} steps", title_justify="left")
-    for heading in ("tets", "dtype"):
-        result.add_column(heading, justify="right")
-    for group in ("gradsim", "Newton\nlaunches", "Newton\ngraph", "gradsim/\nNewton graph"):
-        for part in ("forward", "both"):
-            result.add_column(f"{group}\n{part}", justify="right")
-    for heading in ("paper GPU\nforward", "paper GPU\nbackward", "simulate()\noverhead\n[ms]"):
-        result.add_column(heading, justify="right")
+    title = f"Thousand physics steps a second, one world, rollouts of {bench.steps} steps: forward / with backward"
+    result = Table(title=title, box=SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    pairs = ("gradsim", "Newton,\nlaunched", "Newton,\ngraph", "gradsim per\nNewton graph", "paper's GPU:\nfwd / bwd")
+    for heading in ("tets", "dtype", *pairs, "simulate()\nms"):
+        result.add_column(heading, justify="right", no_wrap=True)
     for row in bench.rows:
-        speeds = (row.forward, row.both, row.newton_forward, row.newton_both)
         result.add_row(
             f"{row.tets:,}",
             row.dtype,
-            *map(_speed, (*speeds, row.newton_graph_forward, row.newton_graph_both)),
-            *map(_ratio, (row.ratio_forward, row.ratio_both)),
-            *map(_speed, (row.paper_forward, row.paper_backward)),
+            _speeds(row.forward, row.both),
+            _speeds(row.newton_forward, row.newton_both),
+            _speeds(row.newton_graph_forward, row.newton_graph_both),
+            _pair(row.ratio_forward, row.ratio_both, ".2f"),
+            _speeds(row.paper_forward, row.paper_backward),
             f"{1e3 * row.overhead:.2f}",
         )
     versions = ", ".join(f"{name} {version or '-'}" for name, version in bench.machine.versions.items())
-    result.caption = "\n".join(
-        filter(None, (f"{bench.machine.cpu}, {bench.machine.cores} cores; {versions}", bench.note))
+    lines = (
+        "simulate() ms: cost of a call with new parameter values beyond its rollout",
+        f"{bench.machine.cpu}, {bench.machine.cores} cores; {versions}",
+        bench.note,
     )
+    result.caption = "\n".join(filter(None, lines))
     return result
 
 
-def _speed(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
+def _speeds(forward: float | None, other: float | None) -> str:
+    thousands = [None if speed is None else speed / 1e3 for speed in (forward, other)]
+    return _pair(thousands[0], thousands[1], ".1f")
 
 
-def _ratio(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}x"
+def _pair(first: float | None, second: float | None, form: str) -> str:
+    return " / ".join("-" if value is None else format(value, form) for value in (first, second))

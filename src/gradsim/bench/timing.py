@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+import gradsim
+
 ROUNDS = 5
 WARM = 2  # runs before the clock starts: compilation, recording of graphs, first touch of memory
 
@@ -67,8 +69,9 @@ class Machine:
 
 
 def this_machine(*packages: str) -> Machine:
-    """This machine, with the versions of Python and of the packages."""
-    versions = {"python": platform.python_version(), **{package: _version(package) for package in packages}}
+    """This machine, with the versions of gradsim, of Python and of the packages."""
+    versions: dict[str, str | None] = {"gradsim": gradsim.__version__, "python": platform.python_version()}
+    versions |= {package: _version(package) for package in packages}
     return Machine(_cpu_name(), os.cpu_count() or 1, versions)
 
 

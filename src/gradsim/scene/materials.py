@@ -81,10 +81,10 @@ class Membrane:
 
 @dataclass(frozen=True, eq=False)
 class Bending:
-    """Resistance of a sheet against folding; `stiffness` is the plate rigidity E t^3 / 12 (1 - nu^2)."""
+    """Resistance of a sheet against bending; `stiffness` is the plate rigidity E t^3 / 12 (1 - nu^2)."""
 
-    stiffness: Quantity = quantity(0.0, "N m", low=0.0, per="hinge")
-    damping: Quantity = quantity(0.0, "N m s", low=0.0, per="hinge")
+    stiffness: Quantity = quantity(0.0, "N m", low=0.0, per="triangle")
+    damping: Quantity = quantity(0.0, "N m s", low=0.0, per="triangle")
 
     def __post_init__(self) -> None:
         validate_quantities(self, "Bending")

@@ -7,7 +7,8 @@ validation, messages and documentation alike.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -75,11 +76,16 @@ def quantity(default: Any, unit: str, **spec: Any) -> Any:
     return dataclasses.field(default=default, metadata={"spec": Spec(unit=unit, optional=optional, **spec)})
 
 
-def quantities(noun: Any) -> Iterator[tuple[str, Spec]]:
+def quantities(noun: Any) -> tuple[tuple[str, Spec], ...]:
     """Names and specifications of a noun's quantities."""
-    for field in dataclasses.fields(noun):
-        if "spec" in field.metadata:
-            yield field.name, field.metadata["spec"]
+    kind: Any = type(noun)
+    return _quantities(kind)
+
+
+@functools.cache
+def _quantities(kind: type) -> tuple[tuple[str, Spec], ...]:
+    fields = dataclasses.fields(kind)
+    return tuple((field.name, field.metadata["spec"]) for field in fields if "spec" in field.metadata)
 
 
 def validate_quantities(noun: Any, label: str) -> None:

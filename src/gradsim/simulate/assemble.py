@@ -21,7 +21,8 @@ ROWS: dict[str, tuple[str, ...]] = {
     "external": external.PARAMETERS,
     "spring": springs.PARAMETERS,
     "triangle": triangles.PARAMETERS,
-    "hinge": bending.PARAMETERS,
+    "bend": bending.PARAMETERS,
+    "hinge": bending.HINGE,
     "tet": tetrahedra.PARAMETERS,
     "contact": contact.PARAMETERS,
     "plane": contact.PLANE,
@@ -68,10 +69,6 @@ def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | N
     tables = {"node": _node_table(scene, topology, flatten)}
     for family in topology.elements:
         tables[family] = _family_table(family, scene, topology, flatten)
-    if scene.ground is not None:
-        normal = flatten(scene.ground.normal, 1, (3,))
-        normal = normal / normal.norm(dim=-1, keepdim=True)
-        tables["plane"] = torch.cat([normal.transpose(1, 2), flatten(scene.ground.offset, 1)[:, None]], 1)
     return Assembly(topology, batch, dtype, device, x, v, tables, _signals(scene, topology, flatten))
 
 
@@ -185,6 +182,11 @@ def _masses(body: Body, topology: Topology, flatten: _Flattener) -> torch.Tensor
 
 def _family_table(family: str, scene: Scene, topology: Topology, flatten: _Flattener) -> torch.Tensor:
     """Parameters of all elements of a family, [B, rows, elements]; rows that a signal drives hold zero."""
+    if family == "plane":
+        assert scene.ground is not None
+        normal = flatten(scene.ground.normal, 1, (3,))
+        normal = normal / normal.norm(dim=-1, keepdim=True)
+        return torch.cat([normal.transpose(1, 2), flatten(scene.ground.offset, 1)[:, None]], 1)
     pieces = []
     for body in scene.bodies:
         if (family, body.name) in topology.ranges:
@@ -206,8 +208,10 @@ def _row_values(family: str, body: Any, scene: Scene) -> tuple[Any, ...]:
     if family == "triangle":
         sheet = body.material
         return sheet.mu, sheet.lam, sheet.damping, body.drag, body.lift, body.actuation
+    if family == "bend":
+        return body.bending.stiffness, body.bending.damping
     if family == "hinge":
-        return body.bending.stiffness, body.bending.damping, body.folding
+        return (body.folding,)
     if family == "tet":
         return body.material.mu, body.material.lam, body.material.damping, body.actuation
     if family == "external":

@@ -10,7 +10,7 @@ import torch
 from gradsim import bridge
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.assemble import ROWS
-from gradsim.simulate.kernels.bending import hinge_kernels
+from gradsim.simulate.kernels.bending import bend_kernels
 from gradsim.simulate.kernels.contact import contact_kernels
 from gradsim.simulate.kernels.external import Signal, external_kernels
 from gradsim.simulate.kernels.force import Force, lane_count
@@ -18,7 +18,7 @@ from gradsim.simulate.kernels.springs import spring_kernels
 from gradsim.simulate.kernels.tetrahedra import native_tet_kernels, tet_kernels
 from gradsim.simulate.kernels.triangles import native_triangle_kernels, triangle_kernels
 from gradsim.simulate.step import System, take_step, take_step_adjoint
-from gradsim.simulate.topology import Topology
+from gradsim.simulate.topology import FORCES, Topology
 
 
 class Shard:
@@ -51,8 +51,6 @@ class Shard:
             for name in ("x", "v", "f", "x_adj", "v_adj", "f_adj", "x_end", "v_end")
         }
         self.tables = {"node": bridge.table((len(ROWS["node"]), self.node_count), dtype, device)}
-        if "contact" in topology.elements:
-            self.tables["plane"] = bridge.table((len(ROWS["plane"]), world_count), dtype, device)
         for family, count in topology.elements.items():
             padded = self._padded(count * world_count)
             self.tables[family] = bridge.table((len(ROWS[family]), padded), dtype, device)
@@ -61,7 +59,7 @@ class Shard:
         ]
         history = bridge.vectors((0, self.node_count), dtype, device).array
         self.system = System(
-            forces=tuple(self._force(family) for family in topology.elements),
+            forces=tuple(self._force(family) for family in FORCES if family in topology.elements),
             signals=self._signals(),
             node=self.tables["node"],
             dt=self.dt.array,
@@ -107,9 +105,11 @@ class Shard:
             return Force(external_kernels(real), count, (), (table,))
         if family == "spring":
             return Force(spring_kernels(real), count, (self._constant(nodes, "vector"),), (table,))
-        if family == "hinge":
-            shape = [self._constant(self._spread(arrays[f"hinge.{name}"])) for name in ("weight", "angle")]
-            return Force(hinge_kernels(real), count, (self._constant(nodes, "vector"), *shape), (table,))
+        if family == "bend":
+            hinges = self._spread(arrays["bend.hinges"], self.topology.elements["hinge"])
+            shape = [hinges, *(self._spread(arrays[f"bend.{name}"]) for name in ("angle", "coupling"))]
+            constants = tuple(self._constant(array, "vector") for array in (nodes, *shape))
+            return Force(bend_kernels(real), count, constants, (table, self.tables["hinge"]))
         nodes[:, 1] = np.repeat(np.arange(self.world_count), self.topology.elements[family])
         return Force(contact_kernels(real), count, (self._constant(nodes, "vector"),), (table, self.tables["plane"]))
 
@@ -198,7 +198,7 @@ class Shard:
 
     def gradients(self) -> tuple[dict[str, torch.Tensor], tuple[torch.Tensor, ...]]:
         """Gradients of the tables and signals, shaped as `load` takes them."""
-        counts = {"node": self.topology.node_count, "plane": 1, **self.topology.elements}
+        counts = {"node": self.topology.node_count, **self.topology.elements}
         tables = {
             family: self._family_view(table.tensor_grad, counts[family]).transpose(0, 1)
             for family, table in self.tables.items()

@@ -13,6 +13,8 @@ from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.quantity import Signal, plain, sample_count
 from gradsim.scene.scene import Scene
 
+FORCES = ("external", "spring", "triangle", "bend", "tet", "contact")  # families that act, in order
+
 
 @dataclass(frozen=True)
 class Driver:
@@ -28,7 +30,7 @@ class Driver:
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """One world's nodes and elements. `elements` counts them by family, in the order the forces act."""
+    """One world's nodes and elements. `elements` counts the columns of every family's parameters."""
 
     key: Hashable
     spans: dict[str, tuple[int, int]]  # body -> its nodes
@@ -93,7 +95,7 @@ def _build(scene: Scene, key: Hashable) -> Topology:
     spans: dict[str, tuple[int, int]] = {}
     ranges: dict[tuple[str, str], tuple[int, int]] = {}
     parts: dict[str, list[np.ndarray]] = {}
-    counts = dict.fromkeys(("external", "spring", "triangle", "hinge", "tet", "contact"), 0)
+    counts = dict.fromkeys((*FORCES, "hinge", "plane"), 0)
     pinned: list[np.ndarray] = []
 
     def add(family: str, body: Body, nodes: np.ndarray, **arrays: np.ndarray) -> None:
@@ -114,6 +116,8 @@ def _build(scene: Scene, key: Hashable) -> Topology:
         pinned.append(mask)
         measures = np.zeros(count) if isinstance(body, Springs) else node_measures(body.mesh)
         parts.setdefault("node.measure", []).append(measures)
+        rest = np.zeros((count, 3)) if isinstance(body, Springs) else body.mesh.vertices
+        parts.setdefault("node.rest", []).append(rest)
         nodes = np.arange(first, first + count, dtype=np.int32)
         if _pushed(scene):
             add("external", body, nodes)
@@ -123,12 +127,16 @@ def _build(scene: Scene, key: Hashable) -> Topology:
             rest, area = triangle_shapes(body.mesh)
             add("triangle", body, body.mesh.faces + first, rest=rest, area=area)
             if _bends(body):
-                add("hinge", body, body.mesh.hinges + first, **hinge_shapes(body.mesh))
+                shape = bend_shapes(body.mesh)
+                patches, edges = shape.pop("nodes"), shape.pop("hinges")
+                add("bend", body, patches + first, hinges=edges + counts["hinge"], **shape)
+                add("hinge", body, body.mesh.hinges + first)
         if isinstance(body, Soft):
             add("tet", body, body.mesh.tets + first, rest=tet_shapes(body.mesh), volume=body.mesh.volumes)
         if scene.ground is not None:
             add("contact", body, np.stack([nodes, np.zeros_like(nodes)], axis=1))
         first += count
+    counts["plane"] = int(scene.ground is not None)
     arrays = {name: np.concatenate(pieces) for name, pieces in parts.items()}
     elements = {family: count for family, count in counts.items() if count}
     return Topology(key, spans, ranges, elements, np.concatenate(pinned), _drivers(scene, ranges), arrays)
@@ -139,7 +147,7 @@ def _drivers(scene: Scene, ranges: dict[tuple[str, str], tuple[int, int]]) -> tu
     rows = (
         ("tet", "actuation", "actuation"),
         ("triangle", "actuation", "actuation"),
-        ("hinge", "folding", "actuation"),
+        ("hinge", "folding", "folding"),
     )
     for body in scene.bodies:
         for family, name, row in rows:
@@ -171,19 +179,38 @@ def triangle_shapes(mesh: TriMesh) -> tuple[np.ndarray, np.ndarray]:
     return np.linalg.inv(edges), 0.5 * length * height
 
 
-def hinge_shapes(mesh: TriMesh) -> dict[str, np.ndarray]:
-    """Hinges at rest: weight l^2 / (A0 + A1) [1], angle [rad], and levers |d angle / d node|^2 [1/m^2], [H, 4]."""
+def bend_shapes(mesh: TriMesh) -> dict[str, np.ndarray]:
+    """Triangles as bending elements: their nodes, edges' hinges, rest angles [rad] and couplings K [1]."""
+    faces, count = mesh.faces, len(mesh.faces)
+    nodes = np.concatenate([faces, faces], axis=1)  # an edge without a second triangle has the own corner across
+    hinges = np.zeros((count, 3), dtype=np.int32)
+    # The directed edge (k, l) opposite a corner belongs to one triangle: look up where each hinge's two halves lie.
+    edges = np.stack([faces[:, [1, 2]], faces[:, [2, 0]], faces[:, [0, 1]]], axis=1).reshape(-1, 2).astype(np.int64)
+    keys = edges[:, 0] * len(mesh.vertices) + edges[:, 1]
+    place = np.argsort(keys)
+    for near, across in ((mesh.hinges[:, [2, 3]], mesh.hinges[:, 1]), (mesh.hinges[:, [3, 2]], mesh.hinges[:, 0])):
+        wanted = near[:, 0].astype(np.int64) * len(mesh.vertices) + near[:, 1]
+        found = place[np.searchsorted(keys, wanted, sorter=place)]
+        nodes[found // 3, 3 + found % 3] = across
+        hinges[found // 3, found % 3] = np.arange(len(mesh.hinges))
+    corners = mesh.vertices[faces]
+    sides = corners[:, [2, 0, 1]] - corners[:, [1, 2, 0]]
+    gram = sides @ np.swapaxes(sides, 1, 2)  # l_i l_j times the cosine between edges, which is that of their normals
+    lengths = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
+    coupling = gram**2 / (lengths[:, :, None] * lengths[:, None, :]) / (4.0 * mesh.areas[:, None, None])
+    angles = hinge_angles(mesh)[hinges] if len(mesh.hinges) else np.zeros((count, 3))
+    angles[nodes[:, 3:] == faces] = 0.0
+    pairs = coupling[:, [0, 1, 2, 1, 2, 0], [0, 1, 2, 2, 0, 1]]
+    return {"nodes": nodes, "hinges": hinges, "angle": angles, "coupling": pairs}
+
+
+def hinge_angles(mesh: TriMesh) -> np.ndarray:
+    """Rest angles of hinges [rad], [H]."""
     a, b, c, d = (mesh.vertices[mesh.hinges[:, k]] for k in range(4))
     edge = d - c
     n0, n1 = np.cross(edge, a - c), np.cross(b - c, edge)
-    length2 = (edge * edge).sum(1)
-    twice0, twice1 = np.linalg.norm(n0, axis=1), np.linalg.norm(n1, axis=1)
-    sine = (np.cross(n0, n1) * edge).sum(1) / np.sqrt(length2)
-    t0, t1 = ((a - c) * edge).sum(1) / length2, ((b - c) * edge).sum(1) / length2
-    h0, h1 = np.sqrt(length2) / twice0, np.sqrt(length2) / twice1
-    levers = np.stack([h0, h1, np.abs(h0 * (1 - t0)) + np.abs(h1 * (1 - t1)), np.abs(h0 * t0) + np.abs(h1 * t1)], 1)
-    weight = 2.0 * length2 / (twice0 + twice1)
-    return {"weight": weight, "angle": np.arctan2(sine, (n0 * n1).sum(1)), "levers": levers**2}
+    sine = (np.cross(n0, n1) * edge).sum(1) / np.linalg.norm(edge, axis=1)
+    return np.arctan2(sine, (n0 * n1).sum(1))
 
 
 def node_measures(mesh: TetMesh | TriMesh) -> np.ndarray:

@@ -43,7 +43,7 @@ def lively_bodies(damping: float) -> list[tuple[str, Body]]:
     solid, sheet = NeoHookean(3e4, 5e4, 30.0 * damping), Membrane(300.0, 500.0, 0.1 * damping)
 
     def thrown(count: int) -> Each:
-        return each(random.normal(size=(count, 3)) + (1.0, 0.0, -0.5))
+        return each(random.normal((1.0, 0.0, -0.5), 1.0, (count, 3)))
 
     cloth = Cloth(
         "body",

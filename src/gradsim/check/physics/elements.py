@@ -171,7 +171,7 @@ def hinge_and_spring() -> list[Fact]:
     fold = Cloth(
         "fold", mesh, mass=1.0, bending=law, material=Membrane(1e-9, 0.0), vertices=folded, velocity=each(turning)
     )
-    torque = (20.0 * 2.0 * np.sin(angle / 2) + 2.0 * rate) / h  # the weight of this hinge is 1 / h
+    torque = (20.0 * angle + 2.0 * rate) / h  # the weight of this hinge is 1 / h
     got = forces(Scene([fold], gravity=STILL))[0, 3].numpy()
 
     ends, apart = np.array([[0.0, 0.0, 0.0], [0.6, 0.0, 0.8]]), np.array([[0.0, 0.0, 0.0], [5.0, 0.0, 0.0]])

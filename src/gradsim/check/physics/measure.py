@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from gradsim.check.fact import Fact
+from gradsim.check.fact import Fact, relative
 from gradsim.scene.integrators import Integrator, SymplecticEuler
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State, Trajectory
@@ -69,7 +69,7 @@ def relax(scene: Scene, *, period: float, left: float = 1e-12) -> torch.Tensor:
     """
     mass = node_masses(scene)[0]
     state: State | None = None
-    highest, energy_before = 0.0, 0.0
+    highest = 0.0
     for _ in range(1000):
         motion = roll(scene, duration=period / 4, frames=33, start=state)
         energy = 0.5 * (mass[:, None] * motion.velocities**2).sum((-1, -2))
@@ -90,14 +90,14 @@ def fitted_order(sizes: np.ndarray, errors: np.ndarray) -> float:
     return float(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
 
 
-def shrinking(topic: str, names: list[str], expected: float, got: list[float], last: float) -> list[Fact]:
-    """Relative errors of ever finer meshes: each must be below the one before, and the last below `last`."""
+def shrinking(
+    topic: str, names: list[str], expected: float, got: list[float], *, first: float, last: float
+) -> list[Fact]:
+    """Relative errors of ever finer meshes: below `first`, each below the one before, and in the end below `last`."""
     facts: list[Fact] = []
-    bound = math.inf
+    bound = first
     for name, value in zip(names, got, strict=True):
-        error = abs(value - expected) / abs(expected)
-        facts.append(Fact(topic, name, expected, value, error, bound))
-        bound = error
-    end = facts[-1]
-    facts[-1] = Fact(topic, end.name, expected, end.got, end.error, min(end.tolerance, last))
+        bound = min(bound, last) if len(facts) == len(names) - 1 else bound
+        facts.append(relative(topic, name, expected, value, bound))
+        bound = facts[-1].error
     return facts
