@@ -1,9 +1,9 @@
 """Bending of sheets: the curvature of every triangle, from the angles at its three edges.
 
-The angle t of an edge is zero when its two triangles are flat and positive when it is a ridge, seen from the side of the
-normals; p = t - rest angle - folding is what the sheet resists. With the edges' lengths l_i, their in-plane normals d_i
-and the area A at rest, a triangle's shape operator is sum_i p_i l_i d_i d_i' / 2A (Gingold et al. 2004, Grinspun et al.
-2006) and its energy stiffness/2 A |shape operator|^2, so that the edges' torques are
+The angle t of an edge is zero when its two triangles are flat and positive when it is a ridge, seen from the side of
+the normals; p = t - rest angle - folding is what the sheet resists. With the edges' lengths l_i, their in-plane normals
+d_i and the area A at rest, a triangle's shape operator is sum_i p_i l_i d_i d_i' / 2A (Gingold et al. 2004, Grinspun et
+al. 2006) and its energy stiffness/2 A |shape operator|^2, so that the edges' torques are
 
     stiffness sum_j K_ij p_j + damping sum_j K_ij dp_j/dt,    K_ij = l_i l_j (d_i . d_j)^2 / 4A
 
