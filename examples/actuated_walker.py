@@ -1,9 +1,9 @@
 """Can a soft block walk? The actuation of each of its elements over time, optimized for distance.
 
-A block lies on the ground. Every tetrahedron may swell or shrink its volume by up to 40 %, as a signal of 24 samples over
-1.5 s: 2,880 numbers, all zero at first, no gait prescribed. Adam follows the gradient of the distance covered, through
-every contact on the way. The gait found is then run again with half the time step: it should be physics, not an artefact
-of the step.
+A block lies on the ground. Every tetrahedron may strive for a volume up to 40 % larger or smaller, as a signal of 24
+samples over 1.5 s: 2,880 numbers, all zero at first, no gait prescribed. Adam follows the gradient of the distance
+covered, through every contact on the way. The gait found is then run again with half the time step, to see that it is
+physics and not an artefact of the step.
 """
 
 import torch

@@ -1,7 +1,7 @@
 """How was it thrown? The initial velocity of a cloth from its final shape.
 
-A cloth flies for half a second through air that drags and lifts it. Where its nodes are at the end is all that is known;
-L-BFGS, starting from a cloth that is merely dropped, finds the velocity it was thrown with.
+A cloth flies for half a second through air that drags and lifts it. Where its nodes are at the end is all that is
+known; L-BFGS, starting from a cloth that is merely dropped, finds the velocity it was thrown with.
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Which springs are weak? Every stiffness of a net from its motion.
 
-A net hangs from two corners and every node starts with a kick of its own. The springs differ in stiffness by a factor of
-up to four: 85 unknowns, all in the one gradient that a rollout gives, found by L-BFGS on their logarithms.
+A net hangs from two corners and every node starts with a kick of its own. The springs differ in stiffness by a factor
+of up to four: 85 unknowns, all in the one gradient that a rollout gives, found by L-BFGS on their logarithms.
 """
 
 import torch

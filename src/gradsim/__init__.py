@@ -1,6 +1,6 @@
 """gradsim: differentiable simulation from pixels to physics and back."""
 
-from gradsim.scene import meshes
+from gradsim.scene import errors, meshes
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.errors import (
     BrokenGradient,
@@ -12,7 +12,7 @@ from gradsim.scene.errors import (
 )
 from gradsim.scene.integrators import Midpoint, SymplecticEuler
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
-from gradsim.scene.mesh_files import load_mesh
+from gradsim.scene.mesh_files import load_mesh, save_mesh, tetrahedralize
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.quantity import Signal, each
 from gradsim.scene.scene import Scene
@@ -47,8 +47,11 @@ __all__ = [
     "Trajectory",
     "TriMesh",
     "each",
+    "errors",
     "load_mesh",
     "meshes",
+    "save_mesh",
     "simulate",
     "stable_dt",
+    "tetrahedralize",
 ]

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,7 +15,10 @@ from gradsim.check.gradients import (
     objective,
 )
 from gradsim.check.zoo import BOUNCE, PROBLEMS
+from gradsim.scene.bodies import Springs
 from gradsim.scene.integrators import Midpoint, SymplecticEuler
+from gradsim.scene.materials import Ground
+from gradsim.scene.scene import Scene
 from gradsim.simulate.rollout import simulate
 
 
@@ -76,6 +80,19 @@ def test_printed_contact_law_misses_the_moment_of_impact():
 
     assert error(0.0) > 0.1
     assert error(0.004) < 0.05
+
+
+@pytest.mark.parametrize("kd", [5.0, 20.0])
+def test_a_bounce_is_smooth_from_touch_down_to_release(kd):
+    """Gradients of a bounce vary smoothly with the height it fell from: neighbours differ by little."""
+    heights = torch.linspace(0.98, 1.02, 41, dtype=torch.float64, requires_grad=True)
+    start = torch.stack([torch.zeros_like(heights), heights, torch.zeros_like(heights)], -1)[:, None]
+    mass = Springs("mass", start, np.zeros((0, 2)))
+    scene = Scene([mass], Ground(ke=5e3, kd=kd, delta=0.02))
+    end = simulate(scene, frames=2, fps=1.0 / 0.9, substeps=3600).vertices[:, -1, 0, 1]
+    (slopes,) = torch.autograd.grad(end.sum(), heights)
+    secants = (end[2:] - end[:-2]) / (heights[2:] - heights[:-2])
+    assert (slopes[1:-1] - secants).abs().max() < 0.03 * slopes.abs().mean()  # a corner at release makes this 0.2
 
 
 def test_bounce_touches_twice_and_slides():

@@ -102,6 +102,14 @@ CASES = {
         MixedDevices,
         r"box\.position = meta: box\.density is on cpu",
     ),
+    "no rotation at all": (lambda: soft(rotation=(0, 0, 0, 0)), OutOfRange, r"box\.rotation = \(0, 0, 0, 0\)"),
+    "each of a signal": (
+        lambda: soft(actuation=gs.each(gs.Signal([0.0, 1.0]))),
+        WrongType,
+        r"box\.actuation = each\(Signal.*Signal\(each",
+    ),
+    "no worlds": (lambda: simulate(soft(density=torch.ones(0))), WrongShape, r"batch = \(0,\)"),
+    "a body without a list": (lambda: gs.Scene(soft()), WrongType, r"scene\.bodies = Soft: must be a list"),
     "text for a number": (lambda: soft(density="heavy"), WrongType, r"box\.density = 'heavy'"),
     "integers": (lambda: soft(density=torch.tensor(3)), WrongType, r"box\.density = tensor of torch\.int64"),
     "each where there is one": (lambda: soft(position=gs.each(np.zeros((NODES, 3)))), WrongType, r"box\.position"),
@@ -166,6 +174,8 @@ def test_engineering_moduli_accept_tensors_and_each():
     assert torch.allclose(material.lam.detach(), young.detach() * 0.3 / (1.3 * 0.4) + 5 / 6 * shear)
     per_tet = gs.NeoHookean.from_young(gs.each(np.full(TETS, 1e5)), 0.3)
     soft(material=per_tet)  # counts fit
+    both = gs.NeoHookean.from_young(gs.each(np.full(TETS, 1e5)), torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64))
+    assert both.mu.values.shape == (3, TETS)
 
 
 def test_density_of_each_element_sums_to_the_mass():
@@ -181,6 +191,7 @@ def test_trajectory_slices_by_frame_and_body():
     assert len(motion) == 5
     assert motion[1:3].vertices.shape == (2, NODES + 9, 3)
     assert torch.equal(motion[-1].vertices[0], motion.final.vertices)
+    assert motion[np.int64(1)].vertices.shape == (1, NODES + 9, 3)
     assert motion["net"].vertices.shape == (5, 9, 3)
     assert motion.state(2).time == pytest.approx(2 / 30)
     with pytest.raises(IndexError, match="frame 5"):

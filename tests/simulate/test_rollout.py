@@ -4,6 +4,7 @@ import gc
 import math
 import resource
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -295,6 +296,51 @@ def test_long_rollout_in_bounded_memory():
         ends = tip(torch.cat([values + step.T, values - step.T]))
     difference = (ends[:2] - ends[2:]) / (2e-5 * values)
     assert torch.allclose(difference, leaf.grad, rtol=1e-5)
+
+
+def test_threads_of_the_user_take_turns():
+    """Different topologies from several Python threads at once: each gets the answer it gets alone."""
+    sizes = [(2, 1, 1), (3, 1, 1), (4, 1, 1), (2, 2, 1)]
+
+    def height(cells):
+        mu = torch.tensor(1e4, dtype=F64, requires_grad=True)
+        end = gs.simulate(beam(mu, cells=cells), frames=3, substeps=40).vertices[-1, :, 1].sum()
+        end.backward()
+        return end.item(), mu.grad.item()
+
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(height, sizes * 3))
+    assert together == [height(cells) for cells in sizes] * 3
+
+
+def test_histories_of_all_scenes_share_one_limit():
+    for cells in ((2, 1, 1), (3, 1, 1), (4, 1, 1), (5, 1, 1)):
+        mu = torch.tensor(1e4, dtype=F64, requires_grad=True)
+        end = gs.simulate(beam(mu, cells=cells), frames=5, substeps=50, memory=1e6).vertices[-1].sum()
+        assert sum(e.history_bytes for e in engine._engines.values()) <= 1e6 + 1e5  # a row each is left to the others
+    end.backward()
+
+
+def test_a_loss_that_is_not_finite_is_called_that():
+    mu = torch.tensor(1e4, dtype=F64, requires_grad=True)
+    end = gs.simulate(beam(mu), frames=2, substeps=40).vertices[-1]
+    with pytest.raises(gs.BrokenGradient, match="look at the loss"):
+        (end * float("nan")).sum().backward()
+
+
+def test_springs_whose_ends_meet_stay_finite():
+    points = np.array([[-0.1, 0.0, 0.0], [0.1, 0.0, 0.0]])
+    pair = gs.Springs("pair", points, [[0, 1]], stiffness=0.0, velocity=gs.each([[1.0, 0, 0], [-1.0, 0, 0]]))
+    motion = gs.simulate(gs.Scene([pair], gravity=(0, 0, 0)), frames=3, fps=10.0, substeps=8)
+    assert torch.allclose(motion.vertices[1, 0], motion.vertices[1, 1], atol=1e-15)
+    assert torch.isfinite(motion.vertices).all()
+
+
+def test_strong_air_is_part_of_the_stable_step():
+    sheet = gs.meshes.grid(0.4, 4)
+    light = gs.Scene([gs.Cloth("sheet", sheet, 0.05, drag=50.0, velocity=(0.0, 10.0, 0.0))])
+    with pytest.warns(gs.StabilityWarning, match="membrane stiffness or air"), pytest.raises(gs.Diverged):
+        gs.simulate(light, frames=2, fps=30, substeps=10)
 
 
 @pytest.mark.parametrize(

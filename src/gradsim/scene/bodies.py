@@ -73,6 +73,8 @@ def _complete(body: Any, counts: dict[str, int]) -> None:
     """What every body checks: its name, its quantities, and that `each` fits the mesh, in its parts too."""
     check_name(body.name)
     validate_quantities(body, body.name)
+    if getattr(body, "rotation", None) is not None and not bool((plain(body.rotation) ** 2).sum(-1).min() > 0):
+        raise OutOfRange(f"{body.name}.rotation", "(0, 0, 0, 0)", "must not be zero; (0, 0, 0, 1) is no rotation")
     parts = [(body.name, body)]
     parts += [(f"{body.name}.{part}", getattr(body, part)) for part in ("material", "bending") if hasattr(body, part)]
     for label, part in parts:

@@ -31,6 +31,8 @@ def _engineering(label: str, young: Quantity, poisson: Quantity, limit: float) -
         nu = torch.as_tensor(nu, dtype=E.dtype, device=E.device)
     if isinstance(nu, torch.Tensor) and not isinstance(E, torch.Tensor):
         E = torch.as_tensor(E, dtype=nu.dtype, device=nu.device)
+    if is_each(young) != is_each(poisson):  # the one that is not of each element gets its place among the batch
+        E, nu = (E, nu[..., None]) if is_each(young) else (E[..., None], nu)
     wrap: Any = Each if is_each(young) or is_each(poisson) else (lambda a: a)
     return E, nu, wrap
 

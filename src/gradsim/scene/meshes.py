@@ -51,6 +51,9 @@ class TriMesh:
     faces: Ints
     uv: Floats | None = None
 
+    def __repr__(self) -> str:
+        return f"TriMesh({len(self.vertices)} vertices, {len(self.faces)} faces)"
+
     def __post_init__(self) -> None:
         vertices = _checked_floats("mesh.vertices", self.vertices, columns=3)
         faces = _checked_elements("mesh.faces", self.faces, columns=3, vertex_count=len(vertices))
@@ -121,6 +124,9 @@ class TetMesh:
 
     vertices: Floats
     tets: Ints
+
+    def __repr__(self) -> str:
+        return f"TetMesh({len(self.vertices)} vertices, {len(self.tets)} tets)"
 
     def __post_init__(self) -> None:
         vertices = _checked_floats("mesh.vertices", self.vertices, columns=3)

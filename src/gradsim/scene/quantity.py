@@ -29,6 +29,9 @@ class Each:
 
     values: Any  # [..., count] or [..., count, 3]
 
+    def __repr__(self) -> str:
+        return f"each(array of shape {tuple(np.shape(self.values))})"
+
 
 def each(values: Plain) -> Each:
     """One value for each node or element, such as `mu=gs.each(torch.rand(tet_count))`.
@@ -109,6 +112,8 @@ def validated(name: str, value: Any, spec: Spec) -> Any:
             raise WrongShape(name, f"Signal with {samples} sample(s)", "a signal needs at least two samples in time")
         return checked
     if isinstance(value, Each):
+        if isinstance(value.values, Signal):
+            raise WrongType(name, "each(Signal(...))", "write it the other way round: Signal(each(...))")
         if spec.per is None:
             raise WrongType(name, "each(...)", "is one value for the whole body; give a number or tensor")
         return Each(validated_array(name, value.values, spec))

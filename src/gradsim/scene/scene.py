@@ -28,6 +28,8 @@ class Scene:
 
     def __post_init__(self) -> None:
         validate_quantities(self, "scene")
+        if not isinstance(self.bodies, Sequence):
+            raise WrongType("scene.bodies", type(self.bodies).__name__, "must be a list of bodies")
         object.__setattr__(self, "bodies", tuple(self.bodies))
         if not self.bodies:
             raise InvalidInput("scene.bodies", "()", "a scene needs at least one body")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import overload
 
@@ -52,6 +53,10 @@ class Trajectory:
     def __len__(self) -> int:
         return len(self.time)
 
+    def __repr__(self) -> str:
+        worlds = f", batch {tuple(self.vertices.shape[:-3])}" if self.vertices.ndim > 3 else ""
+        return f"Trajectory({len(self)} frames, {self.vertices.shape[-2]} vertices of {', '.join(self.spans)}{worlds})"
+
     @overload
     def __getitem__(self, key: str) -> BodyMotion: ...
     @overload
@@ -62,10 +67,11 @@ class Trajectory:
                 raise UnknownName("body", repr(key), f"the trajectory has {', '.join(self.spans)}")
             first, end = self.spans[key]
             return BodyMotion(self.vertices[..., first:end, :], self.velocities[..., first:end, :])
-        if isinstance(key, int):
-            if not -len(self) <= key < len(self):
-                raise IndexError(f"frame {key}: the trajectory has {len(self)} frames")
-            key = slice(key % len(self), key % len(self) + 1)
+        if not isinstance(key, slice):
+            frame = operator.index(key)
+            if not -len(self) <= frame < len(self):
+                raise IndexError(f"frame {frame}: the trajectory has {len(self)} frames")
+            key = slice(frame % len(self), frame % len(self) + 1)
         return Trajectory(self.time[key], self.vertices[..., key, :, :], self.velocities[..., key, :, :], self.spans)
 
     def state(self, frame: int) -> State:

@@ -99,6 +99,8 @@ def _common(
             raise MixedDtypes(path, array.dtype, f"{lead[0]} is {lead[1].dtype}; all tensors must share one dtype")
         if array.device != lead[1].device:
             raise MixedDevices(path, array.device, f"{lead[0]} is on {lead[1].device}; all tensors must share a device")
+    if 0 in batch:
+        raise WrongShape("batch", batch, "a batch needs at least one world")
     if lead is not None and dtype is not None and lead[1].dtype != dtype:
         raise MixedDtypes(lead[0], lead[1].dtype, f"dtype={dtype} was asked for; convert the tensor or leave dtype out")
     dtype = dtype or (lead[1].dtype if lead is not None else torch.float64)

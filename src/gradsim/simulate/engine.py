@@ -55,13 +55,21 @@ class Engine:
         threads: int,
     ):
         bridge.initialize()
-        self.lock = threading.RLock()
         shares = max(1, min(threads, world_count))
         bounds = [world_count * k // shares for k in range(shares + 1)]
         self.slices = [slice(a, b) for a, b in itertools.pairwise(bounds)]
         self.shards = [Shard(topology, s.stop - s.start, integrator, dtype, device) for s in self.slices]
         self.families = tuple(self.shards[0].tables)
         self.pool = ThreadPoolExecutor(shares) if shares > 1 else None
+
+    @property
+    def history_bytes(self) -> int:
+        return sum(shard.history_bytes for shard in self.shards)
+
+    def release(self) -> None:
+        """Give back the memory of the histories."""
+        for shard in self.shards:
+            shard.release()
 
     def plan(self, schedule: Schedule, limit: float, gradient: bool) -> Plan:
         step_bytes = sum(shard.step_bytes for shard in self.shards)
@@ -87,7 +95,7 @@ class Engine:
             shard.owner = owner if plan.kept else None
             _roll(shard, schedule, plan, xs[worlds], vs[worlds], worlds.start)
 
-        with self.lock:
+        with _running:
             self._reserve(schedule, plan, limit, backward=False)
             self._parallel(roll)
         return xs, vs
@@ -116,10 +124,14 @@ class Engine:
             for result, gradient in zip(results, found, strict=True):
                 result[worlds].copy_(gradient)
 
-        with self.lock:
+        if not all(torch.isfinite(grad).all() for grad in grads):
+            raise BrokenGradient("the gradient that reached the trajectory is not finite: look at the loss")
+        with _running:
             self._reserve(schedule, plan, limit, backward=True)
             self._parallel(roll_back)
-        for name, result in zip(("position", "velocity", *self.families), results, strict=False):
+        drivers = self.shards[0].topology.drivers
+        names = ("position", "velocity", *self.families, *(f"{d.body}'s signal of {d.row}" for d in drivers))
+        for name, result in zip(names, results, strict=True):
             if not torch.isfinite(result).all():
                 raise BrokenGradient(_broken(name, result, schedule))
         return results
@@ -127,6 +139,10 @@ class Engine:
     def _reserve(self, schedule: Schedule, plan: Plan, limit: float, *, backward: bool) -> None:
         """Make room for histories and record the graphs, which is not for threads."""
         worlds = sum(shard.world_count for shard in self.shards)
+        needed = sum(shard.step_bytes for shard in self.shards) * plan.chunk
+        others = [engine for engine in _engines.values() if engine is not self]
+        while others and needed + sum(engine.history_bytes for engine in others) > limit:
+            others.pop(0).release()  # least recently used first; its backward passes compute again
         for shard in self.shards:
             shard.reserve(plan.chunk, limit * shard.world_count / worlds)
             for count in plan.lengths(schedule.substeps) if schedule.frames > 1 else ():
@@ -239,6 +255,7 @@ def _restart(shard: Shard, state: tuple[torch.Tensor, torch.Tensor]) -> None:
 
 _engines: dict[Hashable, Engine] = {}
 _engines_lock = threading.Lock()
+_running = threading.RLock()  # recording graphs is global in Warp: rollouts of several threads take turns
 
 
 def engine_for(assembly: Assembly, integrator: Integrator) -> Engine:

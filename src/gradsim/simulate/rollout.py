@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from typing import Any
 
@@ -52,9 +53,7 @@ def simulate(
     Raises:
         Diverged: The rollout left the finite numbers; says when, which body, and the largest stable step.
     """
-    for name, value, least in (("frames", frames, 1), ("substeps", substeps, 1)):
-        if not isinstance(value, int) or value < least:
-            raise OutOfRange(name, value, f"must be a whole number >= {least}")
+    frames, substeps = _whole("frames", frames), _whole("substeps", substeps)
     if not fps > 0:
         raise OutOfRange("fps", fps, "must be > 0 [1/s]")
     if not isinstance(integrator, (SymplecticEuler, Midpoint)):
@@ -81,6 +80,16 @@ def simulate(
     inner = xs.shape[1:]
     spans = assembly.topology.spans
     return Trajectory(time, xs.view(*assembly.batch, *inner), vs.view(*assembly.batch, *inner), spans)
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise OutOfRange(name, value, "must be a whole number >= 1")
+    return number
 
 
 def _inputs(assembly: Assembly, engine: Engine) -> tuple[torch.Tensor, ...]:

@@ -75,6 +75,11 @@ class Shard:
         """History of one step [bytes]: position, velocity and force at every evaluation."""
         return self.integrator.evaluations * 9 * self.node_count * self.dtype.itemsize
 
+    @property
+    def history_bytes(self) -> int:
+        """Memory the history takes [bytes]."""
+        return self.rows * self.step_bytes // self.integrator.evaluations
+
     # --- layout ---------------------------------------------------------------------------------------------------
 
     def _padded(self, count: int) -> int:
@@ -149,12 +154,18 @@ class Shard:
     def reserve(self, steps: int, limit: float) -> None:
         """Make room for the history of `steps` steps; memory above `limit` [bytes] is given back."""
         rows = steps * self.integrator.evaluations
-        if rows <= self.rows and self.rows * self.step_bytes / self.integrator.evaluations <= max(limit, 1):
+        if rows <= self.rows and (rows == self.rows or self.history_bytes <= limit):
             return
         self.owner, self.rows, self._graphs = None, rows, {}
         self.history = [bridge.vectors((rows, self.node_count), self.dtype, self.device) for _ in range(3)]
         xs, vs, fs = (buffer.array for buffer in self.history)
         self.system = dataclasses.replace(self.system, xs=xs, vs=vs, fs=fs)
+
+    def release(self) -> None:
+        """Give the history's memory back; the next rollout reserves anew."""
+        if self.rows:
+            self.rows = 0
+            self.reserve(1, 0.0)
 
     def run(self, step: int, count: int, row: int, total: int) -> None:
         """Take `count` steps from step number `step`, writing history from step `row` of the buffer on."""

@@ -25,7 +25,7 @@ GROWTH = 1e-3  # a step, tolerated of the explicit midpoint rule's fastest oscil
 
 REASONS = {
     "spring": "spring stiffness",
-    "triangle": "membrane stiffness",
+    "triangle": "membrane stiffness or air",
     "bend": "bending stiffness",
     "tet": "material stiffness",
     "contact": "contact stiffness",
@@ -57,6 +57,8 @@ def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
             if family in REASONS:
                 values = assembly.tables[family].detach()[:, :, first:end]
                 stiffness, damping = _rates(family, values, inverse, assembly.topology, first, end)
+                if family == "triangle":
+                    damping = max(damping, _air_rate(values, assembly, *assembly.topology.spans[body]))
                 dt = _step(math.sqrt(max(stiffness, 0.0)), damping, integrator)
                 rates.setdefault(body, {})[family] = dt**-2 if dt > 0 else math.inf
     for body, parts in rates.items():
@@ -64,6 +66,15 @@ def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
         if total > 0 and total**-0.5 < best.dt:
             best = StableStep(total**-0.5, body, REASONS[max(parts, key=lambda family: parts[family])])
     return best
+
+
+def _air_rate(values: torch.Tensor, assembly: Assembly, first: int, end: int) -> float:
+    """Rate at which the air slows a sheet's nodes at their start velocity [1/s]; the force is quadratic in it."""
+    measure = torch.as_tensor(assembly.topology.arrays["node.measure"][first:end], dtype=values.dtype)
+    light = (assembly.tables["node"][:, 0, first:end].detach() * measure.to(values.device)).max()
+    speed = assembly.v.detach()[:, first:end].norm(dim=-1).max()
+    row = {name: values[:, k] for k, name in enumerate(ROWS["triangle"])}
+    return float(2.0 * (row["drag"] + row["lift"]).max() * speed * light)
 
 
 def _rates(

@@ -5,10 +5,11 @@ With the depth c, its rate dc/dt and the slip velocity u, the printed law of the
     normal force    max(0, ke c + kd dc/dt)
     friction        min(mu |f_n|, kf |u|) against the slip (a cone)
 
-Its force jumps at touch-down by kd dc/dt and its friction has a corner, which an adjoint cannot see. A depth delta > 0
-makes it continuously differentiable: the elastic part starts as the parabola ke c^2 / (2 delta), goes on as
-ke (c - delta/2), the damping is blended in by a smoothstep over delta, and the friction is a u / sqrt(u^2 + (a/kf)^2)
-with a = mu f_n: kf u for slow slip, a for fast. delta = 0 is the printed law.
+Its force jumps at touch-down by kd dc/dt and has corners at release and between stick and slip, and an adjoint sees
+none of these. A depth delta > 0 makes it continuously differentiable: the elastic force e starts as the parabola
+ke c^2 / (2 delta) and goes on as ke (c - delta/2); the damping force d = kd dc/dt is blended in by a smoothstep over
+delta; on the way out, where d < 0, the two give e^2 / (e - d), which is e + d for weak damping and never pulls; and the
+friction is a u / sqrt(u^2 + (a/kf)^2) with a = mu f_n: kf u for slow slip, a for fast. delta = 0 is the printed law.
 """
 
 import functools
@@ -51,7 +52,10 @@ def contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
                     elastic = half * ke * c * t
                     blend = t * t * (real(3.0) - real(2.0) * t)
             vn = wp.dot(n, v[i])
-            fn = elastic - law[1, p] * blend * vn
+            drag = -law[1, p] * blend * vn
+            fn = elastic + drag
+            if drag < zero and delta > zero:
+                fn = elastic * elastic / (elastic - drag)
             if fn > zero:
                 u = v[i] - n * vn
                 slip2 = wp.dot(u, u)
@@ -113,7 +117,16 @@ def contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
                 blend_c = real(6.0) * t * (one - t) / delta
                 blend_delta = -blend_c * t
         vn = wp.dot(n, v[i])
-        fn = ke * lever - kd * blend * vn
+        elastic = ke * lever
+        drag = -kd * blend * vn
+        fn = elastic + drag
+        fn_elastic = one
+        fn_drag = one
+        if drag < zero and delta > zero:
+            part = elastic / (elastic - drag)
+            fn = elastic * part
+            fn_elastic = part * (real(2.0) - part)
+            fn_drag = part * part
         if fn <= zero:
             return
 
@@ -143,14 +156,16 @@ def contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
         k_adj = -wp.dot(b, u)
         u_adj = u * (real(2.0) * k_adj * k_slip2) - b * k
         fn_adj = wp.dot(b, n) + k_adj * k_a * mu
-        c_adj = fn_adj * (ke * lever_c - kd * blend_c * vn)
-        vn_adj = -fn_adj * kd * blend - wp.dot(u_adj, n)
+        elastic_adj = fn_adj * fn_elastic
+        drag_adj = fn_adj * fn_drag
+        c_adj = elastic_adj * ke * lever_c - drag_adj * kd * blend_c * vn
+        vn_adj = -drag_adj * kd * blend - wp.dot(u_adj, n)
         n_adj = b * fn - u_adj * vn + v[i] * vn_adj - x[i] * c_adj
-        law_adj[0, p] = law_adj[0, p] + fn_adj * lever
-        law_adj[1, p] = law_adj[1, p] - fn_adj * blend * vn
+        law_adj[0, p] = law_adj[0, p] + elastic_adj * lever
+        law_adj[1, p] = law_adj[1, p] - drag_adj * blend * vn
         law_adj[2, p] = law_adj[2, p] + k_adj * k_kf
         law_adj[3, p] = law_adj[3, p] + k_adj * k_a * fn
-        law_adj[4, p] = law_adj[4, p] + fn_adj * (ke * lever_delta - kd * blend_delta * vn)
+        law_adj[4, p] = law_adj[4, p] + elastic_adj * ke * lever_delta - drag_adj * kd * blend_delta * vn
         wp.atomic_add(plane_adj, 0, j, n_adj[0])
         wp.atomic_add(plane_adj, 1, j, n_adj[1])
         wp.atomic_add(plane_adj, 2, j, n_adj[2])

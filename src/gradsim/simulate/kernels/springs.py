@@ -27,7 +27,7 @@ def spring_kernels(real: Any) -> ForceKernels:
         j = nodes[s][1]
         d = x[j] - x[i]
         length = wp.length(d)
-        n = d / length
+        n = wp.normalize(d)  # zero where the ends meet
         rate = wp.dot(v[j] - v[i], n)
         pull = n * (values[0, s] * (length - values[2, s]) + values[1, s] * rate)
         wp.atomic_add(f, i, pull)

@@ -1,0 +1,90 @@
+"""Mass, centre of mass and inertia of a body: a solid of uniform density, or points with masses."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gradsim.scene.errors import OutOfRange, WrongShape
+
+
+class MassProperties(NamedTuple):
+    """How a body resists being moved and turned; leading dimensions are a batch."""
+
+    mass: Tensor  # [kg], [...]; of unit density: the volume [m^3]
+    center: Tensor  # [m], [..., 3]
+    inertia: Tensor  # about the centre, along the axes the points are given in [kg m^2], [..., 3, 3]
+
+
+def solid(vertices: Tensor | NDArray[np.float64], faces: NDArray[Any], density: Tensor | float = 1.0) -> MassProperties:
+    """Mass properties of the inside of a closed surface, exactly, differentiable in vertices and density.
+
+    The inside is the sum of the tetrahedra between a point and each face, with their signs; over one of them with
+    corners 0, a, b, c the second moments are det(a, b, c) / 120 (aa' + bb' + cc' + ss'), s = a + b + c.
+
+    Args:
+        vertices: Positions [m], [..., V, 3].
+        faces: Vertex numbers, [F, 3], of a surface that passes `check_closed`.
+        density: [kg/m^3], [...]; a tensor also gives its dtype and device to the answer.
+    """
+    points = _tensor(vertices)
+    corners = torch.tensor(np.asarray(faces), dtype=torch.int64, device=points.device)
+    # The sum does not depend on the point, but cancels least about one nearby.
+    origin = points.detach().mean(dim=-2, keepdim=True)
+    a, b, c = ((points - origin)[..., corners[:, k], :] for k in range(3))
+    s = a + b + c
+    det = torch.linalg.vecdot(torch.linalg.cross(a, b), c)
+    volume = det.sum(-1) / 6.0
+    center = (det[..., None] * s).sum(-2) / 24.0 / volume[..., None]
+    second = sum((_moments(det, x) for x in (a, b, c, s)), start=torch.zeros_like(volume)[..., None, None]) / 120.0
+    about_center = second - volume[..., None, None] * _outer(center)
+    rho = density if isinstance(density, Tensor) else volume.new_tensor(density)
+    batch = torch.broadcast_shapes(rho.shape, volume.shape)
+    return MassProperties(
+        rho * volume.to(rho),
+        (center + origin[..., 0, :]).to(rho).expand(*batch, 3),
+        rho[..., None, None] * _inertia(about_center).to(rho),
+    )
+
+
+def point_masses(points: Tensor | NDArray[np.float64], masses: Tensor | NDArray[np.float64]) -> MassProperties:
+    """Mass properties of points, differentiable in their positions and masses.
+
+    Args:
+        points: Positions [m], [..., N, 3].
+        masses: [kg], [..., N]; a tensor also gives its dtype and device to the answer.
+    """
+    weights = _tensor(masses)
+    positions = _tensor(points).to(weights)
+    if positions.ndim < 2 or positions.shape[-1] != 3 or weights.shape[-1:] != positions.shape[-2:-1]:
+        shapes = f"{list(weights.shape)} for points of shape {list(positions.shape)}"
+        raise WrongShape("masses", shapes, "needs one mass [..., N] for each point [..., N, 3]")
+    mass = weights.sum(-1)
+    if bool((mass <= 0.0).any()):
+        raise OutOfRange("masses", f"sum {float(mass.detach().min()):g}", "needs a positive total mass [kg]")
+    center = (weights[..., None] * positions).sum(-2) / mass[..., None]
+    return MassProperties(mass, center, _inertia(_moments(weights, positions - center[..., None, :])))
+
+
+def _tensor(values: Any) -> Tensor:
+    return values if isinstance(values, Tensor) else torch.tensor(np.asarray(values, dtype=np.float64))
+
+
+def _outer(x: Tensor) -> Tensor:
+    return x[..., :, None] * x[..., None, :]
+
+
+def _moments(weights: Tensor, x: Tensor) -> Tensor:
+    """Sum of weight times xx', [..., 3, 3]."""
+    return (weights[..., None] * x).mT @ x
+
+
+def _inertia(second: Tensor) -> Tensor:
+    """Inertia tensor from second moments, [..., 3, 3], made exactly symmetric."""
+    second = (second + second.mT) / 2.0
+    trace = second.diagonal(dim1=-2, dim2=-1).sum(-1)
+    return trace[..., None, None] * torch.eye(3, dtype=second.dtype, device=second.device) - second
