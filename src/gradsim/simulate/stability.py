@@ -1,9 +1,9 @@
 """The largest stable time step of a scene, estimated from stiffness, mass and element size.
 
 The highest frequency of a mesh is at most that of its stiffest element alone, with its share of the nodes' masses
-(Irons and Treharne). Each family of elements gives a frequency w and a damping rate d that way, the integrator turns
-them into a step, and a body with several families gets the step of their squared rates added. Contact counts as if all
-nodes touched.
+(Irons and Treharne); shares go by volume or area, and the lightest node counts for the whole body. Each family of
+elements gives a frequency w and a damping rate d that way, the integrator turns them into a step, and a body with
+several families gets the step of their squared rates added. Contact counts as if all nodes touched.
 """
 
 from __future__ import annotations
@@ -52,13 +52,9 @@ def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
     best = StableStep(math.inf, next(iter(assembly.topology.spans)), "nothing")
     rates: dict[str, dict[str, float]] = {}
     with torch.no_grad():
-        inverse = assembly.tables["node"][:, 0].detach()
-        for (family, body), (first, end) in assembly.topology.ranges.items():
+        for family, body in assembly.topology.ranges:
             if family in REASONS:
-                values = assembly.tables[family].detach()[:, :, first:end]
-                stiffness, damping = _rates(family, values, inverse, assembly.topology, first, end)
-                if family == "triangle":
-                    damping = max(damping, _air_rate(values, assembly, *assembly.topology.spans[body]))
+                stiffness, damping = _rates(family, body, assembly)
                 dt = _step(math.sqrt(max(stiffness, 0.0)), damping, integrator)
                 rates.setdefault(body, {})[family] = dt**-2 if dt > 0 else math.inf
     for body, parts in rates.items():
@@ -68,60 +64,40 @@ def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
     return best
 
 
-def _air_rate(values: torch.Tensor, assembly: Assembly, first: int, end: int) -> float:
+def _air_rate(row: dict[str, torch.Tensor], assembly: Assembly, nodes: slice, lightness: float) -> float:
     """Rate at which the air slows a sheet's nodes at their start velocity [1/s]; the force is quadratic in it."""
-    measure = torch.as_tensor(assembly.topology.arrays["node.measure"][first:end], dtype=values.dtype)
-    light = (assembly.tables["node"][:, 0, first:end].detach() * measure.to(values.device)).max()
-    speed = assembly.v.detach()[:, first:end].norm(dim=-1).max()
-    row = {name: values[:, k] for k, name in enumerate(ROWS["triangle"])}
-    return float(2.0 * (row["drag"] + row["lift"]).max() * speed * light)
+    speed = float(assembly.v.detach()[:, nodes].norm(dim=-1).max())
+    return 2.0 * float((row["drag"] + row["lift"]).max()) * speed * lightness
 
 
-def _rates(
-    family: str, values: torch.Tensor, inverse: torch.Tensor, topology: Topology, first: int, end: int
-) -> tuple[float, float]:
-    """Largest squared frequency [1/s^2] and damping rate [1/s] of a family's elements first..end."""
-    row = {name: values[:, k] for k, name in enumerate(ROWS[family])}
-    shape = torch.as_tensor(element_shapes(topology)[family][first:end], dtype=values.dtype, device=values.device)
-    nodes = topology.arrays[f"{family}.nodes"][first:end]
+def _rates(family: str, body: str, assembly: Assembly) -> tuple[float, float]:
+    """Largest squared frequency [1/s^2] and damping rate [1/s] of a body's elements of one family."""
+    topology, dtype, device = assembly.topology, assembly.dtype, assembly.device
+    columns, nodes = (slice(*span) for span in (topology.ranges[family, body], topology.spans[body]))
+    row = {name: assembly.tables[family].detach()[:, k, columns] for k, name in enumerate(ROWS[family])}
+    inverse = assembly.tables["node"].detach()[:, 0, nodes]
     if family == "contact":
-        w = inverse[:, nodes[:, 0]]
-        return float((row["ke"] * w).max()), float((torch.maximum(row["kd"], row["kf"]) * w).max())
-    index = torch.as_tensor(nodes.astype(np.int64), device=values.device)
-    w = (inverse[:, index] * shape).sum(-1) if family == "spring" else (inverse[:, index] * shape).amax(-1)
+        lightest = float(inverse.max())
+        return float(row["ke"].max()) * lightest, max(float(row["kd"].max()), float(row["kf"].max())) * lightest
+    if family == "spring":
+        lightness = float((inverse * topology.tensor("node.degree", dtype, device)[nodes]).max())
+        return 2.0 * float(row["stiffness"].max()) * lightness, 2.0 * float(row["damping"].max()) * lightness
+    lightness = float((inverse * topology.tensor("node.measure", dtype, device)[nodes]).max())  # 1 / density
+    if family == "bend":
+        shape = _fastest_bending(topology) * lightness
+        return float(row["stiffness"].max()) * shape, float(row["damping"].max()) * shape
     if family == "tet":
-        shear, bulk = 0.75 * row["mu"], row["lam"] - 0.625 * row["mu"]
-        modulus = 2 * shear + 3 * bulk.clamp(min=0)
-    elif family == "triangle":
-        shear, bulk = row["mu"] * (2 / 3), row["lam"] - row["mu"] * (4 / 9)
-        modulus = 2 * shear + 2 * bulk.clamp(min=0)
+        modulus = 1.5 * row["mu"] + 3.0 * (row["lam"] - 0.625 * row["mu"]).clamp(min=0)
     else:
-        modulus = row["stiffness"]
-    return float((modulus * w).max()), float((row["damping"] * w).max())
+        modulus = (4 / 3) * row["mu"] + 2.0 * (row["lam"] - (4 / 9) * row["mu"]).clamp(min=0)
+    stretch = topology.tensor(f"{family}.stretch", dtype, device)[columns]
+    damping = float((row["damping"] * stretch).max()) * lightness
+    if family == "triangle":
+        damping = max(damping, _air_rate(row, assembly, nodes, lightness))
+    return float((modulus * stretch).max()) * lightness, damping
 
 
 @functools.lru_cache(maxsize=32)
-def element_shapes(topology: Topology) -> dict[str, np.ndarray]:
-    """What turns a modulus and a node's inverse mass into a squared frequency, [elements, nodes] by family."""
-    arrays, shapes = topology.arrays, {}
-    for family, measure in (("tet", "volume"), ("triangle", "area")):
-        if family in topology.elements:
-            gradients = arrays[f"{family}.rest"]  # rows: gradients of the shape functions but the first's
-            gradients = np.concatenate([-gradients.sum(1, keepdims=True), gradients], axis=1)
-            stretch = np.linalg.eigvalsh(np.swapaxes(gradients, 1, 2) @ gradients)[:, -1]
-            nodes = arrays[f"{family}.nodes"]
-            share = arrays[f"{family}.{measure}"][:, None] / nodes.shape[1] / arrays["node.measure"][nodes]
-            shapes[family] = (arrays[f"{family}.{measure}"] * stretch)[:, None] / share
-    if "spring" in topology.elements:
-        nodes = arrays["spring.nodes"]
-        shapes["spring"] = np.bincount(nodes.ravel())[nodes].astype(float)
-    if "bend" in topology.elements:
-        shapes["bend"] = arrays["node.measure"][arrays["bend.nodes"]] * _fastest_bending(topology)
-    if "contact" in topology.elements:
-        shapes["contact"] = np.ones((topology.elements["contact"], 1))
-    return shapes
-
-
 def _fastest_bending(topology: Topology) -> float:
     """Largest eigenvalue [1/m^4] of bending at the rest shape for unit rigidity and mass per area, by power iteration.
 

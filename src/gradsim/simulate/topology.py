@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 
 from gradsim.scene.bodies import Body, Cloth, Soft, Springs, node_count
 from gradsim.scene.meshes import TetMesh, TriMesh
@@ -40,9 +41,18 @@ class Topology:
     drivers: tuple[Driver, ...]
     arrays: dict[str, np.ndarray] = field(repr=False)
 
+    tensors: dict[Hashable, torch.Tensor] = field(repr=False, default_factory=dict)
+
     @property
     def node_count(self) -> int:
         return len(self.pinned)
+
+    def tensor(self, name: str, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """An array of the topology as a tensor, converted once."""
+        key = (name, dtype, device)
+        if key not in self.tensors:
+            self.tensors[key] = torch.tensor(self.arrays[name], dtype=dtype, device=device)
+        return self.tensors[key]
 
 
 def is_zero(value: object) -> bool:
@@ -116,8 +126,8 @@ def _build(scene: Scene, key: Hashable) -> Topology:
         pinned.append(mask)
         measures = np.zeros(count) if isinstance(body, Springs) else node_measures(body.mesh)
         parts.setdefault("node.measure", []).append(measures)
-        rest = np.zeros((count, 3)) if isinstance(body, Springs) else body.mesh.vertices
-        parts.setdefault("node.rest", []).append(rest)
+        places = np.zeros((count, 3)) if isinstance(body, Springs) else body.mesh.vertices
+        parts.setdefault("node.rest", []).append(places)
         nodes = np.arange(first, first + count, dtype=np.int32)
         if _pushed(scene):
             add("external", body, nodes)
@@ -125,19 +135,23 @@ def _build(scene: Scene, key: Hashable) -> Topology:
             add("spring", body, body.edges + first)
         if isinstance(body, Cloth):
             rest, area = triangle_shapes(body.mesh)
-            add("triangle", body, body.mesh.faces + first, rest=rest, area=area)
+            add("triangle", body, body.mesh.faces + first, rest=rest, area=area, stretch=stretches(rest))
             if _bends(body):
                 shape = bend_shapes(body.mesh)
                 patches, edges = shape.pop("nodes"), shape.pop("hinges")
                 add("bend", body, patches + first, hinges=edges + counts["hinge"], **shape)
                 add("hinge", body, body.mesh.hinges + first)
         if isinstance(body, Soft):
-            add("tet", body, body.mesh.tets + first, rest=tet_shapes(body.mesh), volume=body.mesh.volumes)
+            rest = tet_shapes(body.mesh)
+            add("tet", body, body.mesh.tets + first, rest=rest, volume=body.mesh.volumes, stretch=stretches(rest))
         if scene.ground is not None:
             add("contact", body, np.stack([nodes, np.zeros_like(nodes)], axis=1))
         first += count
     counts["plane"] = int(scene.ground is not None)
     arrays = {name: np.concatenate(pieces) for name, pieces in parts.items()}
+    degrees = np.bincount(arrays["spring.nodes"].ravel(), minlength=first) if counts["spring"] else np.zeros(first)
+    arrays["node.degree"] = degrees.astype(float)
+    arrays["node.free"] = ~np.concatenate(pinned)
     elements = {family: count for family, count in counts.items() if count}
     return Topology(key, spans, ranges, elements, np.concatenate(pinned), _drivers(scene, ranges), arrays)
 
@@ -165,6 +179,13 @@ def tet_shapes(mesh: TetMesh) -> np.ndarray:
     """Inverse matrices of the rest edges of tetrahedra [1/m], [T, 3, 3]."""
     corners = mesh.vertices[mesh.tets]
     return np.linalg.inv(np.swapaxes(corners[:, 1:] - corners[:, :1], 1, 2))
+
+
+def stretches(rest: np.ndarray) -> np.ndarray:
+    """How fast elements vibrate: corners times the largest eigenvalue of the sum of g g' over the gradients g of their
+    shape functions [1/m^2], [E]. Times a modulus and over a density it is a squared frequency."""
+    gradients = np.concatenate([-rest.sum(1, keepdims=True), rest], axis=1)
+    return gradients.shape[1] * np.linalg.eigvalsh(np.swapaxes(gradients, 1, 2) @ gradients)[:, -1]
 
 
 def triangle_shapes(mesh: TriMesh) -> tuple[np.ndarray, np.ndarray]:
