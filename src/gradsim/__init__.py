@@ -1,6 +1,7 @@
 """gradsim: differentiable simulation from pixels to physics and back."""
 
-from gradsim.scene import errors, meshes
+from gradsim import meshes
+from gradsim.scene import errors
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.errors import (
     BrokenGradient,
@@ -12,10 +13,13 @@ from gradsim.scene.errors import (
 )
 from gradsim.scene.integrators import Midpoint, SymplecticEuler
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
-from gradsim.scene.mesh_files import load_mesh, save_mesh, tetrahedralize
+from gradsim.scene.mesh_files import load_mesh
 from gradsim.scene.meshes import TetMesh, TriMesh
+from gradsim.scene.pendula import DoublePendulum, Pendulum
 from gradsim.scene.quantity import Signal, each
+from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
+from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticSphere
 from gradsim.scene.trajectory import State, Trajectory
 from gradsim.simulate.rollout import simulate
 from gradsim.simulate.stability import stable_dt
@@ -28,6 +32,7 @@ __all__ = [
     "Cloth",
     "Contact",
     "Diverged",
+    "DoublePendulum",
     "GradsimError",
     "Ground",
     "InvalidInput",
@@ -35,13 +40,19 @@ __all__ = [
     "Midpoint",
     "MissingExtra",
     "NeoHookean",
+    "Pendulum",
+    "Push",
     "Region",
+    "Rigid",
     "Scene",
     "Signal",
     "Soft",
     "Springs",
     "StabilityWarning",
     "State",
+    "StaticBox",
+    "StaticCapsule",
+    "StaticSphere",
     "SymplecticEuler",
     "TetMesh",
     "Trajectory",
@@ -50,8 +61,6 @@ __all__ = [
     "errors",
     "load_mesh",
     "meshes",
-    "save_mesh",
     "simulate",
     "stable_dt",
-    "tetrahedralize",
 ]

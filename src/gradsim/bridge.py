@@ -72,10 +72,12 @@ def _memory(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) ->
     return torch.zeros(count + SPARE, dtype=dtype, device=device)[:count].view(shape)
 
 
-def vectors(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Buffer:
-    """Zeroed vectors: tensor [*shape, 3], array [*shape] of vec3."""
-    tensor = _memory((*shape, 3), dtype, device)
-    return Buffer(tensor, wp.from_torch(tensor, dtype=wp.types.vector(3, real_type(dtype))))
+def vectors(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, width: int = 3) -> Buffer:
+    """Zeroed vectors: tensor [*shape, width], array [*shape] of vectors, of quaternions where the width is four."""
+    tensor = _memory((*shape, width), dtype, device)
+    real = real_type(dtype)
+    kind = wp.types.quaternion(real) if width == 4 else wp.types.vector(width, real)
+    return Buffer(tensor, wp.from_torch(tensor, dtype=kind))
 
 
 def integers(count: int, device: torch.device) -> Buffer:

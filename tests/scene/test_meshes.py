@@ -510,9 +510,9 @@ class TestTetrahedralize:
         box = meshes.tet_box(1.0, 1)
         faces = box.surface
         uv = np.zeros((8, 2))
-        with pytest.raises(errors.InvalidInput, match=r"3 edges with one face.*keep_uv=False"):
+        with pytest.raises(errors.InvalidInput, match=r"3 open edges"):
             tetrahedralize(TriMesh(box.vertices, faces[1:], uv))
-        with pytest.raises(errors.InvalidInput, match="same direction"):
+        with pytest.raises(errors.InvalidInput, match="direction"):
             tetrahedralize(tri_mesh(box.vertices, [faces[0][::-1], *faces[1:]]))
         with pytest.raises(errors.InvalidInput, match="inside out"):
             tetrahedralize(TriMesh(box.vertices, faces[:, ::-1]))

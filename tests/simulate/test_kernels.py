@@ -1,6 +1,7 @@
 """Native kernels and hand-written adjoints against the portable kernels and Warp's own adjoints."""
 
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -31,27 +32,29 @@ def loaded_shard(scene_problem, dtype, native, change=lambda values: values):
     tables = {family: assembly.tables[family] for family in shard.tables}
     shard.load(tables, assembly.signals, 1e-3)
     shard.clock.tensor.copy_(torch.tensor([3, 0, 10], dtype=torch.int32))
-    shard.vectors("x").copy_(assembly.x)
-    shard.vectors("v").copy_(assembly.v)
+    shard.reserve(1, math.inf)
+    for name, state in assembly.states.items():
+        shard.vectors(name).copy_(state)
     return shard
 
 
 def forces(shard):
     evaluate(shard.system, 0, 0.0)
-    return shard.vectors("f").clone()
+    return shard.vectors("node.f").clone()
 
 
 def adjoints(shard):
     generator = torch.Generator().manual_seed(5)
-    seed = torch.randn(shard.vectors("f").shape, generator=generator, dtype=torch.float64)
-    shard.vectors("f_adj").copy_(seed)
+    seed = torch.randn(shard.vectors("node.f").shape, generator=generator, dtype=torch.float64)
+    shard.vectors("node.f_adj").copy_(seed)
     evaluate_adjoint(shard.system, 0, 0.0)
     tables, samples = shard.gradients()
-    found = {"x": shard.vectors("x_adj"), "v": shard.vectors("v_adj")}
+    found = {"x": shard.vectors("node.x_adj"), "v": shard.vectors("node.v_adj")}
     for family, table in tables.items():
         driven = {driver.row for driver in shard.topology.drivers if driver.family == family}
         if family != "node":
-            found |= {f"{family}.{r}": table[:, k] for k, r in enumerate(ROWS[family]) if r not in driven}
+            rows = ROWS[family][:4] if family == "shape" else ROWS[family]  # a plane's normal and offset
+            found |= {f"{family}.{r}": table[:, k] for k, r in enumerate(rows) if r not in driven}
     return {**found, **{f"signal {k}": s for k, s in enumerate(samples)}}
 
 

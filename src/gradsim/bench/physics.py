@@ -21,6 +21,7 @@ from gradsim.scene.integrators import SymplecticEuler
 from gradsim.simulate.assemble import assemble
 from gradsim.simulate.engine import Schedule, engine_for
 from gradsim.simulate.memory import default_limit
+from gradsim.simulate.rollout import rollout_inputs
 
 CELLS = {
     100: (5, 2, 2),
@@ -111,7 +112,7 @@ class Beam:
 
     def simulate(self, scene: gs.Scene, steps: int) -> torch.Tensor:
         """Positions after `steps` steps [m], [N, 3]."""
-        return gs.simulate(scene, frames=2, fps=1.0 / (self.dt * steps), substeps=steps).final.vertices
+        return gs.simulate(scene, frames=2, fps=1.0 / (self.dt * steps), substeps=steps).vertices[-1]
 
 
 @dataclass(frozen=True)
@@ -258,8 +259,7 @@ def simulate_overhead(beam: Beam, dtype: torch.dtype, steps: int) -> float:
             whole = perf_counter() - start
             assembly = assemble(scene)
             engine = engine_for(assembly, SymplecticEuler())
-            tables = (assembly.tables[family] for family in engine.families)
-            inputs = (assembly.x, assembly.v, *tables, *assembly.signals)
+            inputs = rollout_inputs(assembly, engine)
             plan = engine.plan(schedule, limit, False)
             start = perf_counter()
             engine.forward(inputs, schedule, plan, limit, object())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -69,20 +69,32 @@ def check_name(name: Any) -> None:
         raise InvalidInput("name", repr(name), "a body's name must be an identifier such as 'beam_2'")
 
 
+def check_rotation(body: Any) -> None:
+    rotation = getattr(body, "rotation", None)
+    if rotation is not None and not bool((plain(rotation) ** 2).sum(-1).min() > 0):
+        raise OutOfRange(f"{body.name}.rotation", "(0, 0, 0, 0)", "must not be zero; (0, 0, 0, 1) is no rotation")
+
+
+def check_contact(body: Any) -> None:
+    laws = body.contact.items() if isinstance(body.contact, Mapping) else [("", body.contact)]
+    for shape, law in laws:
+        if law is not None and not isinstance(law, Contact):
+            name = f"{body.name}.contact" + (f"[{shape!r}]" if shape else "")
+            raise WrongType(name, type(law).__name__, "must be a gs.Contact, or gs.Contact by name of the shape")
+
+
 def _complete(body: Any, counts: dict[str, int]) -> None:
     """What every body checks: its name, its quantities, and that `each` fits the mesh, in its parts too."""
     check_name(body.name)
     validate_quantities(body, body.name)
-    if getattr(body, "rotation", None) is not None and not bool((plain(body.rotation) ** 2).sum(-1).min() > 0):
-        raise OutOfRange(f"{body.name}.rotation", "(0, 0, 0, 0)", "must not be zero; (0, 0, 0, 1) is no rotation")
+    check_rotation(body)
+    check_contact(body)
     parts = [(body.name, body)]
     parts += [(f"{body.name}.{part}", getattr(body, part)) for part in ("material", "bending") if hasattr(body, part)]
     for label, part in parts:
         for name, spec in quantities(part):
             if spec.per is not None:
                 check_counts(f"{label}.{name}", getattr(part, name), spec, counts[spec.per])
-    if body.contact is not None and not isinstance(body.contact, Contact):
-        raise WrongType(f"{body.name}.contact", type(body.contact).__name__, "must be a gs.Contact or None")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +113,7 @@ class Soft:
         pinned: Nodes that never move: indices, a mask, a `Region`, or a function of the rest points.
         actuation: Relative growth of volume each element strives for; may be `Signal` and `gs.each`.
         force: External force on each node [N], [..., 3]; may be `Signal` and `gs.each`.
-        contact: Contact parameters of this body; the ground's if None.
+        contact: Contact parameters of this body, one for all shapes or by the name of the shape; the shapes' if None.
     """
 
     name: str
@@ -116,7 +128,7 @@ class Soft:
     pinned: Pinned = None
     actuation: Quantity = quantity(0.0, "1", per="tet", signal=True)
     force: Quantity = quantity((0.0, 0.0, 0.0), "N", shape=(3,), per="node", signal=True)
-    contact: Contact | None = None
+    contact: Contact | Mapping[str, Contact] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.mesh, TetMesh):
@@ -166,7 +178,7 @@ class Cloth:
     actuation: Quantity = quantity(0.0, "1", per="triangle", signal=True)
     folding: Quantity = quantity(0.0, "rad", per="hinge", signal=True)
     force: Quantity = quantity((0.0, 0.0, 0.0), "N", shape=(3,), per="node", signal=True)
-    contact: Contact | None = None
+    contact: Contact | Mapping[str, Contact] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.mesh, TriMesh):
@@ -212,7 +224,7 @@ class Springs:
     velocity: Quantity = quantity((0.0, 0.0, 0.0), "m/s", shape=(3,), per="node")
     pinned: Pinned = None
     force: Quantity = quantity((0.0, 0.0, 0.0), "N", shape=(3,), per="node", signal=True)
-    contact: Contact | None = None
+    contact: Contact | Mapping[str, Contact] | None = None
 
     def __post_init__(self) -> None:
         points = _checked_points(f"{self.name}.points", self.points, None)
@@ -238,10 +250,10 @@ class Springs:
         return np.zeros((0, 3), dtype=np.int32)
 
 
-Body: TypeAlias = "Soft | Cloth | Springs"
+NodeBody: TypeAlias = "Soft | Cloth | Springs"
 
 
-def node_count(body: Body) -> int:
+def node_count(body: NodeBody) -> int:
     return plain(body.points).shape[-2] if isinstance(body, Springs) else len(body.mesh.vertices)
 
 

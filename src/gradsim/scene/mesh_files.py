@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gradsim.scene.errors import InvalidInput, MeshFileError, MissingExtra, OutOfRange
 from gradsim.scene.meshes import DEGENERATE, Floats, TetMesh, TriMesh, diagonal, oriented, triangle_areas
+from gradsim.scene.surfaces import check_closed
 
 SURFACE_FORMATS = (".obj", ".ply", ".stl", ".off", ".glb", ".gltf")
 
@@ -109,7 +110,7 @@ def tetrahedralize(surface: TriMesh, edge_length: float | None = None, *, tolera
         MissingExtra: pytetwild, or the pyvista it imports, is not installed.
         InvalidInput: The surface is open or inside out, or could not be filled.
     """
-    _require_closed(surface)
+    check_closed("surface", surface)
     extent = diagonal(surface.vertices)
     edge = _checked_length("edge_length", edge_length, default=extent / 20, largest=extent)
     deviation = _checked_length("tolerance", tolerance, default=extent / 1000, largest=extent)
@@ -254,18 +255,6 @@ def _replace(file: Path, write: Callable[[Path], object]) -> None:
         target = Path(folder) / file.name
         write(target)
         os.replace(target, file)
-
-
-def _require_closed(surface: TriMesh) -> None:
-    """Raise InvalidInput unless every edge of the surface has two faces and the outside is out."""
-    open_count = len(surface.edges) - len(surface.hinges)
-    if open_count:
-        seams = "" if surface.uv is None else "; load_mesh(path, keep_uv=False) welds texture seams"
-        raise InvalidInput("surface", f"{open_count} edges with one face", f"needs no holes: fill them{seams}")
-    a, b, c = (surface.vertices[surface.faces[:, corner]] for corner in range(3))
-    volume = np.einsum("ij,ij->", np.cross(a, b), c) / 6.0
-    if volume <= 0:
-        raise InvalidInput("surface", f"enclosed volume {volume:.3g} m^3", "is inside out: use faces[:, ::-1]")
 
 
 def _checked_length(name: str, value: float | None, *, default: float, largest: float) -> float:

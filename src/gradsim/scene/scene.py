@@ -1,15 +1,21 @@
-"""The scene: bodies, the ground they may touch, gravity."""
+"""The scene: bodies, what they may touch, gravity."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
-from gradsim.scene.bodies import Body, Cloth, Soft, Springs, node_count
+from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs, node_count
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongType
 from gradsim.scene.materials import Ground
+from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
 from gradsim.scene.quantity import Quantity, Spec, quantities, quantity, validate_quantities
+from gradsim.scene.rigid import Rigid
+from gradsim.scene.shapes import SHAPES, StaticShape
+
+Body: TypeAlias = "NodeBody | Rigid | AnyPendulum"
+BODIES = (Soft, Cloth, Springs, Rigid, Pendulum, DoublePendulum)
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,33 +23,56 @@ class Scene:
     """Everything there is, before it moves.
 
     Args:
-        bodies: `Soft`, `Cloth` and `Springs`, each with a name of its own.
+        bodies: `Soft`, `Cloth`, `Springs`, `Rigid`, `Pendulum`, `DoublePendulum`, each with a name of its own.
         ground: A plane to touch, or None.
         gravity: Acceleration [m/s^2], [..., 3].
+        shapes: More static things to touch, by name: `Ground` (another plane), `StaticSphere`, `StaticCapsule`,
+            `StaticBox`.
     """
 
     bodies: Sequence[Body]
     ground: Ground | None = None
     gravity: Quantity = quantity((0.0, -9.81, 0.0), "m/s^2", shape=(3,))
+    shapes: Mapping[str, StaticShape] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         validate_quantities(self, "scene")
-        if not isinstance(self.bodies, Sequence):
-            raise WrongType("scene.bodies", type(self.bodies).__name__, "must be a list of bodies")
+        given: Any = self.bodies
+        if not isinstance(given, (list, tuple)):
+            raise WrongType("scene.bodies", type(given).__name__, "must be a list of bodies")
         object.__setattr__(self, "bodies", tuple(self.bodies))
         if not self.bodies:
             raise InvalidInput("scene.bodies", "()", "a scene needs at least one body")
-        names: set[str] = set()
-        for body in self.bodies:
-            if not isinstance(body, (Soft, Cloth, Springs)):
-                raise WrongType("scene.bodies", type(body).__name__, "must hold gs.Soft, gs.Cloth or gs.Springs")
-            if body.name in names or body.name in ("scene", "ground"):
+        names: set[str] = {"scene", "ground", *self.shapes}
+        for body in given:
+            if not isinstance(body, BODIES):
+                kinds = ", ".join(f"gs.{kind.__name__}" for kind in BODIES)
+                raise WrongType("scene.bodies", type(body).__name__, f"must hold {kinds}")
+            if body.name in names:
                 raise InvalidInput("name", repr(body.name), "every body needs a name of its own")
             names.add(body.name)
         if self.ground is not None and not isinstance(self.ground, Ground):
             raise WrongType("scene.ground", type(self.ground).__name__, "must be a gs.Ground or None")
+        for name, shape in self.shapes.items():
+            if not isinstance(shape, SHAPES) or name == "ground":
+                raise WrongType(f"scene.shapes[{name!r}]", type(shape).__name__, "must be a static shape, not 'ground'")
+        self._check_contacts()
 
-    def __getitem__(self, name: str) -> Body:
+    def _check_contacts(self) -> None:
+        for body in self.bodies:
+            laws = getattr(body, "contact", None)
+            for name in laws if isinstance(laws, Mapping) else ():
+                if name not in self.obstacles:
+                    known = ", ".join(self.obstacles) or "none"
+                    raise UnknownName(f"{body.name}.contact", repr(name), f"the scene's shapes are {known}")
+
+    @property
+    def obstacles(self) -> dict[str, StaticShape]:
+        """Everything static that can be touched, by name."""
+        ground: dict[str, StaticShape] = {} if self.ground is None else {"ground": self.ground}
+        return {**ground, **self.shapes}
+
+    def __getitem__(self, name: str) -> Any:
         for body in self.bodies:
             if body.name == name:
                 return body
@@ -51,18 +80,23 @@ class Scene:
 
     def quantities(self) -> Iterator[tuple[str, Any, Spec]]:
         """Path, value and specification of every quantity that is given, such as `beam.material.mu`."""
-        parts: list[tuple[str, Any]] = [("scene", self)]
-        if self.ground is not None:
-            parts.append(("ground", self.ground))
+        parts: list[tuple[str, Any]] = [("scene", self), *self.obstacles.items()]
         for body in self.bodies:
             parts.append((body.name, body))
-            for part in ("material", "bending", "contact"):
-                if getattr(body, part, None) is not None:
+            for part in ("material", "bending"):
+                if hasattr(body, part):
                     parts.append((f"{body.name}.{part}", getattr(body, part)))
-            points = body.points if isinstance(body, Springs) else body.vertices
-            if points is not None:
-                name = "points" if isinstance(body, Springs) else "vertices"
-                yield f"{body.name}.{name}", points, Spec("m", shape=(node_count(body), 3))
+            laws = getattr(body, "contact", None)
+            if isinstance(laws, Mapping):
+                parts += [(f"{body.name}.contact.{name}", law) for name, law in laws.items()]
+            elif laws is not None:
+                parts.append((f"{body.name}.contact", laws))
+            parts += [(f"{body.name}.pushes[{k}]", push) for k, push in enumerate(getattr(body, "pushes", ()))]
+            if isinstance(body, (Soft, Cloth, Springs)):
+                points = body.points if isinstance(body, Springs) else body.vertices
+                if points is not None:
+                    name = "points" if isinstance(body, Springs) else "vertices"
+                    yield f"{body.name}.{name}", points, Spec("m", shape=(node_count(body), 3))
         for label, part in parts:
             for name, spec in quantities(part):
                 value = getattr(part, name)

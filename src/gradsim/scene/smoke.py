@@ -31,8 +31,8 @@ Boundary: TypeAlias = Closed | Periodic
 class Smoke:
     """An incompressible flow on a rectangle of square cells, and the smoke it carries.
 
-    Element [row, column] of a field lies at x = (column + 1/2) h, y = (row + 1/2) h with h = length / W: x points right,
-    y up, and row 0 is the bottom one.
+    Element [row, column] of a field lies at x = (column + 1/2) h, y = (row + 1/2) h, h = length / W: x points right, y
+    up, and row 0 is the bottom one.
 
     Args:
         name: Identifier, the first part of its parameters' paths.

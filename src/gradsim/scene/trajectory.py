@@ -1,26 +1,40 @@
-"""What a simulation gives back: the states of all bodies at the frames."""
+"""What a simulation gives back: the motions of all bodies at the frames."""
 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
-from typing import overload
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, TypeVar, overload
 
 import torch
 
 from gradsim.scene.errors import UnknownName
 
+M = TypeVar("M")
+
+
+def _frames_of(motion: M, frames: slice, axis: int) -> M:
+    """A motion's tensors at some frames, time being their dimension `axis`, counted from the end."""
+    pick = (..., frames, *([slice(None)] * (-axis - 1)))
+    return type(motion)(*(getattr(motion, item.name)[pick] for item in fields(motion)))  # type: ignore[arg-type]
+
+
+class Motion(Protocol):
+    """What every body's motion can do."""
+
+    def at(self, frames: slice) -> Any: ...
+
 
 @dataclass(frozen=True, eq=False)
 class BodyMotion:
-    """The motion of one body's nodes."""
+    """The motion of a body made of nodes."""
 
     vertices: torch.Tensor  # [m], [..., T, N, 3]
     velocities: torch.Tensor  # [m/s], [..., T, N, 3]
 
     @property
     def position(self) -> torch.Tensor:
-        """Mean of the nodes [m], [..., T, 3]."""
+        """Mean of the nodes [m], [..., T, 3]; not the centre of mass where masses differ."""
         return self.vertices.mean(-2)
 
     @property
@@ -28,56 +42,144 @@ class BodyMotion:
         """Mean velocity of the nodes [m/s], [..., T, 3]."""
         return self.velocities.mean(-2)
 
+    def at(self, frames: slice) -> BodyMotion:
+        return _frames_of(self, frames, -3)
+
+
+@dataclass(frozen=True, eq=False)
+class RigidMotion:
+    """The motion of a rigid body."""
+
+    vertices: torch.Tensor  # [m], [..., T, V, 3]
+    velocities: torch.Tensor  # of the vertices [m/s], [..., T, V, 3]
+    center: torch.Tensor  # of mass [m], [..., T, 1, 3]
+    rotations: torch.Tensor  # unit quaternions (x, y, z, w), [..., T, 1, 4]
+    center_velocities: torch.Tensor  # [m/s], [..., T, 1, 3]
+    spins: torch.Tensor  # angular velocities in the world's axes [rad/s], [..., T, 1, 3]
+    origin: torch.Tensor  # of the mesh [m], [..., T, 1, 3]
+
+    @property
+    def position(self) -> torch.Tensor:
+        """Where the mesh's origin is [m], [..., T, 3]."""
+        return self.origin[..., 0, :]
+
+    @property
+    def center_of_mass(self) -> torch.Tensor:
+        """[m], [..., T, 3]."""
+        return self.center[..., 0, :]
+
+    @property
+    def rotation(self) -> torch.Tensor:
+        """Unit quaternion (x, y, z, w), [..., T, 4]."""
+        return self.rotations[..., 0, :]
+
+    @property
+    def velocity(self) -> torch.Tensor:
+        """Of the centre of mass [m/s], [..., T, 3]."""
+        return self.center_velocities[..., 0, :]
+
+    @property
+    def angular_velocity(self) -> torch.Tensor:
+        """In the world's axes [rad/s], [..., T, 3]."""
+        return self.spins[..., 0, :]
+
+    def at(self, frames: slice) -> RigidMotion:
+        return _frames_of(self, frames, -3)
+
+
+@dataclass(frozen=True, eq=False)
+class PendulumMotion:
+    """The motion of a pendulum's links."""
+
+    vertices: torch.Tensor  # of rods and bobs [m], [..., T, V, 3]
+    velocities: torch.Tensor  # [m/s], [..., T, V, 3]
+    angles: torch.Tensor  # from straight down, about z [rad], [..., T, links, 1]
+    rates: torch.Tensor  # [rad/s], [..., T, links, 1]
+
+    @property
+    def angle(self) -> torch.Tensor:
+        """Of each link [rad], [..., T, links]."""
+        return self.angles[..., 0]
+
+    @property
+    def rate(self) -> torch.Tensor:
+        """Of each link [rad/s], [..., T, links]."""
+        return self.rates[..., 0]
+
+    def at(self, frames: slice) -> PendulumMotion:
+        return _frames_of(self, frames, -3)
+
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """All nodes at one moment, to continue from: `simulate(scene, start=state)`."""
+    """Everything at one moment, to continue from: `simulate(scene, start=state)`."""
 
-    vertices: torch.Tensor  # [m], [..., V, 3]
-    velocities: torch.Tensor  # [m/s], [..., V, 3]
+    vertices: torch.Tensor | None = None  # of all nodes [m], [..., N, 3]
+    velocities: torch.Tensor | None = None  # [m/s], [..., N, 3]
     time: float = 0.0  # [s]
+    others: dict[str, torch.Tensor] = field(default_factory=dict)  # states of what is not made of nodes
+
+    def values(self) -> dict[str, torch.Tensor]:
+        """All tensors by the name the engine knows them by."""
+        nodes = {"node.x": self.vertices, "node.v": self.velocities}
+        return {name: value for name, value in {**nodes, **self.others}.items() if value is not None}
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """States at the frames, differentiable in everything the scene was made of.
+    """Motions at the frames, differentiable in everything the scene was made of.
 
     `trajectory["beam"]` is one body's motion, `trajectory[3:7]` some of the frames, `.final` the last state.
     """
 
     time: torch.Tensor  # [s], [T]
-    vertices: torch.Tensor  # [m], [..., T, V, 3], all bodies' nodes one after another
-    velocities: torch.Tensor  # [m/s], [..., T, V, 3]
-    spans: dict[str, tuple[int, int]]  # body name -> first and one past its last node
+    motions: dict[str, Any]  # body name -> its motion
+    states: dict[str, torch.Tensor] = field(repr=False)  # [..., T, count, width] by the engine's names
 
     def __len__(self) -> int:
         return len(self.time)
 
     def __repr__(self) -> str:
-        worlds = f", batch {tuple(self.vertices.shape[:-3])}" if self.vertices.ndim > 3 else ""
-        return f"Trajectory({len(self)} frames, {self.vertices.shape[-2]} vertices of {', '.join(self.spans)}{worlds})"
+        return f"Trajectory({len(self)} frames of {', '.join(self.motions)})"
+
+    @property
+    def vertices(self) -> torch.Tensor:
+        """Vertices of all bodies one after another [m], [..., T, V, 3]."""
+        return self._joined("vertices")
+
+    @property
+    def velocities(self) -> torch.Tensor:
+        """Their velocities [m/s], [..., T, V, 3]."""
+        return self._joined("velocities")
+
+    def _joined(self, name: str) -> torch.Tensor:
+        solid = [motion for motion in self.motions.values() if hasattr(motion, "vertices")]
+        if all(isinstance(motion, BodyMotion) for motion in solid):
+            return self.states["node.x" if name == "vertices" else "node.v"]
+        return torch.cat([getattr(motion, name) for motion in solid], -2)
 
     @overload
-    def __getitem__(self, key: str) -> BodyMotion: ...
+    def __getitem__(self, key: str) -> Any: ...
     @overload
     def __getitem__(self, key: int | slice) -> Trajectory: ...
-    def __getitem__(self, key: str | int | slice) -> BodyMotion | Trajectory:
+    def __getitem__(self, key: str | int | slice) -> Any:
         if isinstance(key, str):
-            if key not in self.spans:
-                raise UnknownName("body", repr(key), f"the trajectory has {', '.join(self.spans)}")
-            first, end = self.spans[key]
-            return BodyMotion(self.vertices[..., first:end, :], self.velocities[..., first:end, :])
+            if key not in self.motions:
+                raise UnknownName("body", repr(key), f"the trajectory has {', '.join(self.motions)}")
+            return self.motions[key]
         if not isinstance(key, slice):
             frame = operator.index(key)
             if not -len(self) <= frame < len(self):
                 raise IndexError(f"frame {frame}: the trajectory has {len(self)} frames")
             key = slice(frame % len(self), frame % len(self) + 1)
-        return Trajectory(self.time[key], self.vertices[..., key, :, :], self.velocities[..., key, :, :], self.spans)
+        motions = {name: motion.at(key) for name, motion in self.motions.items()}
+        return Trajectory(self.time[key], motions, {n: s[..., key, :, :] for n, s in self.states.items()})
 
     def state(self, frame: int) -> State:
         """The state at a frame, counted from the end if negative."""
-        vertices, velocities = self.vertices[..., frame, :, :], self.velocities[..., frame, :, :]
-        return State(vertices, velocities, float(self.time[frame]))
+        values = {name: tensor[..., frame, :, :] for name, tensor in self.states.items()}
+        nodes = (values.pop("node.x", None), values.pop("node.v", None))
+        return State(*nodes, time=float(self.time[frame]), others=values)
 
     @property
     def final(self) -> State:

@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from gradsim.scene.bodies import Body, Soft, Springs
+from gradsim.scene.bodies import NodeBody, Soft, Springs
 from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
+from gradsim.scene.materials import Contact, Ground
+from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
 from gradsim.scene.quantity import Each, Signal, batch_shape, is_each, plain
+from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
+from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticShape, StaticSphere
 from gradsim.scene.trajectory import State
-from gradsim.simulate.kernels import bending, contact, external, integrate, springs, tetrahedra, triangles
-from gradsim.simulate.topology import Topology, topology_of
+from gradsim.simulate.kernels import bending, external, integrate, law, pendulum, rigid, springs, tetrahedra, triangles
+from gradsim.simulate.kernels import shapes as shape_kernels
+from gradsim.simulate.parts import PARTS
+from gradsim.simulate.topology import Topology, node_bodies, topology_of
 
 ROWS: dict[str, tuple[str, ...]] = {
     "node": integrate.PARAMETERS,
+    "rigid": rigid.PARAMETERS,
+    "pendulum": pendulum.PARAMETERS,
     "external": external.PARAMETERS,
     "spring": springs.PARAMETERS,
     "triangle": triangles.PARAMETERS,
     "bend": bending.PARAMETERS,
     "hinge": bending.HINGE,
     "tet": tetrahedra.PARAMETERS,
-    "contact": contact.PARAMETERS,
-    "plane": contact.PLANE,
+    "contact": law.PARAMETERS,
+    "touch": law.PARAMETERS,
+    "push": rigid.PUSH,
+    "shape": shape_kernels.PARAMETERS,
 }
 
 CONTACT_DEPTH = 0.005  # of the body's size: where delta is not given
+FOREVER = 1e30  # [s]
 
 
 @dataclass(frozen=True)
@@ -39,8 +51,7 @@ class Assembly:
     batch: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
-    x: torch.Tensor  # [m], [B, N, 3]
-    v: torch.Tensor  # [m/s], [B, N, 3]
+    states: dict[str, torch.Tensor]  # part.name -> start [B, count, width]
     tables: dict[str, torch.Tensor]  # family -> [B, rows, elements]
     signals: tuple[torch.Tensor, ...]  # one a driver, [B, samples, elements]
 
@@ -53,22 +64,15 @@ def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | N
     """Flatten a scene; see `Assembly`."""
     batch, dtype, device = _common(scene, dtype, start)
     topology = topology_of(scene)
-    flatten = _Flattener(batch, dtype, device)
+    flatten = Flattener(batch, dtype, device)
+    tables = {family: _table(family, scene, topology, flatten) for family in topology.elements}
     if start is None:
-        x = flatten.join([_positions(body, topology, flatten) for body in scene.bodies], 1)
-        v = flatten.join([flatten(body.velocity, _nodes(topology, body), (3,)) for body in scene.bodies], 1)
+        states = _start(scene, topology, tables, flatten)
     else:
-        if start.vertices.shape[-2] != topology.node_count:
-            shape = tuple(start.vertices.shape)
-            raise WrongShape("start.vertices", f"shape {shape}", f"the scene has {topology.node_count} nodes")
-        x = flatten(Each(start.vertices), topology.node_count, (3,))
-        v = flatten(Each(start.velocities), topology.node_count, (3,))
-    if topology.pinned.any():
-        v = v * topology.tensor("node.free", dtype, device)[:, None]
-    tables = {"node": _node_table(scene, topology, flatten)}
-    for family in topology.elements:
-        tables[family] = _family_table(family, scene, topology, flatten)
-    return Assembly(topology, batch, dtype, device, x, v, tables, _signals(scene, topology, flatten))
+        states = _continued(start, topology, flatten)
+    if "node" in topology.elements:
+        states["node.v"] = states["node.v"] * topology.tensor("node.free", dtype, device)[:, None]
+    return Assembly(topology, batch, dtype, device, states, tables, _signals(scene, topology, flatten))
 
 
 def _common(
@@ -77,7 +81,7 @@ def _common(
     """Batch shape, dtype and device all tensors of a scene agree on."""
     given = [(path, value, spec.shape) for path, value, spec in scene.quantities()]
     if start is not None:
-        given += [("start.vertices", Each(start.vertices), (3,)), ("start.velocities", Each(start.velocities), (3,))]
+        given += [(f"start {name}", Each(value), tuple(value.shape[-1:])) for name, value in start.values().items()]
     batch: tuple[int, ...] = ()
     lead: tuple[str, torch.Tensor] | None = None
     for path, value, shape in given:
@@ -108,7 +112,7 @@ def _common(
     return batch, dtype, lead[1].device if lead is not None else torch.device("cpu")
 
 
-class _Flattener:
+class Flattener:
     """Turns quantities into tensors [B, count, *shape], signals into [B, samples, count, *shape]."""
 
     def __init__(self, batch: tuple[int, ...], dtype: torch.dtype, device: torch.device):
@@ -131,12 +135,51 @@ class _Flattener:
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim)
 
 
-def _nodes(topology: Topology, body: Body) -> int:
-    first, end = topology.spans[body.name]
-    return end - first
+# --- states -----------------------------------------------------------------------------------------------------------
 
 
-def _positions(body: Body, topology: Topology, flatten: _Flattener) -> torch.Tensor:
+def _start(
+    scene: Scene, topology: Topology, tables: dict[str, torch.Tensor], flatten: Flattener
+) -> dict[str, torch.Tensor]:
+    """The scene's own start, by part and name."""
+    states: dict[str, torch.Tensor] = {}
+    nodes = node_bodies(scene)
+    if nodes:
+        counts = {body.name: topology.spans[body.name][1] - topology.spans[body.name][0] for body in nodes}
+        states["node.x"] = flatten.join([_positions(body, topology, flatten) for body in nodes], 1)
+        states["node.v"] = flatten.join([flatten(body.velocity, counts[body.name], (3,)) for body in nodes], 1)
+    bodies = [body for body in scene.bodies if isinstance(body, Rigid)]
+    if bodies:
+        q = flatten.join([_rotation(body.rotation, flatten) for body in bodies], 1)
+        inertia = flatten.join([_inertia(body, flatten) for body in bodies], 1)
+        spin = flatten.join([flatten(body.angular_velocity, 1, (3,)) for body in bodies], 1)
+        center = tables["rigid"][:, 4:7].transpose(1, 2)
+        origin = flatten.join([flatten(body.position, 1, (3,)) for body in bodies], 1)
+        states["rigid.p"] = origin + rotate(q, center)
+        states["rigid.q"] = q
+        states["rigid.v"] = flatten.join([flatten(body.velocity, 1, (3,)) for body in bodies], 1)
+        states["rigid.l"] = rotate(q, (inertia @ rotate(q, spin, back=True)[..., None])[..., 0])
+    pendula = [body for body in scene.bodies if isinstance(body, (Pendulum, DoublePendulum))]
+    if pendula:
+        states["pendulum.angle"] = flatten.join([_link_values(body, "angle", flatten) for body in pendula], 1)
+        states["pendulum.rate"] = flatten.join([_link_values(body, "rate", flatten) for body in pendula], 1)
+    return states
+
+
+def _continued(start: State, topology: Topology, flatten: Flattener) -> dict[str, torch.Tensor]:
+    states: dict[str, torch.Tensor] = {}
+    for part, count in topology.parts.items():
+        for name, width in PARTS[part].states.items():
+            label = {"node.x": "vertices", "node.v": "velocities"}.get(f"{part}.{name}", f"{part}.{name}")
+            value = start.values().get(f"{part}.{name}")
+            if value is None or value.shape[-2:] != (count, width):
+                got = "nothing" if value is None else f"shape {tuple(value.shape)}"
+                raise WrongShape(f"start.{label}", got, f"the scene needs shape [..., {count}, {width}]")
+            states[f"{part}.{name}"] = flatten(Each(value), count, (width,))
+    return states
+
+
+def _positions(body: NodeBody, topology: Topology, flatten: Flattener) -> torch.Tensor:
     """Start positions of a body's nodes, [B, N, 3]."""
     points: Any
     if isinstance(body, Springs):
@@ -148,24 +191,86 @@ def _positions(body: Body, topology: Topology, flatten: _Flattener) -> torch.Ten
             points = topology.tensor("node.rest", flatten.dtype, flatten.device)[first:end]
     x = flatten(Each(points), plain(points).shape[-2], (3,))
     if rotation is not None:
-        q = flatten(rotation, 1, (4,))
-        q = q / q.norm(dim=-1, keepdim=True)
-        axis = q[..., :3].expand_as(x)
-        turn = torch.linalg.cross(axis, x)
-        x = x + 2.0 * (q[..., 3:] * turn + torch.linalg.cross(axis, turn))
+        x = rotate(_rotation(rotation, flatten), x)
     return x + flatten(body.position, 1, (3,))
 
 
-def _node_table(scene: Scene, topology: Topology, flatten: _Flattener) -> torch.Tensor:
-    masses = flatten.join([_masses(body, topology, flatten) for body in scene.bodies], 1)
-    inverse = 1.0 / masses
-    if topology.pinned.any():
-        inverse = inverse * topology.tensor("node.free", flatten.dtype, flatten.device)
-    gravity = flatten(scene.gravity, topology.node_count, (3,))
+def _rotation(rotation: Any, flatten: Flattener) -> torch.Tensor:
+    """A unit quaternion, [B, 1, 4]."""
+    q = flatten(np.array([0.0, 0.0, 0.0, 1.0]) if rotation is None else rotation, 1, (4,))
+    return q / q.norm(dim=-1, keepdim=True)
+
+
+def rotate(q: torch.Tensor, x: torch.Tensor, *, back: bool = False) -> torch.Tensor:
+    """Vectors [..., 3] turned by unit quaternions [..., 4], or turned back."""
+    axis, w = torch.broadcast_tensors(q[..., :3], x)[0], q[..., 3:]
+    turned = torch.linalg.cross(-axis if back else axis, x)
+    return x + 2.0 * (w * turned + torch.linalg.cross(-axis if back else axis, turned))
+
+
+def _inertia(body: Rigid, flatten: Flattener) -> torch.Tensor:
+    return flatten(body.mass_properties(flatten.dtype, flatten.device).inertia, 1, (3, 3))
+
+
+def _link_values(body: AnyPendulum, name: str, flatten: Flattener) -> torch.Tensor:
+    """A quantity of both links, [B, 1, 2]; one is made up where there is a single link."""
+    links = [flatten(link[name], 1) for link in body.links()]
+    return torch.stack([links[0], links[1] if len(links) == 2 else torch.ones_like(links[0])], -1)
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
+
+
+def _table(family: str, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
+    """Parameters of all elements of a family, [B, rows, elements]; rows that a signal drives hold zero."""
+    if family == "shape":
+        return torch.cat([_shape_column(shape, flatten) for shape in scene.obstacles.values()], 2)
+    build = {"node": _node_table, "rigid": _rigid_table, "pendulum": _pendulum_table, "push": _push_table}
+    pieces = []
+    for body in scene.bodies:
+        if (family, body.name) in topology.ranges:
+            first, end = topology.ranges[family, body.name]
+            if family in build:
+                pieces.append(build[family](body, scene, topology, flatten))
+            elif family in ("contact", "touch"):
+                pieces.append(_law_table(body, end - first, scene, flatten))
+            else:
+                rows = [_row(value, end - first, flatten) for value in _row_values(family, body)]
+                pieces.append(torch.stack(rows, 1))
+    return flatten.join(pieces, 2)
+
+
+def _row(value: Any, count: int, flatten: Flattener) -> torch.Tensor:
+    return flatten(np.zeros(()) if isinstance(value, Signal) else value, count)
+
+
+def _row_values(family: str, body: Any) -> tuple[Any, ...]:
+    """The quantities of a body that fill a family's rows, in the order of `ROWS`."""
+    if family == "spring":
+        rest = body.rest_length if body.rest_length is not None else _spring_lengths(body)
+        return body.stiffness, body.damping, rest
+    if family == "triangle":
+        sheet = body.material
+        return sheet.mu, sheet.lam, sheet.damping, body.drag, body.lift, body.actuation
+    if family == "bend":
+        return body.bending.stiffness, body.bending.damping
+    if family == "hinge":
+        return (body.folding,)
+    if family == "tet":
+        return body.material.mu, body.material.lam, body.material.damping, body.actuation
+    return tuple(_component(body.force, axis) for axis in range(3))
+
+
+def _node_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
+    first, end = topology.spans[body.name]
+    inverse = 1.0 / _masses(body, topology, flatten)
+    if len(body.pinned):
+        inverse = inverse * topology.tensor("node.free", flatten.dtype, flatten.device)[first:end]
+    gravity = flatten(scene.gravity, end - first, (3,))
     return torch.cat([inverse[:, None], gravity.transpose(1, 2)], 1)
 
 
-def _masses(body: Body, topology: Topology, flatten: _Flattener) -> torch.Tensor:
+def _masses(body: NodeBody, topology: Topology, flatten: Flattener) -> torch.Tensor:
     """Masses of a body's nodes [kg], [B, N]."""
     first, end = topology.spans[body.name]
     if isinstance(body, Springs) or body.density is None:
@@ -183,46 +288,76 @@ def _masses(body: Body, topology: Topology, flatten: _Flattener) -> torch.Tensor
     return empty.index_add(1, corners, mass.repeat_interleave(nodes.shape[1], 1))
 
 
-def _family_table(family: str, scene: Scene, topology: Topology, flatten: _Flattener) -> torch.Tensor:
-    """Parameters of all elements of a family, [B, rows, elements]; rows that a signal drives hold zero."""
-    if family == "plane":
-        assert scene.ground is not None
-        normal = flatten(scene.ground.normal, 1, (3,))
+def _rigid_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
+    mass, center, inertia = body.mass_properties(flatten.dtype, flatten.device)
+    inverse = torch.linalg.inv(inertia)
+    rows = ((0, 1, 2, 1, 2, 0), (0, 1, 2, 2, 0, 1))  # xx, yy, zz, yz, zx, xy
+    columns = [
+        flatten(1.0 / mass, 1)[..., None],
+        flatten(scene.gravity, 1, (3,)),
+        flatten(center, 1, (3,)),
+        flatten(inverse[..., rows[0], rows[1]], 1, (6,)),
+    ]
+    return torch.cat(columns, -1).transpose(1, 2)
+
+
+def _pendulum_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
+    pairs = [_link_values(body, name, flatten) for name in ("length", "mass", "damping")]
+    return torch.cat([*pairs, flatten(scene.gravity, 1, (3,))[..., :2]], -1).transpose(1, 2)
+
+
+def _push_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
+    center = body.mass_properties(flatten.dtype, flatten.device).center
+    return torch.cat([_push_column(push, center, flatten) for push in body.pushes], 2)
+
+
+def _push_column(push: Push, center: torch.Tensor, flatten: Flattener) -> torch.Tensor:
+    """A push as a force over an interval, [B, rows, 1]; an impulse in no time is marked by an end before its start."""
+    point = flatten(center if push.point is None else push.point, 1, (3,))
+    if push.force is not None:
+        force, end = flatten(push.force, 1, (3,)), FOREVER if push.end is None else push.end
+    else:
+        force, end = flatten(push.impulse, 1, (3,)), push.start if push.end is None else push.end
+        if end > push.start:
+            force = force / (end - push.start)
+        else:
+            end = push.start - 1.0
+    times = flatten(np.array([push.start, end]), 1, (2,))
+    return torch.cat([force, point, times], -1).transpose(1, 2)
+
+
+def _law_table(body: Any, pair_count: int, scene: Scene, flatten: Flattener) -> torch.Tensor:
+    """Contact parameters of a body's pairs with the shapes, [B, rows, pairs]; shapes vary fastest."""
+    laws = [contact_law(body, name, shape) for name, shape in scene.obstacles.items()]
+    default = np.asarray(CONTACT_DEPTH * body_size(body))
+    columns = []
+    for law_ in laws:
+        delta = default if law_.delta is None else law_.delta
+        columns.append(torch.stack([flatten(v, 1) for v in (law_.ke, law_.kd, law_.kf, law_.mu, delta)], 1))
+    return torch.cat(columns, 2).repeat(1, 1, pair_count // len(laws))
+
+
+def contact_law(body: Any, name: str, shape: StaticShape) -> Contact:
+    """The body's own contact parameters for a shape, or else the shape's."""
+    own = body.contact.get(name) if isinstance(body.contact, Mapping) else body.contact
+    return own if own is not None else shape
+
+
+def _shape_column(shape: StaticShape, flatten: Flattener) -> torch.Tensor:
+    """A shape's geometry, [B, rows, 1]; see kernels/shapes.py."""
+    if isinstance(shape, Ground):
+        normal = flatten(shape.normal, 1, (3,))
         normal = normal / normal.norm(dim=-1, keepdim=True)
-        return torch.cat([normal.transpose(1, 2), flatten(scene.ground.offset, 1)[:, None]], 1)
-    pieces = []
-    for body in scene.bodies:
-        if (family, body.name) in topology.ranges:
-            first, end = topology.ranges[family, body.name]
-            rows = [_row(value, end - first, flatten) for value in _row_values(family, body, scene)]
-            pieces.append(torch.stack(rows, 1))
-    return flatten.join(pieces, 2)
-
-
-def _row(value: Any, count: int, flatten: _Flattener) -> torch.Tensor:
-    return flatten(np.zeros(()) if isinstance(value, Signal) else value, count)
-
-
-def _row_values(family: str, body: Any, scene: Scene) -> tuple[Any, ...]:
-    """The quantities of a body that fill a family's rows, in the order of `ROWS`."""
-    if family == "spring":
-        rest = body.rest_length if body.rest_length is not None else _spring_lengths(body)
-        return body.stiffness, body.damping, rest
-    if family == "triangle":
-        sheet = body.material
-        return sheet.mu, sheet.lam, sheet.damping, body.drag, body.lift, body.actuation
-    if family == "bend":
-        return body.bending.stiffness, body.bending.damping
-    if family == "hinge":
-        return (body.folding,)
-    if family == "tet":
-        return body.material.mu, body.material.lam, body.material.damping, body.actuation
-    if family == "external":
-        return tuple(_component(body.force, axis) for axis in range(3))
-    law = body.contact or scene.ground
-    assert law is not None, "contact pairs exist only with a ground"
-    delta = law.delta if law.delta is not None else np.asarray(CONTACT_DEPTH * body_size(body))
-    return law.ke, law.kd, law.kf, law.mu, delta
+        rest = flatten(np.zeros(7), 1, (7,))
+        return torch.cat([normal, flatten(shape.offset, 1)[..., None], rest], -1).transpose(1, 2)
+    column = np.zeros(len(ROWS["shape"]))
+    if isinstance(shape, StaticSphere):
+        column[:3], column[3] = shape.position, shape.radius
+    elif isinstance(shape, StaticCapsule):
+        column[:3], column[3], column[4:7] = shape.start, shape.radius, shape.end
+    elif isinstance(shape, StaticBox):
+        column[:3], column[4:7], column[7:] = shape.position, shape.size / 2, shape.rotation
+    return flatten(column, 1, (len(column),)).transpose(1, 2)
 
 
 def _component(value: Any, axis: int) -> Any:
@@ -239,7 +374,7 @@ def _spring_lengths(body: Springs) -> Each:
     return Each((points[..., ends[:, 1], :] - points[..., ends[:, 0], :]).norm(dim=-1))
 
 
-def body_size(body: Body) -> float:
+def body_size(body: Any) -> float:
     """Largest extent of a body's rest shape [m]."""
     points: Any = plain(body.points) if isinstance(body, Springs) else body.mesh.vertices
     if isinstance(points, torch.Tensor):
@@ -248,10 +383,10 @@ def body_size(body: Body) -> float:
     return float(np.ptp(points, axis=0).max())
 
 
-def _signals(scene: Scene, topology: Topology, flatten: _Flattener) -> tuple[torch.Tensor, ...]:
+def _signals(scene: Scene, topology: Topology, flatten: Flattener) -> tuple[torch.Tensor, ...]:
     signals = []
     for driver in topology.drivers:
         row = ROWS[driver.family].index(driver.row)
-        value = _row_values(driver.family, scene[driver.body], scene)[row]
+        value = _row_values(driver.family, scene[driver.body])[row]
         signals.append(flatten(value, driver.count))
     return tuple(signals)

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -38,8 +37,8 @@ class Schedule:
 class LeftFinite(Exception):
     """A world left the finite numbers: where, for the message."""
 
-    def __init__(self, world: int, node: int, step: int):
-        self.world, self.node, self.step = world, node, step
+    def __init__(self, world: int, body: str, step: int):
+        self.world, self.body, self.step = world, body, step
 
 
 class Engine:
@@ -59,7 +58,7 @@ class Engine:
         bounds = [world_count * k // shares for k in range(shares + 1)]
         self.slices = [slice(a, b) for a, b in itertools.pairwise(bounds)]
         self.shards = [Shard(topology, s.stop - s.start, integrator, dtype, device) for s in self.slices]
-        self.families = tuple(self.shards[0].tables)
+        self.states, self.families = self.shards[0].state_names, tuple(self.shards[0].tables)
         self.pool = ThreadPoolExecutor(shares) if shares > 1 else None
 
     @property
@@ -83,34 +82,35 @@ class Engine:
 
     def forward(
         self, inputs: tuple[torch.Tensor, ...], schedule: Schedule, plan: Plan, limit: float, owner: object
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Positions and velocities at all frames, [B, T, N, 3] each."""
-        x0 = inputs[0]
-        shape = (x0.shape[0], schedule.frames, *x0.shape[1:])
-        xs, vs = x0.new_empty(shape), x0.new_empty(shape)
+    ) -> tuple[torch.Tensor, ...]:
+        """All states at all frames, [B, T, count, width] each."""
+        starts = inputs[: len(self.states)]
+        results = tuple(x.new_empty(x.shape[0], schedule.frames, *x.shape[1:]) for x in starts)
 
         def roll(index: int) -> None:
             shard, worlds = self.shards[index], self.slices[index]
             self._prepare(index, inputs, schedule)
             shard.owner = owner if plan.kept else None
-            _roll(shard, schedule, plan, xs[worlds], vs[worlds], worlds.start)
+            _roll(shard, schedule, plan, [result[worlds] for result in results], worlds.start)
 
         with _running:
             self._reserve(schedule, plan, limit, backward=False)
             self._parallel(roll)
-        return xs, vs
+        return results
 
     def backward(
         self,
         inputs: tuple[torch.Tensor, ...],
-        states: tuple[torch.Tensor, torch.Tensor],
-        grads: tuple[torch.Tensor, torch.Tensor],
+        states: tuple[torch.Tensor, ...],
+        grads: tuple[torch.Tensor, ...],
         schedule: Schedule,
         plan: Plan,
         limit: float,
         owner: object,
     ) -> tuple[torch.Tensor, ...]:
         """Gradients of all inputs, from those of the states at the frames."""
+        if not all(torch.isfinite(grad).all() for grad in grads):
+            raise BrokenGradient("the gradient that reached the trajectory is not finite: look at the loss")
         results = tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in inputs)
 
         def roll_back(index: int) -> None:
@@ -118,19 +118,17 @@ class Engine:
             if shard.owner is not owner:  # another rollout went over this memory: its history is computed again
                 self._prepare(index, inputs, schedule)
                 shard.owner = None
-            _roll_back(shard, schedule, plan, *(s[worlds] for s in states), *(g[worlds] for g in grads))
+            _roll_back(shard, schedule, plan, [s[worlds] for s in states], [g[worlds] for g in grads])
             tables, samples = shard.gradients()
-            found = (shard.vectors("x_adj"), shard.vectors("v_adj"), *(tables[f] for f in self.families), *samples)
+            found = (*shard.states("_adj"), *(tables[family] for family in self.families), *samples)
             for result, gradient in zip(results, found, strict=True):
                 result[worlds].copy_(gradient)
 
-        if not all(torch.isfinite(grad).all() for grad in grads):
-            raise BrokenGradient("the gradient that reached the trajectory is not finite: look at the loss")
         with _running:
             self._reserve(schedule, plan, limit, backward=True)
             self._parallel(roll_back)
         drivers = self.shards[0].topology.drivers
-        names = ("position", "velocity", *self.families, *(f"{d.body}'s signal of {d.row}" for d in drivers))
+        names = (*self.states, *self.families, *(f"{d.body}'s signal of {d.row}" for d in drivers))
         for name, result in zip(names, results, strict=True):
             if not torch.isfinite(result).all():
                 raise BrokenGradient(_broken(name, result, schedule))
@@ -153,10 +151,9 @@ class Engine:
     def _prepare(self, index: int, inputs: tuple[torch.Tensor, ...], schedule: Schedule) -> None:
         shard, worlds = self.shards[index], self.slices[index]
         values = [tensor[worlds] for tensor in inputs]
-        count = 2 + len(self.families)
-        shard.load(dict(zip(self.families, values[2:count], strict=True)), tuple(values[count:]), schedule.dt)
-        shard.vectors("x").copy_(values[0])
-        shard.vectors("v").copy_(values[1])
+        first, count = len(self.states), len(self.states) + len(self.families)
+        shard.load(dict(zip(self.families, values[first:count], strict=True)), tuple(values[count:]), schedule.dt)
+        _restart(shard, values[:first])
 
     def _parallel(self, work: Callable[[int], None]) -> None:
         """Run `work` for every shard, in threads where there are several; kernels release the interpreter."""
@@ -180,77 +177,87 @@ def _broken(name: str, gradient: torch.Tensor, schedule: Schedule) -> str:
     )
 
 
-def _roll(shard: Shard, schedule: Schedule, plan: Plan, xs: Any, vs: Any, first_world: int) -> None:
-    xs[:, 0], vs[:, 0] = shard.vectors("x"), shard.vectors("v")
+def _roll(shard: Shard, schedule: Schedule, plan: Plan, frames: list[torch.Tensor], first_world: int) -> None:
+    """Run through all frames, from the state that is loaded."""
+    for result, state in zip(frames, shard.states(), strict=True):
+        result[:, 0] = state
     for frame in range(1, schedule.frames):
         first = (frame - 1) * schedule.substeps
         for step, count in plan.segments(first, schedule.substeps):
             shard.run(step, count, step if plan.kept else 0, schedule.steps)
-        x = shard.vectors("x")
-        if not torch.isfinite(x).all():
-            world, node, step = _locate(shard, schedule, plan, xs[:, frame - 1], vs[:, frame - 1], first)
-            raise LeftFinite(first_world + world, node, step)
-        xs[:, frame], vs[:, frame] = x, shard.vectors("v")
+        if not all(torch.isfinite(state).all() for state in shard.states()):
+            start = [result[:, frame - 1] for result in frames]
+            world, body, step = _locate(shard, schedule, plan, start, first)
+            raise LeftFinite(first_world + world, body, step)
+        for result, state in zip(frames, shard.states(), strict=True):
+            result[:, frame] = state
 
 
-def _locate(shard: Shard, schedule: Schedule, plan: Plan, x: Any, v: Any, first: int) -> tuple[int, int, int]:
-    """World, node and step at which a frame that started finite left the finite numbers."""
-    shard.vectors("x").copy_(x)
-    shard.vectors("v").copy_(v)
-    shard.buffers["f"].tensor.zero_()
+def _locate(
+    shard: Shard, schedule: Schedule, plan: Plan, start: list[torch.Tensor], first: int
+) -> tuple[int, str, int]:
+    """World, body and step at which a frame that started finite left the finite numbers."""
+    _restart(shard, start)
+    shard.clear_forces()
     shard.owner = None
     for step, count in plan.segments(first, schedule.substeps):
         shard.run(step, count, 0, schedule.steps)
         evaluations = shard.integrator.evaluations
-        rows = shard.history[0].tensor[: count * evaluations : evaluations]
-        states = torch.cat([rows, shard.buffers["x"].tensor[None]])
-        bad = (~torch.isfinite(states)).any(-1).nonzero()
-        if len(bad):
-            world, node = divmod(int(bad[0, 1]), shard.topology.node_count)
-            return world, node, step + int(bad[0, 0])
+        earliest: tuple[int, int, str] | None = None
+        for name in shard.state_names:
+            part = name.partition(".")[0]
+            rows = shard.history[name].tensor[: count * evaluations : evaluations]
+            states = torch.cat([rows, shard.buffers[name].tensor[None]])
+            bad = (~torch.isfinite(states)).any(-1).nonzero()
+            if len(bad) and (earliest is None or int(bad[0, 0]) < earliest[0]):
+                world, index = divmod(int(bad[0, 1]), shard.topology.elements[part])
+                earliest = (int(bad[0, 0]), world, shard.topology.owner(part, index))
+        if earliest is not None:
+            return earliest[1], earliest[2], step + earliest[0]
     raise AssertionError("a repeated rollout must repeat its end")
 
 
-def _roll_back(shard: Shard, schedule: Schedule, plan: Plan, xs: Any, vs: Any, gx: Any, gv: Any) -> None:
-    """Bring the adjoint from the last frame to the first, into x_adj and v_adj."""
+def _roll_back(
+    shard: Shard, schedule: Schedule, plan: Plan, states: list[torch.Tensor], grads: list[torch.Tensor]
+) -> None:
+    """Bring the adjoint from the last frame to the first."""
     shard.clear_gradients()
-    x_adj, v_adj = shard.vectors("x_adj"), shard.vectors("v_adj")
-    x_adj.copy_(gx[:, -1])
-    v_adj.copy_(gv[:, -1])
+    for adjoint, grad in zip(shard.states("_adj"), grads, strict=True):
+        adjoint.copy_(grad[:, -1])
     for frame in range(schedule.frames - 1, 0, -1):
         first = (frame - 1) * schedule.substeps
         if shard.owner is not None:
             for step, count in reversed(plan.segments(first, schedule.substeps)):
                 shard.run_back(step, count, step, schedule.steps)
         else:
-            _recompute_back(shard, schedule, plan, xs[:, frame - 1], vs[:, frame - 1], first)
-        x_adj.add_(gx[:, frame - 1])
-        v_adj.add_(gv[:, frame - 1])
+            _recompute_back(shard, schedule, plan, [state[:, frame - 1] for state in states], first)
+        for adjoint, grad in zip(shard.states("_adj"), grads, strict=True):
+            adjoint.add_(grad[:, frame - 1])
 
 
-def _recompute_back(shard: Shard, schedule: Schedule, plan: Plan, x: Any, v: Any, first: int) -> None:
+def _recompute_back(shard: Shard, schedule: Schedule, plan: Plan, start: list[torch.Tensor], first: int) -> None:
     """One frame backwards, its steps computed again from the state at its start."""
     chunk = min(plan.chunk, schedule.substeps)
     end = first + schedule.substeps
-    shard.buffers["f"].tensor.zero_()
-    checkpoints = [(x, v)]
-    for start in range(first, end - chunk, chunk):
+    shard.clear_forces()
+    checkpoints = [start]
+    for begin in range(first, end - chunk, chunk):
         _restart(shard, checkpoints[-1])
-        for step, count in plan.segments(start, chunk):
-            shard.run(step, count, step - start, schedule.steps)
-        checkpoints.append((shard.vectors("x").clone(), shard.vectors("v").clone()))
-    for start in reversed(range(first, end, chunk)):
+        for step, count in plan.segments(begin, chunk):
+            shard.run(step, count, step - begin, schedule.steps)
+        checkpoints.append([state.clone() for state in shard.states()])
+    for begin in reversed(range(first, end, chunk)):
         _restart(shard, checkpoints.pop())
-        segments = plan.segments(start, min(chunk, end - start))
+        segments = plan.segments(begin, min(chunk, end - begin))
         for step, count in segments:
-            shard.run(step, count, step - start, schedule.steps)
+            shard.run(step, count, step - begin, schedule.steps)
         for step, count in reversed(segments):
-            shard.run_back(step, count, step - start, schedule.steps)
+            shard.run_back(step, count, step - begin, schedule.steps)
 
 
-def _restart(shard: Shard, state: tuple[torch.Tensor, torch.Tensor]) -> None:
-    shard.vectors("x").copy_(state[0])
-    shard.vectors("v").copy_(state[1])
+def _restart(shard: Shard, states: list[torch.Tensor]) -> None:
+    for state, value in zip(shard.states(), states, strict=True):
+        state.copy_(value)
 
 
 _engines: dict[Hashable, Engine] = {}

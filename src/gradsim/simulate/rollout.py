@@ -16,6 +16,7 @@ from gradsim.scene.trajectory import State, Trajectory
 from gradsim.simulate.assemble import Assembly, assemble
 from gradsim.simulate.engine import Engine, LeftFinite, Schedule, engine_for
 from gradsim.simulate.memory import default_limit
+from gradsim.simulate.motions import motions_of
 from gradsim.simulate.stability import stable_step
 
 WARN_ABOVE = 1.25  # of the estimated stable step
@@ -72,14 +73,16 @@ def simulate(
     limit = float(memory) if memory is not None else float(default_limit())
     engine = engine_for(assembly, integrator)
     try:
-        xs, vs = _Rollout.apply(engine, schedule, limit, *_inputs(assembly, engine))
+        results = _Rollout.apply(engine, schedule, limit, *rollout_inputs(assembly, engine))
     except LeftFinite as left:
-        raise _diverged(left, assembly, schedule, step.dt) from None
+        raise Diverged(left.body, left.step, left.step * schedule.dt, left.world, schedule.dt, step.dt) from None
     begin = start.time if start is not None else 0.0
     time = begin + torch.arange(frames, dtype=assembly.dtype, device=assembly.device) / fps
-    inner = xs.shape[1:]
-    spans = assembly.topology.spans
-    return Trajectory(time, xs.view(*assembly.batch, *inner), vs.view(*assembly.batch, *inner), spans)
+    states = {
+        name: result.view(*assembly.batch, *result.shape[1:])
+        for name, result in zip(engine.states, results, strict=True)
+    }
+    return Trajectory(time, motions_of(scene, assembly, states), states)
 
 
 def _whole(name: str, value: Any) -> int:
@@ -92,14 +95,10 @@ def _whole(name: str, value: Any) -> int:
     return number
 
 
-def _inputs(assembly: Assembly, engine: Engine) -> tuple[torch.Tensor, ...]:
-    tables = (assembly.tables[family] for family in engine.families)
-    return assembly.x, assembly.v, *tables, *assembly.signals
-
-
-def _diverged(left: LeftFinite, assembly: Assembly, schedule: Schedule, stable: float) -> Diverged:
-    body = next(name for name, (first, end) in assembly.topology.spans.items() if first <= left.node < end)
-    return Diverged(body, left.step, left.step * schedule.dt, left.world, schedule.dt, stable)
+def rollout_inputs(assembly: Assembly, engine: Engine) -> tuple[torch.Tensor, ...]:
+    """What a rollout is a function of, in the order the engine takes it."""
+    starts = (assembly.states[name] for name in engine.states)
+    return *starts, *(assembly.tables[family] for family in engine.families), *assembly.signals
 
 
 class _Rollout(torch.autograd.Function):
@@ -111,13 +110,14 @@ class _Rollout(torch.autograd.Function):
         ctx.engine, ctx.schedule, ctx.limit = engine, schedule, limit
         ctx.plan = engine.plan(schedule, limit, gradient)
         ctx.owner = object()
-        xs, vs = engine.forward(inputs, schedule, ctx.plan, limit, ctx.owner)
-        ctx.save_for_backward(*inputs, xs, vs)
-        return xs, vs
+        states = engine.forward(inputs, schedule, ctx.plan, limit, ctx.owner)
+        ctx.save_for_backward(*inputs, *states)
+        return states
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gx: torch.Tensor, gv: torch.Tensor) -> Any:
-        *inputs, xs, vs = ctx.saved_tensors
-        grads = ctx.engine.backward(tuple(inputs), (xs, vs), (gx, gv), ctx.schedule, ctx.plan, ctx.limit, ctx.owner)
-        return None, None, None, *grads
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        saved = ctx.saved_tensors
+        inputs, states = saved[: -len(grads)], saved[-len(grads) :]
+        found = ctx.engine.backward(inputs, states, grads, ctx.schedule, ctx.plan, ctx.limit, ctx.owner)
+        return None, None, None, *found

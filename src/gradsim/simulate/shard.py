@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,9 +18,11 @@ from gradsim.simulate.kernels.external import Signal, external_kernels
 from gradsim.simulate.kernels.force import Force, lane_count
 from gradsim.simulate.kernels.springs import spring_kernels
 from gradsim.simulate.kernels.tetrahedra import native_tet_kernels, tet_kernels
+from gradsim.simulate.kernels.touch import RigidForce
 from gradsim.simulate.kernels.triangles import native_triangle_kernels, triangle_kernels
+from gradsim.simulate.parts import PARTS
 from gradsim.simulate.step import System, take_step, take_step_adjoint
-from gradsim.simulate.topology import FORCES, Topology
+from gradsim.simulate.topology import FORCES, RIGID_FORCES, Topology
 
 
 class Shard:
@@ -39,41 +43,63 @@ class Shard:
         self.topology, self.world_count, self.integrator = topology, world_count, integrator
         self.dtype, self.device = dtype, device
         self.native = device.type == "cpu" if native is None else native
-        self.node_count = topology.node_count * world_count
         self.owner: object | None = None  # the rollout whose complete history lies here
         self.rows = 0
+        self.history: dict[str, bridge.Buffer] = {}
         self._graphs: dict[tuple[bool, int], bridge.Graph] = {}
 
         self.dt = bridge.scalars(1, dtype, device)
         self.clock = bridge.integers(3, device)
-        self.buffers = {
-            name: bridge.vectors((self.node_count,), dtype, device)
-            for name in ("x", "v", "f", "x_adj", "v_adj", "f_adj", "x_end", "v_end")
+        self.tables = {
+            family: bridge.table((len(ROWS[family]), self._padded(count * world_count)), dtype, device)
+            for family, count in topology.elements.items()
         }
-        self.tables = {"node": bridge.table((len(ROWS["node"]), self.node_count), dtype, device)}
-        for family, count in topology.elements.items():
-            padded = self._padded(count * world_count)
-            self.tables[family] = bridge.table((len(ROWS[family]), padded), dtype, device)
         self.samples = [
             bridge.table((world_count * driver.samples * driver.count,), dtype, device) for driver in topology.drivers
         ]
-        history = bridge.vectors((0, self.node_count), dtype, device).array
+        self.buffers: dict[str, bridge.Buffer] = {}
+        for part, count in topology.parts.items():
+            for name, width in (PARTS[part].states | PARTS[part].forces).items():
+                for suffix in ("", "_adj", "_end"):
+                    shape = (count * world_count,)
+                    self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(shape, dtype, device, width)
         self.system = System(
             forces=tuple(self._force(family) for family in FORCES if family in topology.elements),
+            rigid_forces=tuple(self._rigid_force(family) for family in RIGID_FORCES if family in topology.elements),
             signals=self._signals(),
-            node=self.tables["node"],
             dt=self.dt.array,
             clock=self.clock.array,
-            xs=history,
-            vs=history,
-            fs=history,
-            **{name: buffer.array for name, buffer in self.buffers.items()},
         )
+
+    def _part(self, part: str) -> Any:
+        """A part's arrays, as kernels and launchers know them."""
+
+        def arrays(names: dict[str, int], suffix: str = "") -> list[Any]:
+            return [self.buffers[f"{part}.{name}{suffix}"].array for name in names]
+
+        kind = PARTS[part]
+        namespace = SimpleNamespace(
+            count=self.topology.elements[part] * self.world_count,
+            table=self.tables[part],
+            states=arrays(kind.states),
+            states_adj=arrays(kind.states, "_adj"),
+            ends=arrays(kind.states, "_end"),
+            forces=arrays(kind.forces),
+            forces_adj=arrays(kind.forces, "_adj"),
+            history=[self.history[f"{part}.{name}"].array for name in kind.states | kind.forces],
+        )
+        for name in kind.states | kind.forces:
+            setattr(namespace, name, self.buffers[f"{part}.{name}"].array)
+            setattr(namespace, f"{name}_adj", self.buffers[f"{part}.{name}_adj"].array)
+        if part == "pendulum":
+            namespace.links = self._constant(self._spread(self.topology.arrays["pendulum.links"]))
+        return namespace
 
     @property
     def step_bytes(self) -> int:
-        """History of one step [bytes]: position, velocity and force at every evaluation."""
-        return self.integrator.evaluations * 9 * self.node_count * self.dtype.itemsize
+        """History of one step [bytes]: state and forces at every evaluation."""
+        scalars = sum(PARTS[part].width * count for part, count in self.topology.parts.items())
+        return self.integrator.evaluations * scalars * self.world_count * self.dtype.itemsize
 
     @property
     def history_bytes(self) -> int:
@@ -104,6 +130,9 @@ class Shard:
         arrays, real, table = self.topology.arrays, bridge.real_type(self.dtype), self.tables[family]
         count = self.topology.elements[family] * self.world_count
         nodes = self._spread(arrays[f"{family}.nodes"], self.topology.node_count)
+        if family == "contact":
+            pairs = self._pairs(family, self.topology.node_count)
+            return Force(contact_kernels(real), count, (pairs, self._shape_kinds()), (table, self.tables["shape"]))
         if family in ("tet", "triangle"):
             return self._element_force(family, nodes, count)
         if family == "external":
@@ -115,8 +144,28 @@ class Shard:
             shape = [hinges, *(self._spread(arrays[f"bend.{name}"]) for name in ("angle", "coupling"))]
             constants = tuple(self._constant(array, "vector") for array in (nodes, *shape))
             return Force(bend_kernels(real), count, constants, (table, self.tables["hinge"]))
-        nodes[:, 1] = np.repeat(np.arange(self.world_count), self.topology.elements[family])
-        return Force(contact_kernels(real), count, (self._constant(nodes, "vector"),), (table, self.tables["plane"]))
+        raise AssertionError(family)
+
+    def _pairs(self, family: str, things: int) -> Any:
+        """Pairs of a thing and a shape, both counted through all worlds."""
+        pairs = self.topology.arrays[f"{family}.nodes"]
+        steps = np.array([things, self.topology.elements["shape"]])
+        return self._constant(
+            (pairs[None] + np.arange(self.world_count)[:, None, None] * steps).reshape(-1, 2), "vector"
+        )
+
+    def _shape_kinds(self) -> Any:
+        return self._constant(self._spread(self.topology.arrays["shape.kinds"]))
+
+    def _rigid_force(self, family: str) -> RigidForce:
+        arrays, bodies = self.topology.arrays, self.topology.elements["rigid"]
+        count, table = self.topology.elements[family] * self.world_count, self.tables[family]
+        if family == "push":
+            return RigidForce("push", count, (self._constant(self._spread(arrays["push.nodes"], bodies)),), (table,))
+        first = np.concatenate([[0], np.cumsum(self._spread(arrays["rigid.sizes"]))]).astype(np.int32)
+        points = self._constant(self._spread(arrays["rigid.points"]), "vector")
+        constants = (self._pairs(family, bodies), self._constant(first), points, self._shape_kinds())
+        return RigidForce("contact", count, constants, (table, self.tables["shape"]))
 
     def _element_force(self, family: str, nodes: np.ndarray, count: int) -> Force:
         real, table = bridge.real_type(self.dtype), self.tables[family]
@@ -157,9 +206,12 @@ class Shard:
         if rows <= self.rows and (rows == self.rows or self.history_bytes <= limit):
             return
         self.owner, self.rows, self._graphs = None, rows, {}
-        self.history = [bridge.vectors((rows, self.node_count), self.dtype, self.device) for _ in range(3)]
-        xs, vs, fs = (buffer.array for buffer in self.history)
-        self.system = dataclasses.replace(self.system, xs=xs, vs=vs, fs=fs)
+        self.history = {
+            f"{part}.{name}": bridge.vectors((rows, count * self.world_count), self.dtype, self.device, width)
+            for part, count in self.topology.parts.items()
+            for name, width in (PARTS[part].states | PARTS[part].forces).items()
+        }
+        self.system = dataclasses.replace(self.system, **{part: self._part(part) for part in self.topology.parts})
 
     def release(self) -> None:
         """Give the history's memory back; the next rollout reserves anew."""
@@ -202,16 +254,15 @@ class Shard:
             self._family_view(self.tables[family].tensor, values.shape[2]).copy_(values.transpose(0, 1))
         for samples, values in zip(self.samples, signals, strict=True):
             samples.tensor.view(values.shape).copy_(values)
-        self.buffers["f"].tensor.zero_()
+        self.clear_forces()
 
     def _family_view(self, tensor: torch.Tensor, count: int) -> torch.Tensor:
         return tensor[:, : count * self.world_count].unflatten(1, (self.world_count, count))
 
     def gradients(self) -> tuple[dict[str, torch.Tensor], tuple[torch.Tensor, ...]]:
         """Gradients of the tables and signals, shaped as `load` takes them."""
-        counts = {"node": self.topology.node_count, **self.topology.elements}
         tables = {
-            family: self._family_view(table.tensor_grad, counts[family]).transpose(0, 1)
+            family: self._family_view(table.tensor_grad, self.topology.elements[family]).transpose(0, 1)
             for family, table in self.tables.items()
         }
         shapes = [(self.world_count, driver.samples, driver.count) for driver in self.topology.drivers]
@@ -221,6 +272,20 @@ class Shard:
         for table in (*self.tables.values(), *self.samples):
             table.tensor_grad.zero_()
 
+    def clear_forces(self) -> None:
+        for part in self.topology.parts:
+            for name in PARTS[part].forces:
+                self.buffers[f"{part}.{name}"].tensor.zero_()
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Names of all states, part by part."""
+        return tuple(f"{part}.{name}" for part in self.topology.parts for name in PARTS[part].states)
+
     def vectors(self, name: str) -> torch.Tensor:
-        """A state or adjoint buffer as [worlds, nodes, 3]."""
-        return self.buffers[name].tensor.view(self.world_count, self.topology.node_count, 3)
+        """A state, force or adjoint buffer as [worlds, count, width]."""
+        return self.buffers[name].tensor.unflatten(0, (self.world_count, -1))
+
+    def states(self, suffix: str = "") -> list[torch.Tensor]:
+        """All states, or with "_adj" their adjoints, as [worlds, count, width]."""
+        return [self.vectors(name + suffix) for name in self.state_names]

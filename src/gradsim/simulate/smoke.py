@@ -1,24 +1,24 @@
 """Smoke in two dimensions: an incompressible flow that carries a density, after Stam (1999).
 
-A step carries velocity and density back along the flow (semi-Lagrangian, stable for any time step) and projects the
-velocity onto the flows without divergence. Three things differ from Stam, for accuracy and for smooth gradients:
+A step carries velocity and density along the flow, looking back to where things come from, and projects the velocity
+onto the flows without divergence. What differs from Stam, for accuracy and for smooth gradients:
 
-- Fields are cubic splines (fourth order, twice continuously differentiable) instead of bilinear, and feet of
-  trajectories are second order in time, so that vortices neither smear out nor swallow smoke.
-- A step has two halves. After the first the velocity is reflected, v -> 2 P v - v, instead of projected, P v
-  (Zehnder, Narain and Thomaszewski 2018): the energy that plain projection loses is kept, and time is second order.
-- Projection, viscosity and spline coefficients are exact in waves along x and y, sines and cosines that fit the walls
-  or the period. Divergence is the derivative of these waves, so it vanishes to rounding.
+- Fields are cubic splines, twice continuously differentiable, instead of bilinear, and feet of trajectories are second
+  order in time, so that vortices neither smear out nor swallow smoke.
+- Between two frames every other step does not project, v -> P v, but reflects, v -> 2 P v - v (Zehnder, Narain and
+  Thomaszewski 2018). It then carries on the pressure's gradient that projection throws away with some energy: with an
+  even number of substeps time is second order, with a single one first order as in Stam.
+- Projection and viscosity are exact in waves along x and y, sines and cosines that fit the walls or the period.
+  Divergence is the derivative of these waves, so it vanishes to rounding.
 
-The transforms are products with dense matrices, which at up to some 500 cells a side are as fast as an FFT and serve
-both boundaries. Here fields are [channel, world, H, W], modes [channel, world, kx, ky], lengths are in cells.
+The transforms are products with dense matrices, which up to some 500 cells a side are as fast as an FFT and serve both
+boundaries. In here fields are [channel, world, H, W], modes [channel, world, kx, ky]; a cell and a step are the units.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,43 +28,39 @@ import torch.nn.functional as F
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from gradsim.scene.errors import Diverged, OutOfRange, WrongShape
+from gradsim.scene.errors import BrokenGradient, Diverged, OutOfRange, WrongShape
 from gradsim.scene.smoke import Boundary, Closed, Smoke, SmokeMotion
 
-GHOSTS = 2  # cells beyond a wall that a spline's four coefficients along an axis may reach
+GHOSTS = 2  # cells beyond a border that a spline's four coefficients along an axis may reach
 
 
 def smoke_motion(
     smoke: Smoke,
     *,
     frames: int,
-    fps: float,
-    substeps: int = 1,
+    fps: float = 30.0,
+    substeps: int = 2,
     dtype: torch.dtype | None = None,
     recompute: bool = False,
 ) -> SmokeMotion:
-    """Let smoke move; see `smoke_rollout`.
+    """Let smoke move.
 
     Args:
         smoke: What there is. Batch dimensions of its tensors are worlds of their own.
         frames: States to return, at times i / fps, the first being the start.
         fps: Frames a second [1/s].
-        substeps: Steps between two frames; dt = 1 / (fps substeps).
+        substeps: Steps between two frames; dt = 1 / (fps substeps). Better even than odd, see above.
         dtype: torch.float64 or torch.float32; that of the smoke's tensors if None, float64 if it has none.
-        recompute: Keep only the states at frames for the backward pass.
+        recompute: Keep only the states at frames for the backward pass, and take the steps between once more.
     """
     values = (smoke.density, smoke.velocity, smoke.viscosity, smoke.buoyancy)
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     dtype = dtype or (tensors[0].dtype if tensors else torch.float64)
     device = tensors[0].device if tensors else torch.device("cpu")
     density, velocity, viscosity, buoyancy = (torch.as_tensor(v, dtype=dtype, device=device) for v in values)
-    if density.ndim == 0:
-        density = density.expand(smoke.size)
-    if velocity.ndim == 1:
-        velocity = velocity.expand(*smoke.size, 2)
     densities, velocities = smoke_rollout(
-        density,
-        velocity,
+        density if density.ndim else density.expand(smoke.size),
+        velocity if velocity.ndim > 1 else velocity.expand(*smoke.size, 2),
         viscosity,
         buoyancy,
         boundary=smoke.boundary,
@@ -88,7 +84,7 @@ def smoke_rollout(
     length: float,
     frames: int,
     dt: float,
-    substeps: int = 1,
+    substeps: int = 2,
     name: str = "smoke",
     recompute: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -119,65 +115,68 @@ def smoke_rollout(
     if not dt > 0:
         raise OutOfRange("dt", dt, "must be > 0 [s]")
     height, width = density.shape[-2:]
-    try:
-        batch = torch.broadcast_shapes(density.shape[:-2], velocity.shape[:-3], viscosity.shape, buoyancy.shape)
-    except RuntimeError:
-        shapes = [tuple(t.shape) for t in (density, velocity, viscosity, buoyancy)]
-        raise WrongShape(name, f"shapes {shapes}", "batch dimensions must broadcast, as in PyTorch") from None
     if velocity.shape[-3:] != (height, width, 2):
-        raise WrongShape(
-            f"{name}.velocity", f"shape {tuple(velocity.shape)}", f"must have shape [..., {height}, {width}, 2]"
-        )
+        wanted = f"must have shape [..., {height}, {width}, 2]"
+        raise WrongShape(f"{name}.velocity", f"shape {tuple(velocity.shape)}", wanted)
+    leading = density.shape[:-2], velocity.shape[:-3], viscosity.shape, buoyancy.shape
+    try:
+        batch = torch.broadcast_shapes(*leading)
+    except RuntimeError:
+        raise WrongShape(name, f"batch shapes {[tuple(s) for s in leading]}", "must broadcast, as in PyTorch") from None
+
     waves = waves_for(height, width, boundary, density.dtype, density.device)
     cell = length / width
     rho = density.expand(*batch, height, width).reshape(-1, height, width)
-    flow = velocity.expand(*batch, height, width, 2).reshape(-1, height, width, 2).permute(3, 0, 1, 2)
-    # Time is in half steps, length in cells.
-    half = 0.5 * dt
-    decay = torch.exp(-(viscosity * (half / cell**2)).expand(batch).reshape(-1, 1, 1) * waves.square)
-    lift = (buoyancy * (half * half / cell)).expand(batch).reshape(-1, 1, 1)
-    modes = waves.project(waves.analyse(flow * (half / cell)))
+    flow = velocity.expand(*batch, height, width, 2).reshape(-1, height, width, 2).permute(3, 0, 1, 2) * (dt / cell)
+    decay = torch.exp((viscosity * (-dt / cell**2)).expand(batch).reshape(-1, 1, 1) * waves.square)
+    lift = (buoyancy * (dt**2 / cell)).expand(batch).reshape(-1, 1, 1) * waves.up
+    for label, value in (("density", rho), ("velocity", flow), ("viscosity", decay), ("buoyancy", lift)):
+        _guard(value, f"the gradient of {name}.{label} is not finite: simulate a shorter time")
 
-    def frame(rho: torch.Tensor, modes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        for _ in range(substeps):
-            rho, modes = step(waves, rho, modes, decay, lift)
-        return rho, modes
-
-    states = [(rho, modes)]
+    states = [(rho, waves.project(waves.analyse(flow)))]
     for _ in range(frames - 1):
-        last = states[-1]
-        states.append(checkpoint(frame, *last, use_reentrant=False) if recompute else frame(*last))
+        arguments = (waves, *states[-1], decay, lift, substeps)
+        states.append(checkpoint(advance, *arguments, use_reentrant=False) if recompute else advance(*arguments))
     densities = torch.stack([rho for rho, _ in states], 1)
-    velocities = waves.values(torch.cat([modes for _, modes in states], 1)) * (cell / half)
-    velocities = velocities.view(2, frames, -1, height, width).permute(2, 1, 3, 4, 0)
+    flows = waves.values(torch.cat([modes for _, modes in states], 1)) * (cell / dt)
+    velocities = flows.view(2, frames, -1, height, width).permute(2, 1, 3, 4, 0)
     _check_finite(name, velocities.detach(), dt, substeps)
+    for value in (densities, velocities):
+        _guard(value, f"the gradient that reached {name} is not finite: look at the loss")
     return densities.view(*batch, *densities.shape[1:]), velocities.reshape(*batch, *velocities.shape[1:])
 
 
-def step(
-    waves: Waves, rho: torch.Tensor, modes: torch.Tensor, decay: torch.Tensor, lift: torch.Tensor
+def advance(
+    waves: Waves, rho: torch.Tensor, modes: torch.Tensor, decay: torch.Tensor, lift: torch.Tensor, steps: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Density [B, H, W] and modes of a flow without divergence [2, B, kx, ky], one time step later."""
-    rho, carried = carry(waves, rho, modes, modes, lift)
-    carried = carried * decay
-    middle = waves.project(carried)
-    rho, carried = carry(waves, rho, 2.0 * middle - carried, middle, lift)
-    return rho, waves.project(carried * decay)
+    """Density [B, H, W] and modes of a flow without divergence [2, B, kx, ky], some steps later.
 
-
-def carry(
-    waves: Waves, rho: torch.Tensor, modes: torch.Tensor, along: torch.Tensor, lift: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Density and flow carried for half a step along a flow [cells per half step], the density then lifting the flow.
-
-    What arrives at x left x - v + (v . grad) v / 2: second order in time, and areas change by no more than fourth.
+    Args:
+        waves: The domain's.
+        rho: Density.
+        modes: Flow.
+        decay: What viscosity leaves of each wave in a step, [B, kx, ky].
+        lift: Change of velocity in a step, of unit density, [2, B, 1, 1].
+        steps: How many.
     """
-    v = waves.values(along)
-    dx, dy = waves.slopes(v)
-    foot = waves.nodes - v + 0.5 * (v[0] * dx + v[1] * dy)
-    moved = _Sample.apply(torch.cat([waves.coefficients(modes), waves.spline(rho)]), foot, waves.extent, waves.closed)
-    rho = moved[2]
-    return rho, waves.analyse(torch.stack([moved[0], moved[1] + lift * rho]))
+    along = modes
+    for i in range(steps):
+        coefficients = torch.cat([waves.coefficients(modes), waves.spline(rho)])
+        moved = _Carried.apply(coefficients, waves.values(along), waves)
+        rho = moved[2]
+        modes = waves.analyse(moved[:2] + lift * rho) * decay
+        along = waves.project(modes)
+        reflects = i % 2 == 0 and i + 1 < steps
+        modes = 2.0 * along - modes if reflects else along
+    return rho, along
+
+
+def divergence(velocity: torch.Tensor, boundary: Boundary, length: float) -> torch.Tensor:
+    """Divergence of a velocity [..., H, W, 2] in m/s, [..., H, W] in 1/s: the derivative of its waves."""
+    *batch, height, width, _ = velocity.shape
+    waves = waves_for(height, width, boundary, velocity.dtype, velocity.device)
+    dx, dy = waves.slopes(velocity.reshape(-1, height, width, 2).permute(3, 0, 1, 2) * (width / length))
+    return (dx[0] + dy[1]).view(*batch, height, width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,10 +187,8 @@ class Waves:
     made of odd ones, which at a wall are zero; everything else of even ones.
     """
 
-    kx: torch.Tensor  # [kx, 1], per cell
-    ky: torch.Tensor  # [1, ky]
-    square: torch.Tensor  # kx^2 + ky^2
-    inverse: torch.Tensor  # 1 / square; 0 for the uniform flow, which has no divergence
+    square: torch.Tensor  # [kx, ky]: wave vectors squared
+    unit: torch.Tensor  # [2, 1, kx, ky]: their directions; 0 for the uniform flow, which has no divergence
     at_x: torch.Tensor  # [2, kx, W]: waves of both components of velocity at the nodes
     at_y: torch.Tensor  # [2, ky, H]
     spline_x: torch.Tensor  # [2, kx, W + 2 GHOSTS]: their spline coefficients
@@ -201,6 +198,7 @@ class Waves:
     even_x: torch.Tensor  # [W, W + 2 GHOSTS]: from values to spline coefficients, for the density
     even_y: torch.Tensor  # [H + 2 GHOSTS, H]
     nodes: torch.Tensor  # [2, 1, H, W]: x and y
+    up: torch.Tensor  # [2, 1, 1, 1]: unit vector
     extent: torch.Tensor  # [2, 1, 1, 1]: W and H
     closed: bool
 
@@ -226,14 +224,15 @@ class Waves:
         dx = torch.bmm(flow.reshape(2, worlds * height, width), self.slope_x).view(flow.shape)
         return dx, self.slope_y[:, None] @ flow
 
-    def divergence(self, modes: torch.Tensor) -> torch.Tensor:
-        """Modes of the divergence, [B, kx, ky]."""
-        return self.kx * modes[0] + self.ky * modes[1]
+    def slopes_transposed(self, along_x: torch.Tensor, along_y: torch.Tensor) -> torch.Tensor:
+        """Adjoint of `slopes`."""
+        _, worlds, height, width = along_x.shape
+        to_flow = torch.bmm(along_x.reshape(2, worlds * height, width), self.slope_x.mT).view(along_x.shape)
+        return to_flow.add_(self.slope_y.mT[:, None] @ along_y)
 
     def project(self, modes: torch.Tensor) -> torch.Tensor:
-        """The part of a flow that has no divergence: what is left without the gradient of the pressure."""
-        pressure = self.divergence(modes) * self.inverse
-        return torch.stack([modes[0] - self.kx * pressure, modes[1] - self.ky * pressure])
+        """The part of a flow that has no divergence: without the gradient of a pressure, which is along the waves."""
+        return modes - self.unit * (self.unit * modes).sum(0)
 
 
 def _transform(fields: torch.Tensor, last: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
@@ -252,12 +251,11 @@ def waves_for(height: int, width: int, boundary: Boundary, dtype: torch.dtype, d
     def tensor(array: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(np.ascontiguousarray(array), dtype=dtype, device=device)
 
-    square = x.k[:, None] ** 2 + y.k[None, :] ** 2
+    k = np.stack(np.meshgrid(x.k, y.k, indexing="ij"))
+    norm = np.sqrt((k**2).sum(0))
     return Waves(
-        kx=tensor(x.k[:, None]),
-        ky=tensor(y.k[None, :]),
-        square=tensor(square),
-        inverse=tensor(np.divide(1.0, square, out=np.zeros_like(square), where=square > 0)),
+        square=tensor(norm**2),
+        unit=tensor((k / np.where(norm > 0, norm, 1.0))[:, None]),
         at_x=tensor(np.stack([x.odd, x.even])),
         at_y=tensor(np.stack([y.even, y.odd])),
         spline_x=tensor(np.stack([x.odd_spline, x.even_spline])),
@@ -267,6 +265,7 @@ def waves_for(height: int, width: int, boundary: Boundary, dtype: torch.dtype, d
         even_x=tensor(x.to_spline.T),
         even_y=tensor(y.to_spline),
         nodes=tensor(np.stack(np.meshgrid(np.arange(width), np.arange(height)))[:, None]),
+        up=tensor(np.array([0.0, 1.0]).reshape(2, 1, 1, 1)),
         extent=tensor(np.array([width, height]).reshape(2, 1, 1, 1)),
         closed=isinstance(boundary, Closed),
     )
@@ -300,25 +299,37 @@ class _Axis:
         odd, even = scale * np.sin(angle), scale * np.cos(angle)
         if not isinstance(boundary, Closed):
             odd[0] = even[0]  # the uniform flow
-        damping = (2 + np.cos(k[:, None])) / 3  # of a wave, by the mean (1, 4, 1) / 6 that takes coefficients to values
-        mean = sum(w * np.eye(n)[fold[GHOSTS + o : n + GHOSTS + o]] for o, w in ((-1, 1 / 6), (0, 4 / 6), (1, 1 / 6)))
+        # A spline's value at a node is a mean of its coefficients, (1, 4, 1) / 6 = 1 - d. The exact inverse amplifies what
+        # is as short as a cell, so that density in a rough flow blows up; 1 + d + d^2 keeps it bounded, and its error
+        # d^3 takes away waves of 5 cells or less only.
+        d = (1 - np.cos(k[:, None])) / 3
+        sharpen = 1 + d + d * d
+        unit = np.eye(n)
+        d = unit - sum(w * unit[fold[GHOSTS + o : n + GHOSTS + o]] for o, w in ((-1, 1 / 6), (0, 4 / 6), (1, 1 / 6)))
         inner = slice(GHOSTS, n + GHOSTS)
-        return cls(k, odd[:, inner], even[:, inner], odd / damping, even / damping, np.linalg.inv(mean)[fold])
+        return cls(k, odd[:, inner], even[:, inner], sharpen * odd, sharpen * even, (unit + d + d @ d)[fold])
 
 
-class _Sample(torch.autograd.Function):
-    """Cubic splines of a flow and a density, given by coefficients [3, B, H', W'], at points [2, B, H, W].
+class _Carried(torch.autograd.Function):
+    """What a flow v [2, B, H, W] in cells brings to the nodes, of splines with coefficients [3, B, H', W'].
 
-    A spline's weights are positive, so its 16 terms are four bilinear look-ups at shifted points (Sigg and Hadwiger
-    2005), for which PyTorch has a fast function. Nothing but the arguments is kept for the backward pass.
+    What arrives at x left x - v + (v . grad) v / 2: second order in time, and areas change only by fourth.
+
+    A cubic spline's weights are positive, so its 16 terms are four bilinear look-ups at shifted points (Sigg and
+    Hadwiger 2005), for which PyTorch has a fast function. Nothing but the arguments is kept for the backward pass.
     """
 
     @staticmethod
-    def forward(ctx: Any, coefficients: torch.Tensor, points: torch.Tensor, extent: torch.Tensor, closed: bool) -> Any:
-        ctx.save_for_backward(coefficients, points, extent)
-        ctx.closed = closed
-        places = _places(points, extent, closed)
-        found = (places.weights[:, :, None] * _look_up(coefficients, places.grid)).sum(0).transpose(0, 1)
+    def forward(ctx: Any, coefficients: torch.Tensor, v: torch.Tensor, waves: Waves) -> Any:
+        ctx.save_for_backward(coefficients, v)
+        ctx.waves = waves
+        dx, dy = waves.slopes(v)
+        places = _places(_foot(v, dx, dy, waves), waves)
+        looked = _look_up(coefficients, places.grid)
+        found = places.weights[0] * looked[0]
+        for k in range(1, 4):
+            found.addcmul_(places.weights[k], looked[k])
+        found = found.transpose(0, 1)
         if places.sign is not None:
             found[:2] *= places.sign
         return found
@@ -326,73 +337,79 @@ class _Sample(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        coefficients, points, extent = ctx.saved_tensors
-        places = _places(points, extent, ctx.closed)
+        coefficients, v = ctx.saved_tensors
+        waves = ctx.waves
+        dx, dy = waves.slopes(v)
+        places = _places(_foot(v, dx, dy, waves), waves)
         if places.sign is not None:
             grad = torch.cat([grad[:2] * places.sign, grad[2:]])
         grad = grad.transpose(0, 1)
         with torch.enable_grad():
             leaves = coefficients.detach().requires_grad_(), places.grid.requires_grad_()
             looked = _look_up(*leaves)
-        to_coefficients, to_grid = torch.autograd.grad(looked, leaves, places.weights[:, :, None] * grad)
-        # The four look-ups are (low, low), (high, low), (low, high), (high, high) in x and y.
-        to_grid = to_grid.view(2, 2, *to_grid.shape[1:])
-        to_share = (looked.detach() * grad).sum(2).view(2, 2, *grad.shape[:1], *grad.shape[2:])
-        share = places.share  # [2, 2, B, H, W]: low and high, x and y
-        to_low = torch.stack([to_grid[:, 0, ..., 0].sum(0), to_grid[0, :, ..., 1].sum(0)])
-        to_high = torch.stack([to_grid[:, 1, ..., 0].sum(0), to_grid[1, :, ..., 1].sum(0)])
-        more = to_share[:, 1] - to_share[:, 0], to_share[1] - to_share[0]
-        to_more = torch.stack([(more[0] * share[:, 1]).sum(0), (more[1] * share[:, 0]).sum(0)])
-        low_slope, high_slope, more_slope = places.slopes()
-        to_points = to_low * low_slope + to_high * high_slope + to_more * more_slope
-        if places.sign is not None:
-            to_points *= places.sign
-        return to_coefficients, to_points, None, None
+        to_coefficients, to_grid = torch.autograd.grad(looked, leaves, places.weights * grad)
+        to_share = (looked.detach() * grad).sum(2)
+        to_foot = places.to_points(to_grid, to_share)
+        to_v = torch.stack([(to_foot * dx).sum(0), (to_foot * dy).sum(0)])
+        to_v += waves.slopes_transposed(to_foot * v[0], to_foot * v[1])
+        return to_coefficients, torch.sub(0.5 * to_v, to_foot), None
+
+
+def _foot(v: torch.Tensor, dx: torch.Tensor, dy: torch.Tensor, waves: Waves) -> torch.Tensor:
+    return (waves.nodes - v).addcmul_(v[0], dx, value=0.5).addcmul_(v[1], dy, value=0.5)
 
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """Where the four look-ups of points go, and what they weigh."""
+    """Where the four look-ups of points go, and what they weigh: (low, low), (high, low), (low, high), (high, high)."""
 
     t: torch.Tensor  # [2, B, H, W]: part of a cell beyond the node below
-    share: torch.Tensor  # [2, 2, B, H, W]: low and high look-up, x and y
+    low: torch.Tensor  # [2, B, H, W]: share of the lower look-up in x and in y
+    high: torch.Tensor
     scale: torch.Tensor  # [2, 1, 1, 1]: from cells to `grid_sample`'s -1 .. 1
     grid: torch.Tensor  # [4, B, H, W, 2]
-    weights: torch.Tensor  # [4, B, H, W]
-    sign: torch.Tensor | None  # [2, B, H, W]: -1 where a point lies beyond a wall, in the mirror
+    weights: torch.Tensor  # [4, B, 1, H, W]
+    sign: torch.Tensor | None  # [2, B, H, W]: -1 where a point lies beyond a wall, in the mirror; None if none does
 
-    def slopes(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Derivatives of the low and high look-up's place and of the high one's share by the point."""
-        t, (low, high) = self.t, self.share
-        r = 1.0 - t
-        more = 0.5 + t * r
-        low_slope = (0.5 * r * r - (r * r * r / 6.0) * more / low) / low * self.scale
-        high_slope = (0.5 * t * t - (t * t * t / 6.0) * more / high) / high * self.scale
-        return low_slope, high_slope, more
+    def to_points(self, to_grid: torch.Tensor, to_share: torch.Tensor) -> torch.Tensor:
+        """Adjoint of the points [2, B, H, W], from those of the grid and of the weights [4, B, H, W]."""
+        t, low, high = self.t, self.low, self.high
+        r, tt = 1.0 - t, t * t
+        rr = r * r
+        slope = 0.5 + t * r  # of the high share
+        low_slope = (0.5 * rr - rr * r * slope / (6.0 * low)) / low
+        high_slope = (0.5 * tt - tt * t * slope / (6.0 * high)) / high
+        to_low = torch.stack([to_grid[0, ..., 0] + to_grid[2, ..., 0], to_grid[0, ..., 1] + to_grid[1, ..., 1]])
+        to_high = torch.stack([to_grid[1, ..., 0] + to_grid[3, ..., 0], to_grid[2, ..., 1] + to_grid[3, ..., 1]])
+        more_x = torch.lerp(to_share[1] - to_share[0], to_share[3] - to_share[2], high[1])
+        more_y = torch.lerp(to_share[2] - to_share[0], to_share[3] - to_share[1], high[0])
+        moved = (to_low * low_slope).addcmul_(to_high, high_slope).mul_(self.scale)
+        moved.addcmul_(slope, torch.stack([more_x, more_y]))
+        return moved if self.sign is None else moved.mul_(self.sign)
 
 
-def _places(points: torch.Tensor, extent: torch.Tensor, closed: bool) -> _Places:
-    sign = None
-    if closed:
+def _places(points: torch.Tensor, waves: Waves) -> _Places:
+    extent, sign = waves.extent, None
+    if not waves.closed:
+        points = points - extent * torch.floor(points / extent)
+    elif any(p.min() < -0.5 or p.max() > n - 0.5 for p, n in zip(points, extent.flatten(), strict=True)):
         turned = extent - torch.remainder(points + 0.5, 2.0 * extent)
         sign = torch.where(turned < 0.0, -1.0, 1.0).to(points.dtype)
         points = extent - 0.5 - turned.abs()
-    else:
-        points = torch.remainder(points, extent)
     below = torch.floor(points)
     t = points - below
     r = 1.0 - t
     high = (1.0 + t * (3.0 + t * (3.0 - 2.0 * t))) / 6.0
     low = 1.0 - high
-    share = torch.stack([low, high])
     scale = 2.0 / (extent + (2 * GHOSTS - 1))
-    below = below * scale + (GHOSTS * scale - 1.0)
+    below += GHOSTS
+    to_low = (below - r * r * r / (6.0 * low)) * scale - 1.0
+    to_high = (below + (1.0 + t * t * t / (6.0 * high))) * scale - 1.0
     grid = points.new_empty(2, 2, *points.shape[1:], 2)
-    to_low, to_high = below - r * r * r / (6.0 * low) * scale, below + (1.0 + t * t * t / (6.0 * high)) * scale
     grid[:, 0, ..., 0], grid[:, 1, ..., 0] = to_low[0], to_high[0]
     grid[0, ..., 1], grid[1, ..., 1] = to_low[1], to_high[1]
-    weights = share[:, None, 1] * share[None, :, 0]
-    return _Places(t, share, scale, grid.flatten(0, 1), weights.flatten(0, 1), sign)
+    weights = torch.stack([low[0] * low[1], high[0] * low[1], low[0] * high[1], high[0] * high[1]])
+    return _Places(t, low, high, scale, grid.flatten(0, 1), weights[:, :, None], sign)
 
 
 def _look_up(coefficients: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
@@ -408,3 +425,14 @@ def _check_finite(name: str, velocities: torch.Tensor, dt: float, substeps: int)
     if not bool(finite.all()):
         world, frame = (int(i) for i in torch.nonzero(~finite)[0])
         raise Diverged(name, frame * substeps, frame * substeps * dt, world, dt, math.inf)
+
+
+def _guard(value: torch.Tensor, message: str) -> None:
+    """Let the backward pass raise when it brings NaN or infinity to a tensor."""
+
+    def check(gradient: torch.Tensor | None) -> None:
+        if gradient is not None and not bool(torch.isfinite(gradient).all()):
+            raise BrokenGradient(message)
+
+    if value.requires_grad:
+        value.register_hook(check)

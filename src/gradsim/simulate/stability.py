@@ -29,6 +29,7 @@ REASONS = {
     "bend": "bending stiffness",
     "tet": "material stiffness",
     "contact": "contact stiffness",
+    "touch": "contact stiffness",
 }
 
 
@@ -49,7 +50,7 @@ def stable_dt(scene: Scene, integrator: Integrator = SymplecticEuler()) -> float
 
 def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
     """The stable step with the body and the family of forces that limit it."""
-    best = StableStep(math.inf, next(iter(assembly.topology.spans)), "nothing")
+    best = StableStep(math.inf, "", "nothing")
     rates: dict[str, dict[str, float]] = {}
     with torch.no_grad():
         for family, body in assembly.topology.ranges:
@@ -66,15 +67,29 @@ def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
 
 def _air_rate(row: dict[str, torch.Tensor], assembly: Assembly, nodes: slice, lightness: float) -> float:
     """Rate at which the air slows a sheet's nodes at their start velocity [1/s]; the force is quadratic in it."""
-    speed = float(assembly.v.detach()[:, nodes].norm(dim=-1).max())
+    speed = float(assembly.states["node.v"].detach()[:, nodes].norm(dim=-1).max())
     return 2.0 * float((row["drag"] + row["lift"]).max()) * speed * lightness
+
+
+def _rigid_lightness(assembly: Assembly, index: int) -> float:
+    """How much a body's contact points together yield to a unit of stiffness [1/kg].
+
+    As many points count as lie in its largest flat, each moving the body and turning it with its longest lever.
+    """
+    table, arrays = assembly.tables["rigid"].detach()[:, :, index], assembly.topology.arrays
+    turning = table[:, 7:10].sum(1) * float(arrays["rigid.reach"][index]) ** 2
+    return float((table[:, 0] + turning).max()) * float(arrays["rigid.flat"][index])
 
 
 def _rates(family: str, body: str, assembly: Assembly) -> tuple[float, float]:
     """Largest squared frequency [1/s^2] and damping rate [1/s] of a body's elements of one family."""
     topology, dtype, device = assembly.topology, assembly.dtype, assembly.device
-    columns, nodes = (slice(*span) for span in (topology.ranges[family, body], topology.spans[body]))
+    columns = slice(*topology.ranges[family, body])
     row = {name: assembly.tables[family].detach()[:, k, columns] for k, name in enumerate(ROWS[family])}
+    if family == "touch":
+        lightness = _rigid_lightness(assembly, topology.ranges["rigid", body][0])
+        return float(row["ke"].max()) * lightness, max(float(row["kd"].max()), float(row["kf"].max())) * lightness
+    nodes = slice(*topology.spans[body])
     inverse = assembly.tables["node"].detach()[:, 0, nodes]
     if family == "contact":
         lightest = float(inverse.max())

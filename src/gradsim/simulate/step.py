@@ -8,54 +8,61 @@ from typing import Any
 from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.simulate.kernels.external import Signal, add_signal_adjoints, sample_signals
 from gradsim.simulate.kernels.force import Force, add_force_adjoints, add_forces
-from gradsim.simulate.kernels.integrate import integrate_kernels, launch_update, launch_update_adjoint
+from gradsim.simulate.kernels.integrate import (
+    integrate_kernels,
+    launch_pendula,
+    launch_pendula_adjoint,
+    launch_update,
+    launch_update_adjoint,
+)
+from gradsim.simulate.kernels.pendulum import pendulum_kernels
+from gradsim.simulate.kernels.rigid import rigid_kernels
+from gradsim.simulate.kernels.touch import RigidForce, add_rigid_force_adjoints, add_rigid_forces
 
 
 @dataclass(frozen=True)
 class System:
-    """All arrays a step reads and writes, of one share of the worlds."""
+    """All arrays a step reads and writes, of one share of the worlds.
 
-    forces: tuple[Force, ...]  # in the order of the physics: springs, membranes, bending, solids, contact
+    A part's arrays are named after its states and forces: x, its adjoint x_adj, that adjoint at the end of a midpoint
+    step x_end, and the history xs [rows, count]. Its parameters are `table`.
+    """
+
+    forces: tuple[Force, ...]  # on nodes, in the order of the physics: springs, membranes, bending, solids, contact
+    rigid_forces: tuple[RigidForce, ...]  # contact, pushes
     signals: tuple[Signal, ...]
-    node: Any  # table: inverse mass and gravity
     dt: Any  # [s], [1]
     clock: Any  # [step, history row, steps of the rollout]
-    x: Any
-    v: Any
-    f: Any
-    x_adj: Any
-    v_adj: Any
-    f_adj: Any
-    x_end: Any  # adjoint at the end of a midpoint step
-    v_end: Any
-    xs: Any  # history, [rows, nodes]
-    vs: Any
-    fs: Any
+    node: Any = None
+    rigid: Any = None
+    pendulum: Any = None
 
 
 def take_step(system: System, integrator: Integrator, step: int) -> None:
     """Advance the state by one step, the `step`-th of a graph."""
-    update = integrate_kernels(system.dt.dtype)
     if isinstance(integrator, Midpoint):
         evaluate(system, step, 0.0)
-        launch_update(update.half, system, 2 * step)
+        update(system, "half", 2 * step)
         evaluate(system, step, 0.5)
-        launch_update(update.full, system, 2 * step + 1)
+        update(system, "full", 2 * step + 1)
     else:
         evaluate(system, step, 0.0)
-        launch_update(update.euler, system, step)
+        update(system, "euler", step)
+    if system.pendulum is not None:
+        launch_pendula(pendulum_kernels(system.dt.dtype).step, system, step * integrator.evaluations)
 
 
 def take_step_adjoint(system: System, integrator: Integrator, step: int) -> None:
     """Bring the adjoint from the end of a step to its start."""
-    update = integrate_kernels(system.dt.dtype)
+    if system.pendulum is not None:
+        launch_pendula_adjoint(pendulum_kernels(system.dt.dtype).step_adjoint, system, step * integrator.evaluations)
     if isinstance(integrator, Midpoint):
-        launch_update_adjoint(update.full_adjoint, system, 2 * step + 1, system.x_end, system.v_end)
+        update_adjoint(system, "full_adjoint", 2 * step + 1)
         evaluate_adjoint(system, step, 0.5)
-        launch_update_adjoint(update.half_adjoint, system, 2 * step, system.x_end, system.v_end)
+        update_adjoint(system, "half_adjoint", 2 * step)
         evaluate_adjoint(system, step, 0.0)
     else:
-        launch_update_adjoint(update.euler_adjoint, system, step)
+        update_adjoint(system, "euler_adjoint", step)
         evaluate_adjoint(system, step, 0.0)
 
 
@@ -63,12 +70,31 @@ def evaluate(system: System, step: int, stage: float) -> None:
     """All forces at the present state, `stage` (0 to 1) into the step."""
     sample_signals(system.signals, system.clock, step, stage)
     for force in system.forces:
-        add_forces(force, system.x, system.v, system.f)
+        add_forces(force, system.node.x, system.node.v, system.node.f)
+    for rigid_force in system.rigid_forces:
+        add_rigid_forces(rigid_force, system, step)
 
 
 def evaluate_adjoint(system: System, step: int, stage: float) -> None:
     """From the adjoint of the forces to those of state and parameters."""
     sample_signals(system.signals, system.clock, step, stage)
+    node = system.node
     for force in system.forces:
-        add_force_adjoints(force, system.x, system.v, system.f, system.f_adj, system.x_adj, system.v_adj)
+        add_force_adjoints(force, node.x, node.v, node.f, node.f_adj, node.x_adj, node.v_adj)
+    for rigid_force in system.rigid_forces:
+        add_rigid_force_adjoints(rigid_force, system, step)
     add_signal_adjoints(system.signals, system.clock, step, stage)
+
+
+def update(system: System, name: str, row: int) -> None:
+    """Move nodes and rigid bodies on by the forces gathered."""
+    for kernels, part in ((integrate_kernels, system.node), (rigid_kernels, system.rigid)):
+        if part is not None:
+            launch_update(getattr(kernels(system.dt.dtype), name), system, part, row)
+
+
+def update_adjoint(system: System, name: str, row: int) -> None:
+    for kernels, part in ((integrate_kernels, system.node), (rigid_kernels, system.rigid)):
+        if part is not None:
+            ends = () if name == "euler_adjoint" else part.ends
+            launch_update_adjoint(getattr(kernels(system.dt.dtype), name), system, part, row, ends)

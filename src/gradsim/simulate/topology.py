@@ -9,12 +9,18 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from gradsim.scene.bodies import Body, Cloth, Soft, Springs, node_count
+from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs, node_count
 from gradsim.scene.meshes import TetMesh, TriMesh
+from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
 from gradsim.scene.quantity import Signal, plain, sample_count
-from gradsim.scene.scene import Scene
+from gradsim.scene.rigid import Rigid
+from gradsim.scene.scene import Body, Scene
+from gradsim.scene.shapes import SHAPES
+from gradsim.simulate.parts import PARTS
 
-FORCES = ("external", "spring", "triangle", "bend", "tet", "contact")  # families that act, in order
+FORCES = ("external", "spring", "triangle", "bend", "tet", "contact")  # families that act on nodes, in order
+RIGID_FORCES = ("touch", "push")
+FAMILIES = (*PARTS, *FORCES, *RIGID_FORCES, "hinge", "shape")  # every kind of thing that has parameters
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,6 @@ class Topology:
     spans: dict[str, tuple[int, int]]  # body -> its nodes
     ranges: dict[tuple[str, str], tuple[int, int]]  # (family, body) -> its elements
     elements: dict[str, int]
-    pinned: np.ndarray  # [N] bool
     drivers: tuple[Driver, ...]
     arrays: dict[str, np.ndarray] = field(repr=False)
 
@@ -45,7 +50,17 @@ class Topology:
 
     @property
     def node_count(self) -> int:
-        return len(self.pinned)
+        return self.elements.get("node", 0)
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """How many nodes, rigid bodies and pendula there are, of the parts that are there."""
+        return {part: self.elements[part] for part in PARTS if part in self.elements}
+
+    def owner(self, part: str, index: int) -> str:
+        """Name of the body that an element of a part belongs to."""
+        spans = self.spans if part == "node" else {b: s for (f, b), s in self.ranges.items() if f == part}
+        return next(name for name, (first, end) in spans.items() if first <= index < end)
 
     def tensor(self, name: str, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """An array of the topology as a tensor, converted once."""
@@ -66,26 +81,37 @@ def _bends(body: Body) -> bool:
     return not all(map(is_zero, (body.bending.stiffness, body.bending.damping)))
 
 
+def node_bodies(scene: Scene) -> list[NodeBody]:
+    return [body for body in scene.bodies if isinstance(body, (Soft, Cloth, Springs))]
+
+
 def _pushed(scene: Scene) -> bool:
-    return not all(is_zero(body.force) for body in scene.bodies)
+    return not all(is_zero(body.force) for body in node_bodies(scene))
 
 
-def _samples(body: Body) -> tuple[int, ...]:
+def _samples(body: NodeBody) -> tuple[int, ...]:
     names = ("actuation", "folding")
     return (sample_count(body.force, (3,)), *(sample_count(getattr(body, name, None)) for name in names))
 
 
 def topology_key(scene: Scene) -> Hashable:
     """Equal for scenes that differ in parameter values only."""
-    bodies = []
+    bodies: list[Hashable] = []
     for body in scene.bodies:
-        if isinstance(body, Springs):
-            shape = hashlib.sha1(body.edges.tobytes()).hexdigest() + f":{node_count(body)}"
+        kind = type(body).__name__
+        if isinstance(body, Rigid):
+            bodies.append((body.name, kind, body.mesh.key, body.face_samples, len(body.pushes)))
+        elif isinstance(body, (Pendulum, DoublePendulum)):
+            bodies.append((body.name, kind, body.bob, body.rod))
         else:
-            shape = body.mesh.key
-        pinned = np.asarray(body.pinned).tobytes()
-        bodies.append((body.name, type(body).__name__, shape, pinned, _bends(body), _samples(body)))
-    return tuple(bodies), scene.ground is not None, _pushed(scene)
+            if isinstance(body, Springs):
+                shape = hashlib.sha1(body.edges.tobytes()).hexdigest() + f":{node_count(body)}"
+            else:
+                shape = body.mesh.key
+            pinned = np.asarray(body.pinned).tobytes()
+            bodies.append((body.name, kind, shape, pinned, _bends(body), _samples(body)))
+    shapes = tuple((name, type(shape).__name__) for name, shape in scene.obstacles.items())
+    return tuple(bodies), shapes, _pushed(scene)
 
 
 def topology_of(scene: Scene) -> Topology:
@@ -101,59 +127,91 @@ def topology_of(scene: Scene) -> Topology:
 _cache: dict[Hashable, Topology] = {}
 
 
-def _build(scene: Scene, key: Hashable) -> Topology:
-    spans: dict[str, tuple[int, int]] = {}
-    ranges: dict[tuple[str, str], tuple[int, int]] = {}
-    parts: dict[str, list[np.ndarray]] = {}
-    counts = dict.fromkeys((*FORCES, "hinge", "plane"), 0)
-    pinned: list[np.ndarray] = []
+class _Builder:
+    """Collects the arrays of all bodies, family by family."""
 
-    def add(family: str, body: Body, nodes: np.ndarray, **arrays: np.ndarray) -> None:
-        if len(nodes) == 0:
-            return
-        ranges[family, body.name] = (counts[family], counts[family] + len(nodes))
-        counts[family] += len(nodes)
-        parts.setdefault(f"{family}.nodes", []).append(nodes)
-        for name, array in arrays.items():
-            parts.setdefault(f"{family}.{name}", []).append(array)
+    def __init__(self, scene: Scene):
+        self.scene = scene
+        self.spans: dict[str, tuple[int, int]] = {}
+        self.ranges: dict[tuple[str, str], tuple[int, int]] = {}
+        self.counts = dict.fromkeys(FAMILIES, 0)
+        self.pieces: dict[str, list[np.ndarray]] = {}
+        self.shape_count = len(scene.obstacles)
 
-    first = 0
-    for body in scene.bodies:
-        count = node_count(body)
-        spans[body.name] = (first, first + count)
-        mask = np.zeros(count, dtype=bool)
-        mask[np.asarray(body.pinned)] = True
-        pinned.append(mask)
-        measures = np.zeros(count) if isinstance(body, Springs) else node_measures(body.mesh)
-        parts.setdefault("node.measure", []).append(measures)
-        places = np.zeros((count, 3)) if isinstance(body, Springs) else body.mesh.vertices
-        parts.setdefault("node.rest", []).append(places)
+    def add(self, family: str, body: Body, count: int, **arrays: np.ndarray) -> None:
+        if count:
+            first = self.counts[family]
+            self.ranges[family, body.name] = (first, first + count)
+            self.counts[family] += count
+            for name, array in arrays.items():
+                self.pieces.setdefault(f"{family}.{name}", []).append(array)
+
+    def touching(self, family: str, body: Body, first: int, count: int) -> None:
+        """Pairs of each of `count` things from `first` on with each shape."""
+        things = np.repeat(np.arange(first, first + count), self.shape_count)
+        shapes = np.tile(np.arange(self.shape_count), count)
+        self.add(family, body, len(things), nodes=np.stack([things, shapes], axis=1).astype(np.int32))
+
+    def add_nodes(self, body: NodeBody) -> None:
+        count, first = node_count(body), self.counts["node"]
         nodes = np.arange(first, first + count, dtype=np.int32)
-        if _pushed(scene):
-            add("external", body, nodes)
+        self.spans[body.name] = (first, first + count)
+        free, degree = np.ones(count), np.zeros(count)
+        free[np.asarray(body.pinned)] = 0.0
         if isinstance(body, Springs):
-            add("spring", body, body.edges + first)
-        if isinstance(body, Cloth):
-            rest, area = triangle_shapes(body.mesh)
-            add("triangle", body, body.mesh.faces + first, rest=rest, area=area, stretch=stretches(rest))
+            degree = np.bincount(body.edges.ravel(), minlength=count).astype(float)
+            measure, rest = np.zeros(count), np.zeros((count, 3))
+        else:
+            measure, rest = node_measures(body.mesh), body.mesh.vertices
+        self.add("node", body, count, measure=measure, rest=rest, free=free, degree=degree)
+        if _pushed(self.scene):
+            self.add("external", body, count, nodes=nodes)
+        if isinstance(body, Springs):
+            self.add("spring", body, len(body.edges), nodes=body.edges + first)
+        elif isinstance(body, Cloth):
+            faces = body.mesh.faces
+            shape, area = triangle_shapes(body.mesh)
+            arrays = {"rest": shape, "area": area, "stretch": stretches(shape)}
+            self.add("triangle", body, len(faces), nodes=faces + first, **arrays)
             if _bends(body):
-                shape = bend_shapes(body.mesh)
-                patches, edges = shape.pop("nodes"), shape.pop("hinges")
-                add("bend", body, patches + first, hinges=edges + counts["hinge"], **shape)
-                add("hinge", body, body.mesh.hinges + first)
-        if isinstance(body, Soft):
-            rest = tet_shapes(body.mesh)
-            add("tet", body, body.mesh.tets + first, rest=rest, volume=body.mesh.volumes, stretch=stretches(rest))
-        if scene.ground is not None:
-            add("contact", body, np.stack([nodes, np.zeros_like(nodes)], axis=1))
-        first += count
-    counts["plane"] = int(scene.ground is not None)
-    arrays = {name: np.concatenate(pieces) for name, pieces in parts.items()}
-    degrees = np.bincount(arrays["spring.nodes"].ravel(), minlength=first) if counts["spring"] else np.zeros(first)
-    arrays["node.degree"] = degrees.astype(float)
-    arrays["node.free"] = ~np.concatenate(pinned)
-    elements = {family: count for family, count in counts.items() if count}
-    return Topology(key, spans, ranges, elements, np.concatenate(pinned), _drivers(scene, ranges), arrays)
+                bend = bend_shapes(body.mesh)
+                patches, hinges = bend.pop("nodes") + first, bend.pop("hinges") + self.counts["hinge"]
+                self.add("bend", body, len(faces), nodes=patches, hinges=hinges, **bend)
+                self.add("hinge", body, len(body.mesh.hinges))
+        else:
+            shape = tet_shapes(body.mesh)
+            arrays = {"rest": shape, "volume": body.mesh.volumes, "stretch": stretches(shape)}
+            self.add("tet", body, len(body.mesh.tets), nodes=body.mesh.tets + first, **arrays)
+        self.touching("contact", body, first, count)
+
+    def add_rigid(self, body: Rigid) -> None:
+        index, points = self.counts["rigid"], body.contact_points
+        near = 0.01 * np.ptp(points, axis=0).max()
+        flats = [(np.abs(points - side) < near).sum(0).max() for side in (points.min(0), points.max(0))]
+        reach = np.linalg.norm(points - points.mean(0), axis=1).max()
+        sizes = {"sizes": np.array([len(points)]), "flat": np.array([max(flats)]), "reach": np.array([reach])}
+        self.add("rigid", body, 1, points=points, **sizes)
+        self.touching("touch", body, index, 1)
+        self.add("push", body, len(body.pushes), nodes=np.full(len(body.pushes), index, dtype=np.int32))
+
+    def add_pendulum(self, body: AnyPendulum) -> None:
+        self.add("pendulum", body, 1, links=np.array([len(body.links())], dtype=np.int32))
+
+
+def _build(scene: Scene, key: Hashable) -> Topology:
+    builder = _Builder(scene)
+    for body in scene.bodies:
+        if isinstance(body, Rigid):
+            builder.add_rigid(body)
+        elif isinstance(body, (Pendulum, DoublePendulum)):
+            builder.add_pendulum(body)
+        else:
+            builder.add_nodes(body)
+    builder.counts["shape"] = builder.shape_count if builder.counts["contact"] or builder.counts["touch"] else 0
+    arrays = {name: np.concatenate(pieces) for name, pieces in builder.pieces.items()}
+    arrays["shape.kinds"] = np.array([SHAPES.index(type(s)) for s in scene.obstacles.values()], dtype=np.int32)
+    elements = {family: count for family, count in builder.counts.items() if count}
+    return Topology(key, builder.spans, builder.ranges, elements, _drivers(scene, builder.ranges), arrays)
 
 
 def _drivers(scene: Scene, ranges: dict[tuple[str, str], tuple[int, int]]) -> tuple[Driver, ...]:
@@ -163,7 +221,7 @@ def _drivers(scene: Scene, ranges: dict[tuple[str, str], tuple[int, int]]) -> tu
         ("triangle", "actuation", "actuation"),
         ("hinge", "folding", "folding"),
     )
-    for body in scene.bodies:
+    for body in node_bodies(scene):
         for family, name, row in rows:
             if (family, body.name) in ranges and sample_count(getattr(body, name)) > 1:
                 first, end = ranges[family, body.name]

@@ -9,7 +9,7 @@ from gradsim.check.fact import Fact, relative, small
 from gradsim.check.physics.elements import curved_sheet, uneven_ball
 from gradsim.check.physics.measure import STILL, Check, node_masses, roll
 from gradsim.scene import meshes
-from gradsim.scene.bodies import Body, Cloth, Soft, Springs
+from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs
 from gradsim.scene.integrators import Midpoint, SymplecticEuler
 from gradsim.scene.materials import Bending, Membrane, NeoHookean
 from gradsim.scene.quantity import Each, each
@@ -21,7 +21,7 @@ def total_mass() -> list[Fact]:
     random = np.random.default_rng(4)
     box, sheet, saddle = meshes.tet_box((1.5, 0.7, 0.4), (5, 3, 2)), meshes.grid((1.5, 0.7), (5, 3)), curved_sheet()
     dense, thick = random.uniform(100.0, 2000.0, len(box.tets)), random.uniform(0.1, 2.0, len(saddle.faces))
-    cases: list[tuple[str, Body, float]] = [
+    cases: list[tuple[str, NodeBody, float]] = [
         ("box of one density [kg]", Soft("body", box, density=730.0), 730.0 * 1.5 * 0.7 * 0.4),
         ("box, a density each tet [kg]", Soft("body", box, density=each(dense)), float(dense @ box.volumes)),
         ("sheet of one density [kg]", Cloth("body", sheet, density=0.3), 0.3 * 1.5 * 0.7),
@@ -36,7 +36,7 @@ def total_mass() -> list[Fact]:
     ]
 
 
-def lively_bodies(damping: float) -> list[tuple[str, Body]]:
+def lively_bodies(damping: float) -> list[tuple[str, NodeBody]]:
     """Free bodies, every node of them thrown another way."""
     random = np.random.default_rng(5)
     ball, saddle = uneven_ball(), curved_sheet()
@@ -88,7 +88,7 @@ def angular_momentum() -> list[Fact]:
     ball = uneven_ball()
     spin = each(np.cross((2.0, 6.0, -1.0), ball.vertices))
     material = NeoHookean.from_young(3e4, 0.3, damping=300.0)
-    bodies: list[tuple[str, Body]] = [
+    bodies: list[tuple[str, NodeBody]] = [
         ("spinning damped solid", Soft("body", ball, density=1000.0, material=material, velocity=spin)),
         *lively_bodies(damping=1.0)[1:],
     ]

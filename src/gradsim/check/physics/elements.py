@@ -8,7 +8,7 @@ import torch
 from gradsim.check.fact import Fact, relative, small
 from gradsim.check.physics.measure import STILL, Check, forces
 from gradsim.scene import meshes
-from gradsim.scene.bodies import Body, Cloth, Soft, Springs
+from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs
 from gradsim.scene.materials import Bending, Membrane, NeoHookean
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.quantity import each
@@ -95,7 +95,7 @@ def membrane_patch() -> list[Fact]:
     return _patch_facts("patch test, membrane", body, -lengths @ stress.T, np.unique(border))
 
 
-def _patch_facts(topic: str, body: Body, expected: np.ndarray, border: np.ndarray) -> list[Fact]:
+def _patch_facts(topic: str, body: NodeBody, expected: np.ndarray, border: np.ndarray) -> list[Fact]:
     got = forces(Scene([body], gravity=STILL))[0].numpy()
     inside = np.setdiff1d(np.arange(len(got)), border)
     wrong = np.abs(got - expected) / np.abs(expected).max()
@@ -105,7 +105,7 @@ def _patch_facts(topic: str, body: Body, expected: np.ndarray, border: np.ndarra
     ]
 
 
-def resting_bodies(stiffness: float, damping: float) -> list[tuple[str, Body, np.ndarray, float]]:
+def resting_bodies(stiffness: float, damping: float) -> list[tuple[str, NodeBody, np.ndarray, float]]:
     """A body for each kind of element: name, body, rest shape, and what turns a modulus into a force."""
     ball, saddle = uneven_ball(), curved_sheet()
     size = float(saddle.areas.min()) ** 0.5

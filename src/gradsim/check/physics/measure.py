@@ -81,7 +81,7 @@ def relax(scene: Scene, *, period: float, left: float = 1e-12) -> torch.Tensor:
         state = State(motion.vertices[peak], torch.zeros_like(motion.velocities[peak]))
         highest = max(highest, float(energy[peak]))
         if float(energy[peak]) <= left * highest:
-            return state.vertices
+            return motion.vertices[peak]
     raise RuntimeError(f"no rest after 1000 stretches of {period / 4:.3g} s")
 
 

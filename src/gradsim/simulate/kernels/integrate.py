@@ -207,22 +207,27 @@ def integrate_kernels(real: Any) -> IntegrateKernels:
     return IntegrateKernels(euler, euler_adjoint, half, half_adjoint, full, full_adjoint)
 
 
-def launch_update(kernel: Any, system: Any, row: int) -> None:
-    """Launch `euler`, `half` or `full` on a system's nodes, recording history row `row` of the graph."""
-    history = [system.xs, system.vs, system.fs]
-    inputs = [system.clock, row, system.dt, system.node.value]
-    wp.launch(
-        kernel,
-        system.x.shape[0],
-        inputs=inputs,
-        outputs=[*history, system.x, system.v, system.f],
-        device=system.x.device,
-    )
+def launch_update(kernel: Any, system: Any, part: Any, row: int) -> None:
+    """Launch `euler`, `half` or `full` on a part, recording history row `row` of the graph."""
+    inputs = [system.clock, row, system.dt, part.table.value]
+    outputs = [*part.history, *part.states, *part.forces]
+    wp.launch(kernel, part.count, inputs=inputs, outputs=outputs, device=system.dt.device)
 
 
-def launch_update_adjoint(kernel: Any, system: Any, row: int, *ends: Any) -> None:
-    """Launch the adjoint of an update; a midpoint step keeps the adjoint of its end in `ends`."""
-    history = [system.xs, system.vs, system.fs]
-    inputs = [system.clock, row, system.dt, system.node.value, *history]
-    outputs = [system.x, system.v, system.x_adj, system.v_adj, system.f_adj, system.node.grad, *ends]
-    wp.launch(kernel, system.x.shape[0], inputs=inputs, outputs=outputs, device=system.x.device)
+def launch_update_adjoint(kernel: Any, system: Any, part: Any, row: int, ends: Any) -> None:
+    """Launch the adjoint of an update; that of a midpoint step keeps the adjoint of its end in the part's `ends`."""
+    inputs = [system.clock, row, system.dt, part.table.value, *part.history]
+    outputs = [*part.states, *part.states_adj, *part.forces_adj, part.table.grad, *ends]
+    wp.launch(kernel, part.count, inputs=inputs, outputs=outputs, device=system.dt.device)
+
+
+def launch_pendula(kernel: Any, system: Any, row: int) -> None:
+    part = system.pendulum
+    inputs = [system.clock, row, system.dt, part.links, part.table.value]
+    wp.launch(kernel, part.count, inputs=inputs, outputs=[*part.history, *part.states], device=system.dt.device)
+
+
+def launch_pendula_adjoint(kernel: Any, system: Any, row: int) -> None:
+    part = system.pendulum
+    inputs = [system.clock, row, system.dt, part.links, part.table.value, *part.history]
+    wp.launch(kernel, part.count, inputs=inputs, outputs=[*part.states_adj, part.table.grad], device=system.dt.device)

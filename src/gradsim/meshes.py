@@ -1,0 +1,38 @@
+"""Meshes: made, loaded, saved, mended. Volumes of tetrahedra for `Soft`, sheets and closed surfaces of triangles."""
+
+from gradsim.scene.mesh_files import load_mesh, save_mesh, tetrahedralize
+from gradsim.scene.meshes import (
+    TetMesh,
+    TriMesh,
+    chain,
+    grid,
+    oriented,
+    tet_ball,
+    tet_box,
+    tet_volumes,
+    triangle_areas,
+)
+from gradsim.scene.surfaces import box, capsule, cone, cylinder, icosphere, outward, sphere, torus
+
+__all__ = [
+    "TetMesh",
+    "TriMesh",
+    "box",
+    "capsule",
+    "chain",
+    "cone",
+    "cylinder",
+    "grid",
+    "icosphere",
+    "load_mesh",
+    "oriented",
+    "outward",
+    "save_mesh",
+    "sphere",
+    "tet_ball",
+    "tet_box",
+    "tet_volumes",
+    "tetrahedralize",
+    "torus",
+    "triangle_areas",
+]

@@ -1,0 +1,405 @@
+"""Rigid bodies: Newton and Euler in the form that conserves, with momentum and angular momentum as the state.
+
+A body is the place p of its centre of mass, its rotation q (a unit quaternion), its velocity v and its angular momentum
+l about the centre, in the world's axes. Then dp/dt = v, dv/dt = f/m + g, dl/dt = torque, and dq/dt = (w, 0) q / 2 with
+the spin w = R J R' l, J being the inverse inertia in the body's axes: the gyroscopic term is in the turning R, and
+without torque l does not change at all. Every update of q ends with a normalization.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import warp as wp
+
+from gradsim.simulate.kernels.force import kernel_module, types_of
+from gradsim.simulate.kernels.law import law_functions
+from gradsim.simulate.kernels.shapes import PLANE, shape_functions
+
+PARAMETERS = (
+    "inverse_mass",  # [1/kg]
+    *(f"gravity_{axis}" for axis in "xyz"),  # [m/s^2]
+    *(f"center_{axis}" for axis in "xyz"),  # of mass, in the body's axes [m]
+    *(f"inverse_inertia_{axes}" for axes in ("xx", "yy", "zz", "yz", "zx", "xy")),  # body's axes [1/(kg m^2)]
+)
+PUSH = (*(f"force_{axis}" for axis in "xyz"), *(f"point_{axis}" for axis in "xyz"), "start", "end")  # [N], [m], [s]
+
+
+class RigidKernels(NamedTuple):
+    euler: Any
+    euler_adjoint: Any
+    half: Any
+    half_adjoint: Any
+    full: Any
+    full_adjoint: Any
+    contact: Any
+    contact_adjoint: Any
+    push: Any
+    push_adjoint: Any
+
+
+@functools.cache
+def spin_functions(real: Any) -> tuple[Any, ...]:
+    """Spin from angular momentum, the turning of a rotation by it, and their adjoints as gradients of a work."""
+    types = types_of(real)
+    vec3, mat33, table = types.vec3, types.mat33, types.table
+    quat = wp.types.quaternion(real)
+    half = real(0.5)
+
+    @wp.func
+    def inverse_inertia(body: table, i: int):
+        xx = body[7, i]
+        yy = body[8, i]
+        zz = body[9, i]
+        yz = body[10, i]
+        zx = body[11, i]
+        xy = body[12, i]
+        return mat33(xx, xy, zx, xy, yy, yz, zx, yz, zz)
+
+    @wp.func
+    def add_inertia_adjoint(J: mat33, body_adj: table, i: int):
+        body_adj[7, i] = body_adj[7, i] + J[0, 0]
+        body_adj[8, i] = body_adj[8, i] + J[1, 1]
+        body_adj[9, i] = body_adj[9, i] + J[2, 2]
+        body_adj[10, i] = body_adj[10, i] + J[1, 2] + J[2, 1]
+        body_adj[11, i] = body_adj[11, i] + J[0, 2] + J[2, 0]
+        body_adj[12, i] = body_adj[12, i] + J[0, 1] + J[1, 0]
+
+    @wp.func
+    def spin(q: quat, l: vec3, J: mat33):
+        R = wp.quat_to_matrix(q)
+        return R * (J * (wp.transpose(R) * l))
+
+    @wp.func
+    def spin_work(b: vec3, q: quat, l: vec3, J: mat33):
+        return wp.dot(b, spin(q, l, J))
+
+    @wp.func
+    def turn(start: quat, q: quat, l: vec3, J: mat33, h: real):
+        """The rotation `start` turned for a time h by the spin at (q, l)."""
+        w = spin(q, l, J) * (half * h)
+        return wp.normalize(start + quat(w[0], w[1], w[2], real(0.0)) * q)
+
+    @wp.func
+    def turn_work(b: quat, start: quat, q: quat, l: vec3, J: mat33, h: real):
+        return wp.dot(b, turn(start, q, l, J, h))
+
+    @wp.func
+    def rotation_work(B: mat33, q: quat):
+        return wp.ddot(B, wp.quat_to_matrix(q))
+
+    return inverse_inertia, add_inertia_adjoint, spin, spin_work, turn, turn_work, rotation_work
+
+
+@functools.cache
+def rigid_kernels(real: Any) -> RigidKernels:
+    types = types_of(real)
+    vec3, vec3s, mat33, table, reals = types.vec3, types.vec3s, types.mat33, types.table, types.reals
+    quat = wp.types.quaternion(real)
+    quats = wp.array(dtype=quat)
+    rows, turns = wp.array(dtype=vec3, ndim=2), wp.array(dtype=quat, ndim=2)
+    clocks, ints, pairs = wp.array(dtype=wp.int32), wp.array(dtype=wp.int32), wp.array(dtype=wp.vec2i)
+    module = kernel_module("rigid", real)
+    inverse_inertia, add_inertia_adjoint, spin, spin_work, turn, turn_work, rotation_work = spin_functions(real)
+    law_force, law_adjoint = law_functions(real)
+    gap_of, curvature_of = shape_functions(real)
+    zero, half_step, one = real(0.0), real(0.5), real(1.0)
+
+    @wp.func
+    def acceleration(body: table, i: int, f: vec3):
+        return f * body[0, i] + vec3(body[1, i], body[2, i], body[3, i])
+
+    @wp.func
+    def acceleration_adjoint(body: table, i: int, f: vec3, a: vec3, body_adj: table):
+        body_adj[0, i] = body_adj[0, i] + wp.dot(a, f)
+        for k in range(3):
+            body_adj[1 + k, i] = body_adj[1 + k, i] + a[k]
+        return a * body[0, i]
+
+    @wp.kernel(enable_backward=False, module=module)
+    def euler(
+        clock: clocks, row: int, dt: reals, body: table,
+        ps: rows, qs: turns, vs: rows, ls: rows, fs: rows, ts: rows,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, f: vec3s, t: vec3s,
+    ):  # fmt: skip
+        """Velocity and momentum first, then place and rotation with the new ones."""
+        i = wp.tid()
+        r = clock[1] + row
+        ps[r, i] = p[i]
+        qs[r, i] = q[i]
+        vs[r, i] = v[i]
+        ls[r, i] = l[i]
+        fs[r, i] = f[i]
+        ts[r, i] = t[i]
+        v1 = v[i] + acceleration(body, i, f[i]) * dt[0]
+        l1 = l[i] + t[i] * dt[0]
+        q[i] = turn(q[i], q[i], l1, inverse_inertia(body, i), dt[0])
+        p[i] = p[i] + v1 * dt[0]
+        v[i] = v1
+        l[i] = l1
+        f[i] = vec3()
+        t[i] = vec3()
+
+    @wp.kernel(enable_backward=False, module=module)
+    def euler_adjoint(
+        clock: clocks, row: int, dt: reals, body: table,
+        ps: rows, qs: turns, vs: rows, ls: rows, fs: rows, ts: rows,
+        p: vec3s, q: quats, v: vec3s, l: vec3s,
+        p_adj: vec3s, q_adj: quats, v_adj: vec3s, l_adj: vec3s, f_adj: vec3s, t_adj: vec3s, body_adj: table,
+    ):  # fmt: skip
+        i = wp.tid()
+        r = clock[1] + row
+        p[i] = ps[r, i]
+        q[i] = qs[r, i]
+        v[i] = vs[r, i]
+        l[i] = ls[r, i]
+        v1_adj = v_adj[i] + p_adj[i] * dt[0]
+        v_adj[i] = v1_adj
+        f_adj[i] = acceleration_adjoint(body, i, fs[r, i], v1_adj * dt[0], body_adj)
+        l1 = ls[r, i] + ts[r, i] * dt[0]
+        J = inverse_inertia(body, i)
+        b, start_adj, q_at_adj, l1_adj, J_adj, h = wp.grad(turn_work)(q_adj[i], qs[r, i], qs[r, i], l1, J, dt[0])
+        q_adj[i] = start_adj + q_at_adj
+        l_adj[i] = l_adj[i] + l1_adj
+        t_adj[i] = l_adj[i] * dt[0]
+        add_inertia_adjoint(J_adj, body_adj, i)
+
+    @wp.kernel(enable_backward=False, module=module)
+    def half(
+        clock: clocks, row: int, dt: reals, body: table,
+        ps: rows, qs: turns, vs: rows, ls: rows, fs: rows, ts: rows,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, f: vec3s, t: vec3s,
+    ):  # fmt: skip
+        """Explicit midpoint, first half: the state at the middle of the step."""
+        i = wp.tid()
+        r = clock[1] + row
+        ps[r, i] = p[i]
+        qs[r, i] = q[i]
+        vs[r, i] = v[i]
+        ls[r, i] = l[i]
+        fs[r, i] = f[i]
+        ts[r, i] = t[i]
+        h = half_step * dt[0]
+        q[i] = turn(q[i], q[i], l[i], inverse_inertia(body, i), h)
+        p[i] = p[i] + v[i] * h
+        v[i] = v[i] + acceleration(body, i, f[i]) * h
+        l[i] = l[i] + t[i] * h
+        f[i] = vec3()
+        t[i] = vec3()
+
+    @wp.kernel(enable_backward=False, module=module)
+    def full(
+        clock: clocks, row: int, dt: reals, body: table,
+        ps: rows, qs: turns, vs: rows, ls: rows, fs: rows, ts: rows,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, f: vec3s, t: vec3s,
+    ):  # fmt: skip
+        """Explicit midpoint, second half: the whole step with the rates at its middle."""
+        i = wp.tid()
+        r = clock[1] + row
+        ps[r, i] = p[i]
+        qs[r, i] = q[i]
+        vs[r, i] = v[i]
+        ls[r, i] = l[i]
+        fs[r, i] = f[i]
+        ts[r, i] = t[i]
+        q[i] = turn(qs[r - 1, i], q[i], l[i], inverse_inertia(body, i), dt[0])
+        p[i] = ps[r - 1, i] + v[i] * dt[0]
+        v[i] = vs[r - 1, i] + acceleration(body, i, f[i]) * dt[0]
+        l[i] = ls[r - 1, i] + t[i] * dt[0]
+        f[i] = vec3()
+        t[i] = vec3()
+
+    @wp.kernel(enable_backward=False, module=module)
+    def full_adjoint(
+        clock: clocks, row: int, dt: reals, body: table,
+        ps: rows, qs: turns, vs: rows, ls: rows, fs: rows, ts: rows,
+        p: vec3s, q: quats, v: vec3s, l: vec3s,
+        p_adj: vec3s, q_adj: quats, v_adj: vec3s, l_adj: vec3s, f_adj: vec3s, t_adj: vec3s, body_adj: table,
+        p_end: vec3s, q_end: quats, v_end: vec3s, l_end: vec3s,
+    ):  # fmt: skip
+        """From the adjoint at the end of the step to that at its middle; its start's share waits in the ends."""
+        i = wp.tid()
+        r = clock[1] + row
+        p[i] = ps[r, i]
+        q[i] = qs[r, i]
+        v[i] = vs[r, i]
+        l[i] = ls[r, i]
+        p_end[i] = p_adj[i]
+        v_end[i] = v_adj[i]
+        l_end[i] = l_adj[i]
+        f_adj[i] = acceleration_adjoint(body, i, fs[r, i], v_adj[i] * dt[0], body_adj)
+        t_adj[i] = l_adj[i] * dt[0]
+        J = inverse_inertia(body, i)
+        b, start_adj, at_adj, l_at_adj, J_adj, h = wp.grad(turn_work)(
+            q_adj[i], qs[r - 1, i], qs[r, i], ls[r, i], J, dt[0]
+        )
+        q_end[i] = start_adj
+        q_adj[i] = at_adj
+        l_adj[i] = l_at_adj
+        v_adj[i] = p_adj[i] * dt[0]
+        p_adj[i] = vec3()
+        add_inertia_adjoint(J_adj, body_adj, i)
+
+    @wp.kernel(enable_backward=False, module=module)
+    def half_adjoint(
+        clock: clocks, row: int, dt: reals, body: table,
+        ps: rows, qs: turns, vs: rows, ls: rows, fs: rows, ts: rows,
+        p: vec3s, q: quats, v: vec3s, l: vec3s,
+        p_adj: vec3s, q_adj: quats, v_adj: vec3s, l_adj: vec3s, f_adj: vec3s, t_adj: vec3s, body_adj: table,
+        p_end: vec3s, q_end: quats, v_end: vec3s, l_end: vec3s,
+    ):  # fmt: skip
+        """From the adjoint at the middle to that at the start of the step."""
+        i = wp.tid()
+        r = clock[1] + row
+        p[i] = ps[r, i]
+        q[i] = qs[r, i]
+        v[i] = vs[r, i]
+        l[i] = ls[r, i]
+        h = half_step * dt[0]
+        f_adj[i] = acceleration_adjoint(body, i, fs[r, i], v_adj[i] * h, body_adj)
+        t_adj[i] = l_adj[i] * h
+        J = inverse_inertia(body, i)
+        b, start_adj, at_adj, l_at_adj, J_adj, h_adj = wp.grad(turn_work)(q_adj[i], qs[r, i], qs[r, i], ls[r, i], J, h)
+        q_adj[i] = q_end[i] + start_adj + at_adj
+        l_adj[i] = l_end[i] + l_adj[i] + l_at_adj
+        v_adj[i] = v_end[i] + p_adj[i] * h + v_adj[i]
+        p_adj[i] = p_end[i] + p_adj[i]
+        add_inertia_adjoint(J_adj, body_adj, i)
+
+    @wp.kernel(enable_backward=False, module=module)
+    def contact(
+        pair: pairs, first: ints, points: vec3s, kinds: ints, law: table, shape: table, body: table,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, f: vec3s, t: vec3s,
+    ):  # fmt: skip
+        """One body and one shape a thread: all points of the body against the shape."""
+        e = wp.tid()
+        i = pair[e][0]
+        j = pair[e][1]
+        R = wp.quat_to_matrix(q[i])
+        w = spin(q[i], l[i], inverse_inertia(body, i))
+        center = vec3(body[4, i], body[5, i], body[6, i])
+        force = vec3()
+        torque = vec3()
+        for k in range(first[i], first[i + 1]):
+            arm = R * (points[k] - center)
+            gap, n = gap_of(kinds[j], shape, j, p[i] + arm)
+            if gap < zero:
+                u = v[i] + wp.cross(w, arm)
+                push = law_force(-gap, n, u, law[0, e], law[1, e], law[2, e], law[3, e], law[4, e])
+                force += push
+                torque += wp.cross(arm, push)
+        wp.atomic_add(f, i, force)
+        wp.atomic_add(t, i, torque)
+
+    @wp.kernel(enable_backward=False, module=module)
+    def contact_adjoint(
+        pair: pairs, first: ints, points: vec3s, kinds: ints, law: table, shape: table, body: table,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, f_adj: vec3s, t_adj: vec3s,
+        law_adj: table, shape_adj: table, body_adj: table,
+        p_adj: vec3s, q_adj: quats, v_adj: vec3s, l_adj: vec3s,
+    ):  # fmt: skip
+        e = wp.tid()
+        i = pair[e][0]
+        j = pair[e][1]
+        R = wp.quat_to_matrix(q[i])
+        J = inverse_inertia(body, i)
+        w = spin(q[i], l[i], J)
+        center = vec3(body[4, i], body[5, i], body[6, i])
+        touched = 0
+        place_adj = vec3()
+        velocity_adj = vec3()
+        w_adj = vec3()
+        arms_adj = vec3()
+        R_adj = mat33()
+        for k in range(first[i], first[i + 1]):
+            local = points[k] - center
+            arm = R * local
+            x = p[i] + arm
+            gap, n = gap_of(kinds[j], shape, j, x)
+            if gap < zero:
+                touched = 1
+                u = v[i] + wp.cross(w, arm)
+                push = law_force(-gap, n, u, law[0, e], law[1, e], law[2, e], law[3, e], law[4, e])
+                b = f_adj[i] + wp.cross(t_adj[i], arm)
+                c_adj, n_adj, u_adj, five = law_adjoint(
+                    b, -gap, n, u, law[0, e], law[1, e], law[2, e], law[3, e], law[4, e]
+                )
+                for m in range(5):
+                    law_adj[m, e] = law_adj[m, e] + five[m]
+                if kinds[j] == wp.static(PLANE):
+                    m_adj = n_adj - x * c_adj
+                    wp.atomic_add(shape_adj, 0, j, m_adj[0])
+                    wp.atomic_add(shape_adj, 1, j, m_adj[1])
+                    wp.atomic_add(shape_adj, 2, j, m_adj[2])
+                    wp.atomic_add(shape_adj, 3, j, c_adj)
+                x_adj = curvature_of(kinds[j], shape, j, x, n, n_adj) - n * c_adj
+                arm_adj = x_adj + wp.cross(u_adj, w) + wp.cross(push, t_adj[i])
+                place_adj += x_adj
+                velocity_adj += u_adj
+                w_adj += wp.cross(arm, u_adj)
+                arms_adj += arm_adj
+                R_adj += wp.outer(arm_adj, local)
+        if touched == 1:
+            b3, q_spin, l_spin, J_adj = wp.grad(spin_work)(w_adj, q[i], l[i], J)
+            B, q_turn = wp.grad(rotation_work)(R_adj, q[i])
+            away = wp.transpose(R) * arms_adj
+            for m in range(3):
+                wp.atomic_add(body_adj, 4 + m, i, -away[m])
+            wp.atomic_add(p_adj, i, place_adj)
+            wp.atomic_add(v_adj, i, velocity_adj)
+            wp.atomic_add(l_adj, i, l_spin)
+            q_adj[i] = q_adj[i] + q_spin + q_turn
+            add_inertia_adjoint(J_adj, body_adj, i)
+
+    @wp.func
+    def share(clock: clocks, step: int, dt: real, start: real, end: real):
+        """Part of this step's time that a push acts; an impulse, whose end lies before its start, gives 1/dt once."""
+        begin = real(clock[0] + step) * dt
+        part = wp.max(wp.min(end, begin + dt) - wp.max(start, begin), zero) / dt
+        if end < start:
+            part = zero
+            if start > begin - half_step * dt and start <= begin + half_step * dt:
+                part = one / dt
+        return part
+
+    @wp.kernel(enable_backward=False, module=module)
+    def push(
+        clock: clocks, step: int, dt: reals, bodies: ints, pushes: table, body: table,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, f: vec3s, t: vec3s,
+    ):  # fmt: skip
+        e = wp.tid()
+        i = bodies[e]
+        s = share(clock, step, dt[0], pushes[6, e], pushes[7, e])
+        if s > zero:
+            force = vec3(pushes[0, e], pushes[1, e], pushes[2, e]) * s
+            center = vec3(body[4, i], body[5, i], body[6, i])
+            arm = wp.quat_rotate(q[i], vec3(pushes[3, e], pushes[4, e], pushes[5, e]) - center)
+            wp.atomic_add(f, i, force)
+            wp.atomic_add(t, i, wp.cross(arm, force))
+
+    @wp.kernel(enable_backward=False, module=module)
+    def push_adjoint(
+        clock: clocks, step: int, dt: reals, bodies: ints, pushes: table, body: table,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, f_adj: vec3s, t_adj: vec3s,
+        pushes_adj: table, body_adj: table, p_adj: vec3s, q_adj: quats, v_adj: vec3s, l_adj: vec3s,
+    ):  # fmt: skip
+        e = wp.tid()
+        i = bodies[e]
+        s = share(clock, step, dt[0], pushes[6, e], pushes[7, e])
+        if s > zero:
+            force = vec3(pushes[0, e], pushes[1, e], pushes[2, e]) * s
+            center = vec3(body[4, i], body[5, i], body[6, i])
+            local = vec3(pushes[3, e], pushes[4, e], pushes[5, e]) - center
+            R = wp.quat_to_matrix(q[i])
+            force_adj = (f_adj[i] + wp.cross(t_adj[i], R * local)) * s
+            arm_adj = wp.cross(force, t_adj[i])
+            local_adj = wp.transpose(R) * arm_adj
+            B, q_turn = wp.grad(rotation_work)(wp.outer(arm_adj, local), q[i])
+            for k in range(3):
+                pushes_adj[k, e] = pushes_adj[k, e] + force_adj[k]
+                pushes_adj[3 + k, e] = pushes_adj[3 + k, e] + local_adj[k]
+                wp.atomic_add(body_adj, 4 + k, i, -local_adj[k])
+            q_adj[i] = q_adj[i] + q_turn
+
+    return RigidKernels(
+        euler, euler_adjoint, half, half_adjoint, full, full_adjoint, contact, contact_adjoint, push, push_adjoint
+    )

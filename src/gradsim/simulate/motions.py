@@ -1,0 +1,70 @@
+"""From the engine's states at the frames to the motions of bodies, differentiably."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum, skeleton
+from gradsim.scene.rigid import Rigid
+from gradsim.scene.scene import Scene
+from gradsim.scene.trajectory import BodyMotion, PendulumMotion, RigidMotion
+from gradsim.simulate.assemble import Assembly, Flattener, rotate
+
+States = dict[str, torch.Tensor]  # [..., T, count, width]
+
+
+def motions_of(scene: Scene, assembly: Assembly, states: States) -> dict[str, Any]:
+    """The motion of every body, by name."""
+    motions: dict[str, Any] = {}
+    for body in scene.bodies:
+        if isinstance(body, Rigid):
+            motions[body.name] = _rigid_motion(body, assembly, states)
+        elif isinstance(body, (Pendulum, DoublePendulum)):
+            motions[body.name] = _pendulum_motion(body, assembly, states)
+        else:
+            first, end = assembly.topology.spans[body.name]
+            motions[body.name] = BodyMotion(states["node.x"][..., first:end, :], states["node.v"][..., first:end, :])
+    return motions
+
+
+def _rigid_motion(body: Rigid, assembly: Assembly, states: States) -> RigidMotion:
+    index = assembly.topology.ranges["rigid", body.name][0]
+    p, q, v, momentum = (states[f"rigid.{name}"][..., index : index + 1, :] for name in ("p", "q", "v", "l"))
+    table = assembly.tables["rigid"][..., index].unflatten(0, assembly.batch or (1,))
+    table = table if assembly.batch else table[0]
+    center, inverse = table[..., None, None, 4:7], table[..., 7:13]
+    symmetric = inverse[..., [[0, 5, 4], [5, 1, 3], [4, 3, 2]]][..., None, None, :, :]
+    spin = rotate(q, (symmetric @ rotate(q, momentum, back=True)[..., None])[..., 0])
+    points = torch.tensor(body.mesh.vertices, dtype=assembly.dtype, device=assembly.device)
+    arms = rotate(q, points - center)
+    velocities = v + torch.linalg.cross(spin.expand_as(arms), arms)
+    return RigidMotion(p + arms, velocities, p, q, v, spin, p - rotate(q, center.expand_as(p)))
+
+
+def _pendulum_motion(body: AnyPendulum, assembly: Assembly, states: States) -> PendulumMotion:
+    index = assembly.topology.ranges["pendulum", body.name][0]
+    links = len(body.links())
+    angle, rate = (states[f"pendulum.{name}"][..., index, :links] for name in ("angle", "rate"))  # [..., T, links]
+    flatten = Flattener(assembly.batch, assembly.dtype, assembly.device)
+    lengths = [flatten(link["length"], 1).view(*assembly.batch, 1) for link in body.links()]
+    start = flatten(body.pivot, 1, (3,)).view(*assembly.batch, 1, 1, 3)
+    speed = torch.zeros_like(start)
+    seen = skeleton(body)
+    vertices, velocities = [], []
+    for k, length in enumerate(lengths):
+        a, w = angle[..., k, None, None], rate[..., k, None, None]
+        zero = torch.zeros_like(a)
+        down = torch.cat([torch.sin(a), -torch.cos(a), zero], -1)  # along the rod
+        side = torch.cat([torch.cos(a), torch.sin(a), zero], -1)  # where the bob goes
+        rod = length[..., None, None]
+        mine = seen.link == k
+        offsets = torch.tensor(seen.offsets[mine], dtype=assembly.dtype, device=assembly.device)
+        along = torch.tensor(seen.along[mine], dtype=assembly.dtype, device=assembly.device)[:, None]
+        reach = along * rod - offsets[:, 1:2]
+        depth = torch.nn.functional.pad(offsets[:, 2:], (2, 0))
+        vertices.append(start + down * reach + side * offsets[:, :1] + depth)
+        velocities.append(speed + w * (side * reach - down * offsets[:, :1]))
+        start, speed = start + down * rod, speed + side * (w * rod)
+    return PendulumMotion(torch.cat(vertices, -2), torch.cat(velocities, -2), angle[..., None], rate[..., None])
