@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from gradsim.check.gradients import (
+    check_cube_gradients,
     check_long_gradients,
     check_parameter,
     check_problem,
@@ -63,6 +64,11 @@ def test_the_problem_that_sticks_and_slips_does():
 
 def test_long_rollout_gives_gradients_an_optimizer_can_use():
     missed = [fact for fact in check_long_gradients() if not fact.ok]
+    assert not missed
+
+
+def test_tumbling_cubes_give_gradients_an_optimizer_can_use():
+    missed = [fact for fact in check_cube_gradients() if not fact.ok]
     assert not missed
 
 

@@ -512,7 +512,7 @@ class TestTetrahedralize:
         uv = np.zeros((8, 2))
         with pytest.raises(errors.InvalidInput, match=r"3 open edges"):
             tetrahedralize(TriMesh(box.vertices, faces[1:], uv))
-        with pytest.raises(errors.InvalidInput, match="direction"):
+        with pytest.raises(errors.InvalidInput, match="disagree about the outside"):
             tetrahedralize(tri_mesh(box.vertices, [faces[0][::-1], *faces[1:]]))
         with pytest.raises(errors.InvalidInput, match="inside out"):
             tetrahedralize(TriMesh(box.vertices, faces[:, ::-1]))

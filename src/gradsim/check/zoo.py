@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from gradsim.scene import meshes
+from gradsim.scene import meshes, surfaces
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.integrators import Integrator, SymplecticEuler
-from gradsim.scene.materials import Bending, Ground, Membrane, NeoHookean
+from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
+from gradsim.scene.pendula import DoublePendulum, Pendulum
 from gradsim.scene.quantity import Signal, each
+from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
+from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticShape, StaticSphere
 
 Values = dict[str, torch.Tensor]
 
@@ -307,3 +310,212 @@ def _bounce_scene(p: Values) -> Scene:
 
 
 BOUNCE = Problem("soft ball bounces and slides", "deformable object", _bounce_scene, _bounce_values, 26, 25.0, 200)
+
+
+# --- rigid bodies ----------------------------------------------------------------------------------------------------
+
+_CUBE = surfaces.box((0.3, 0.2, 0.25))
+
+
+def _rigid_values() -> Values:
+    return {
+        "mass": _t(2.0),
+        "inertia": _t(np.diag([0.02, 0.03, 0.025]) + 0.002),
+        "center": _t([0.02, -0.01, 0.03]),
+        "position": _t([0.1, 0.5, 0.0]),
+        "rotation": _t([0.1, 0.2, -0.1, 0.9]),
+        "velocity": _t([0.5, 1.0, -0.3]),
+        "angular_velocity": _t([3.0, -4.0, 5.0]),
+        "gravity": _t([0.5, -9.0, 0.3]),
+        "impulse": _t([0.4, 0.2, -0.3]),
+        "force": _t([3.0, -2.0, 5.0]),
+        "point": _t([0.1, 0.05, -0.08]),
+    }
+
+
+def _rigid_scene(p: Values) -> Scene:
+    body = Rigid(
+        "body",
+        _CUBE,
+        mass=p["mass"],
+        inertia=0.5 * (p["inertia"] + p["inertia"].mT),
+        center=p["center"],
+        position=p["position"],
+        rotation=p["rotation"],
+        velocity=p["velocity"],
+        angular_velocity=p["angular_velocity"],
+        pushes=[
+            Push(impulse=p["impulse"], point=p["point"], start=0.006),
+            Push(force=p["force"], point=p["point"], start=0.0113, end=0.03),
+        ],
+    )
+    return Scene([body], gravity=p["gravity"])
+
+
+def _rigid_impact_values() -> Values:
+    return {
+        "density": _t(200.0),
+        "position": _t([0.0, 0.19, 0.0]),
+        "rotation": _t([0.1, 0.0, 0.3, 1.0]),
+        "velocity": _t([1.0, -1.5, 0.4]),
+        "angular_velocity": _t([1.0, 2.0, -3.0]),
+        "gravity": _t([0.0, -9.81, 0.0]),
+        **_contact_values(3e3, 8.0, 30.0, 0.4),
+    }
+
+
+def _rigid_impact_scene(p: Values) -> Scene:
+    body = Rigid(
+        "body",
+        _CUBE,
+        p["density"],
+        position=p["position"],
+        rotation=p["rotation"],
+        velocity=p["velocity"],
+        angular_velocity=p["angular_velocity"],
+        face_samples=True,
+    )
+    return Scene([body], _ground(p), p["gravity"])
+
+
+def _points_values() -> Values:
+    """A body of point masses that runs into a ball, a rod and a block, with laws of its own."""
+    return {
+        "masses": _around(41, 0.1, len(_CUBE.vertices)),
+        "velocity": _t([1.0, -1.5, 0.4]),
+        "angular_velocity": _t([1.0, 2.0, -3.0]),
+        "rotation": _t([0.1, 0.0, 0.3, 1.0]),
+        "ball_ke": _t(2e3),
+        "rod_kd": _t(5.0),
+        "block_mu": _t(0.6),
+    }
+
+
+def _points_scene(p: Values) -> Scene:
+    body = Rigid(
+        "body",
+        _CUBE,
+        mass=each(p["masses"]),
+        position=(0.0, 0.16, 0.0),
+        rotation=p["rotation"],
+        velocity=p["velocity"],
+        angular_velocity=p["angular_velocity"],
+        contact={"block": Contact(ke=1.5e3, kd=3.0, kf=20.0, mu=p["block_mu"], delta=0.01)},
+    )
+    shapes: dict[str, StaticShape] = {
+        "ball": StaticSphere(p["ball_ke"], 3.0, 20.0, 0.3, 0.01, radius=0.3, position=(0.15, -0.27, 0.1)),
+        "rod": StaticCapsule(
+            2e3, p["rod_kd"], 20.0, 0.3, 0.01, radius=0.1, start=(-0.1, 0.0, -0.5), end=(-0.2, 0.0, 0.5)
+        ),
+        "block": StaticBox(size=(0.2, 0.2, 0.2), position=(0.1, -0.06, -0.12), rotation=(0.1, 0.3, 0.0, 1.0)),
+    }
+    return Scene([body], shapes=shapes)
+
+
+def _soft_on_shapes_values() -> Values:
+    return {"young": _t(4e4), "ke": _t(2e3), "velocity": _t([0.5, -1.5, 0.3])}
+
+
+def _soft_on_shapes_scene(p: Values) -> Scene:
+    body = Soft(
+        "box",
+        _BOX,
+        300.0,
+        material=NeoHookean.from_young(p["young"], 0.3, 10.0),
+        position=(0.0, 0.12, 0.0),
+        velocity=p["velocity"],
+    )
+    shapes: dict[str, StaticShape] = {
+        "ball": StaticSphere(p["ke"], 3.0, 20.0, 0.3, 0.01, radius=0.3, position=(0.2, -0.29, 0.1)),
+        "rod": StaticCapsule(
+            p["ke"], 3.0, 20.0, 0.3, 0.01, radius=0.1, start=(-0.2, -0.08, -0.5), end=(-0.2, -0.08, 0.5)
+        ),
+        "block": StaticBox(p["ke"], 3.0, 20.0, 0.3, 0.01, size=(0.1, 0.1, 0.1), position=(0.02, -0.06, -0.1)),
+    }
+    return Scene([body], shapes=shapes)
+
+
+# --- pendula ---------------------------------------------------------------------------------------------------------
+
+
+def _pendulum_values() -> Values:
+    return {
+        "length": _t(0.8),
+        "mass": _t(1.5),
+        "angle": _t(1.2),
+        "rate": _t(0.5),
+        "damping": _t(0.3),
+        "pivot": _t([0.1, 2.0, 0.3]),
+        "gravity": _t([0.5, -9.91, 0.0]),
+    }
+
+
+def _pendulum_scene(p: Values) -> Scene:
+    names = ("length", "mass", "angle", "rate", "damping", "pivot")
+    return Scene([Pendulum("pendulum", **{name: p[name] for name in names})], gravity=p["gravity"])
+
+
+def _double_values() -> Values:
+    return {
+        "lengths": _t([1.0, 0.7]),
+        "masses": _t([1.0, 2.0]),
+        "angles": _t([1.0, 2.0]),
+        "rates": _t([0.5, -1.0]),
+        "damping": _t([0.1, 0.2]),
+        "pivot": _t([0.1, 2.0, 0.3]),
+        "gravity": _t([0.5, -9.81, 0.0]),
+    }
+
+
+def _double_scene(p: Values) -> Scene:
+    names = ("lengths", "masses", "angles", "rates", "damping", "pivot")
+    return Scene([DoublePendulum("pendulum", **{name: p[name] for name in names})], gravity=p["gravity"])
+
+
+PROBLEMS += (
+    Problem("rigid body, pushed", "rigid body", _rigid_scene, _rigid_values),
+    Problem("rigid body hits the ground", "rigid body", _rigid_impact_scene, _rigid_impact_values),
+    Problem("rigid body runs into shapes", "rigid body", _points_scene, _points_values),
+    Problem("soft body runs into shapes", "deformable object", _soft_on_shapes_scene, _soft_on_shapes_values),
+    Problem("simple pendulum", "simple pendulum", _pendulum_scene, _pendulum_values),
+    Problem("double pendulum", "double pendulum", _double_scene, _double_values),
+)
+
+
+# --- eight cubes: gradients of tumbling that optimization can use ----------------------------------------------------
+
+CUBE_COUNT, CUBE_STEP = 8, 1.0 / 9600  # worlds, [s]
+
+
+def cube_values() -> Values:
+    """Parameters of eight random worlds, [8] each: what a cube that bounces and slides is made of."""
+    random = np.random.default_rng(7)
+
+    def spread(low: float, high: float) -> torch.Tensor:
+        return _t(np.exp(random.uniform(np.log(low), np.log(high), CUBE_COUNT)))
+
+    return {
+        "mass": spread(5.0, 20.0),
+        "ke": spread(3e3, 1e4),
+        "kd": spread(5.0, 20.0),
+        "kf": spread(20.0, 100.0),
+        "mu": spread(0.2, 0.6),
+    }
+
+
+def cube_scene(p: Values) -> Scene:
+    """Eight cubes of half a metre, each in a world of its own, thrown down at an angle with some spin."""
+    random = np.random.default_rng(8)
+    tilt = random.normal(size=(CUBE_COUNT, 4)) * 0.2 + np.array([0.0, 0.0, 0.0, 1.0])
+    spin = random.normal(size=(CUBE_COUNT, 3))
+    speed = random.uniform((0.5, -1.0, -0.5), (2.0, 0.0, 0.5), size=(CUBE_COUNT, 3))
+    cube = Rigid(
+        "cube",
+        surfaces.box(0.5),
+        mass=p["mass"],
+        position=(0.0, 0.6, 0.0),
+        rotation=_t(tilt),
+        velocity=_t(speed),
+        angular_velocity=_t(spin),
+    )
+    return Scene([cube], Ground(p["ke"], p["kd"], p["kf"], p["mu"]))

@@ -77,7 +77,9 @@ def pendulum_kernels(real: Any) -> PendulumKernels:
             values[4, i], values[5, i], values[6, i], values[7, i],
         )  # fmt: skip
 
-    @wp.kernel(enable_backward=False, module=module)
+    # `wp.grad` makes Warp differentiate a function and what it calls, but not what those call in turn, and says nothing
+    # (1.19): a kernel with a backward pass makes it differentiate all of them.
+    @wp.kernel(enable_backward=True, module=module)
     def step(
         clock: clocks, row: int, dt: types.reals, links: ints, values: table,
         angles: rows, rates_: rows, angle: vec2s, rate: vec2s,

@@ -115,7 +115,9 @@ def rigid_kernels(real: Any) -> RigidKernels:
             body_adj[1 + k, i] = body_adj[1 + k, i] + a[k]
         return a * body[0, i]
 
-    @wp.kernel(enable_backward=False, module=module)
+    # `wp.grad` makes Warp differentiate a function and what it calls, but not what those call in turn, and says nothing
+    # (1.19): a kernel with a backward pass makes it differentiate all of them.
+    @wp.kernel(enable_backward=True, module=module)
     def euler(
         clock: clocks, row: int, dt: reals, body: table,
         ps: rows, qs: turns, vs: rows, ls: rows, fs: rows, ts: rows,
@@ -304,7 +306,7 @@ def rigid_kernels(real: Any) -> RigidKernels:
         J = inverse_inertia(body, i)
         w = spin(q[i], l[i], J)
         center = vec3(body[4, i], body[5, i], body[6, i])
-        touched = 0
+        touched = wp.int32(0)
         place_adj = vec3()
         velocity_adj = vec3()
         w_adj = vec3()
@@ -316,7 +318,7 @@ def rigid_kernels(real: Any) -> RigidKernels:
             x = p[i] + arm
             gap, n = gap_of(kinds[j], shape, j, x)
             if gap < zero:
-                touched = 1
+                touched = wp.int32(1)
                 u = v[i] + wp.cross(w, arm)
                 push = law_force(-gap, n, u, law[0, e], law[1, e], law[2, e], law[3, e], law[4, e])
                 b = f_adj[i] + wp.cross(t_adj[i], arm)
