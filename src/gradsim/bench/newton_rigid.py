@@ -102,12 +102,12 @@ class NewtonCubes:
 def _model(newton: Any, cubes: Cubes) -> Any:
     builder = newton.ModelBuilder(up_axis=newton.Axis.Y, gravity=(0.0, cubes.gravity, 0.0))
     config = newton.ModelBuilder.ShapeConfig
-    builder.add_ground_plane(cfg=config(kd=cubes.kd, kf=cubes.kf, ka=0.0))
+    builder.add_ground_plane(cfg=config(ke=0.0, kd=0.0, kf=0.0, ka=0.0, mu=0.0))
     half = cubes.edge / 2
     for mass, ke, mu in zip(cubes.mass.tolist(), cubes.ke.tolist(), cubes.mu.tolist(), strict=True):
         inertia = mass * cubes.edge**2 / 6
         body = builder.add_link(mass=mass, inertia=wp.mat33(np.eye(3) * inertia), lock_inertia=True)
-        material = config(density=0.0, ke=ke, kd=cubes.kd, kf=cubes.kf, ka=0.0, mu=mu)
+        material = config(density=0.0, ke=2 * ke, kd=2 * cubes.kd, kf=2 * cubes.kf, ka=0.0, mu=2 * mu)
         builder.add_shape_box(body, hx=half, hy=half, hz=half, cfg=material)
     return builder.finalize(device="cpu", requires_grad=True)
 

@@ -355,7 +355,7 @@ def _rigid_scene(p: Values) -> Scene:
 def _rigid_impact_values() -> Values:
     return {
         "density": _t(200.0),
-        "position": _t([0.0, 0.19, 0.0]),
+        "position": _t([0.0, 0.22, 0.0]),
         "rotation": _t([0.1, 0.0, 0.3, 1.0]),
         "velocity": _t([1.0, -1.5, 0.4]),
         "angular_velocity": _t([1.0, 2.0, -3.0]),
@@ -451,8 +451,8 @@ def _pendulum_values() -> Values:
 
 
 def _pendulum_scene(p: Values) -> Scene:
-    names = ("length", "mass", "angle", "rate", "damping", "pivot")
-    return Scene([Pendulum("pendulum", **{name: p[name] for name in names})], gravity=p["gravity"])
+    body = Pendulum("pendulum", p["length"], p["mass"], p["angle"], p["rate"], p["damping"], p["pivot"])
+    return Scene([body], gravity=p["gravity"])
 
 
 def _double_values() -> Values:
@@ -468,8 +468,8 @@ def _double_values() -> Values:
 
 
 def _double_scene(p: Values) -> Scene:
-    names = ("lengths", "masses", "angles", "rates", "damping", "pivot")
-    return Scene([DoublePendulum("pendulum", **{name: p[name] for name in names})], gravity=p["gravity"])
+    body = DoublePendulum("pendulum", p["lengths"], p["masses"], p["angles"], p["rates"], p["damping"], p["pivot"])
+    return Scene([body], gravity=p["gravity"])
 
 
 PROBLEMS += (

@@ -64,7 +64,7 @@ def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | N
     """Flatten a scene; see `Assembly`."""
     batch, dtype, device = _common(scene, dtype, start)
     topology = topology_of(scene)
-    flatten = Flattener(batch, dtype, device)
+    flatten = Flattener(batch, dtype, device, begin=start.time if start is not None else 0.0)
     tables = {family: _table(family, scene, topology, flatten) for family in topology.elements}
     if start is None:
         states = _start(scene, topology, tables, flatten)
@@ -115,8 +115,9 @@ def _common(
 class Flattener:
     """Turns quantities into tensors [B, count, *shape], signals into [B, samples, count, *shape]."""
 
-    def __init__(self, batch: tuple[int, ...], dtype: torch.dtype, device: torch.device):
+    def __init__(self, batch: tuple[int, ...], dtype: torch.dtype, device: torch.device, begin: float = 0.0):
         self.batch, self.dtype, self.device = batch, dtype, device
+        self.begin = begin  # time the rollout starts at [s]
         self.worlds = int(np.prod(batch, dtype=int))
 
     def __call__(self, value: Any, count: int, shape: tuple[int, ...] = ()) -> torch.Tensor:
@@ -322,7 +323,7 @@ def _push_column(push: Push, center: torch.Tensor, flatten: Flattener) -> torch.
             force = force / (end - push.start)
         else:
             end = push.start - 1.0
-    times = flatten(np.array([push.start, end]), 1, (2,))
+    times = flatten(np.array([push.start, end]) - flatten.begin, 1, (2,))
     return torch.cat([force, point, times], -1).transpose(1, 2)
 
 

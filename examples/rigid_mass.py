@@ -1,0 +1,46 @@
+"""How heavy is a cube? Its mass from the way a known push sends it off.
+
+Free fall says nothing of mass: every body falls alike. A push of known impulse does, and one beside the centre of mass
+also makes the cube spin. Where the corners are over the second that follows is observed, here made by the same
+simulation with the mass to be found. L-BFGS works on the logarithm, so that it may start far away.
+"""
+
+import math
+
+import torch
+
+import gradsim as gs
+
+TRUTH = 0.7  # [kg]
+GUESS = 5.0  # [kg]
+
+push = gs.Push(impulse=(0.6, 0.9, -0.3), point=(-0.1, -0.05, 0.1), start=0.1)  # [N s], [m], [s]
+
+
+def motion(mass: torch.Tensor | float) -> torch.Tensor:
+    """Positions of the cube's corners at 31 frames [m], [31, 8, 3]."""
+    cube = gs.Rigid("cube", gs.meshes.box(0.2), mass=mass, position=(0.0, 1.0, 0.0), pushes=[push])
+    return gs.simulate(gs.Scene([cube]), frames=31, fps=30, substeps=10)["cube"].vertices
+
+
+observed = motion(TRUTH)
+log_mass = torch.tensor(math.log(GUESS), dtype=torch.float64, requires_grad=True)
+optimizer = torch.optim.LBFGS([log_mass], max_iter=30, tolerance_change=0.0, line_search_fn="strong_wolfe")
+losses = []
+
+
+def loss() -> torch.Tensor:
+    optimizer.zero_grad()
+    value = (motion(log_mass.exp()) - observed).pow(2).sum()
+    value.backward()
+    losses.append(value.item())
+    print(log_mass.exp().item(), value.item())
+    return value
+
+
+optimizer.step(loss)
+mass = log_mass.exp().item()
+error = abs(mass / TRUTH - 1.0)
+print(f"mass: guess {GUESS} kg, found {mass:.12f} kg, truth {TRUTH} kg")
+print(f"relative error {error:.1e} after {len(losses)} rollouts; loss from {losses[0]:.1e} to {losses[-1]:.1e} m^2")
+assert error < 1e-9
