@@ -34,7 +34,6 @@ def loss() -> torch.Tensor:
     value = (motion(log_mass.exp()) - observed).pow(2).sum()
     value.backward()
     losses.append(value.item())
-    print(log_mass.exp().item(), value.item())
     return value
 
 

@@ -6,20 +6,12 @@ import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import torch
 
 from gradsim import bridge
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.assemble import ROWS
-from gradsim.simulate.kernels.bending import bend_kernels
-from gradsim.simulate.kernels.contact import contact_kernels
-from gradsim.simulate.kernels.external import Signal, external_kernels
-from gradsim.simulate.kernels.force import Force, lane_count
-from gradsim.simulate.kernels.springs import spring_kernels
-from gradsim.simulate.kernels.tetrahedra import native_tet_kernels, tet_kernels
-from gradsim.simulate.kernels.touch import RigidForce
-from gradsim.simulate.kernels.triangles import native_triangle_kernels, triangle_kernels
+from gradsim.simulate.layout import Layout, padded
 from gradsim.simulate.parts import PARTS
 from gradsim.simulate.step import System, take_step, take_step_adjoint
 from gradsim.simulate.topology import FORCES, RIGID_FORCES, Topology
@@ -28,7 +20,7 @@ from gradsim.simulate.topology import FORCES, RIGID_FORCES, Topology
 class Shard:
     """The arrays of `world_count` worlds and the recorded graphs of their steps.
 
-    `native` forces the choice between the CPU's native kernels and the portable ones; None takes native on the CPU.
+    `native` forces the choice between native and portable kernels; None takes native ones on the CPU.
     """
 
     def __init__(
@@ -42,7 +34,6 @@ class Shard:
     ):
         self.topology, self.world_count, self.integrator = topology, world_count, integrator
         self.dtype, self.device = dtype, device
-        self.native = device.type == "cpu" if native is None else native
         self.owner: object | None = None  # the rollout whose complete history lies here
         self.rows = 0
         self.history: dict[str, bridge.Buffer] = {}
@@ -51,7 +42,7 @@ class Shard:
         self.dt = bridge.scalars(1, dtype, device)
         self.clock = bridge.integers(3, device)
         self.tables = {
-            family: bridge.table((len(ROWS[family]), self._padded(count * world_count)), dtype, device)
+            family: bridge.table((len(ROWS[family]), padded(dtype, count * world_count)), dtype, device)
             for family, count in topology.elements.items()
         }
         self.samples = [
@@ -63,10 +54,12 @@ class Shard:
                 for suffix in ("", "_adj", "_end"):
                     shape = (count * world_count,)
                     self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(shape, dtype, device, width)
+        native = device.type == "cpu" if native is None else native
+        self.layout = Layout(topology, world_count, self.tables, dtype, device, native)
         self.system = System(
-            forces=tuple(self._force(family) for family in FORCES if family in topology.elements),
-            rigid_forces=tuple(self._rigid_force(family) for family in RIGID_FORCES if family in topology.elements),
-            signals=self._signals(),
+            forces=tuple(self.layout.force(family) for family in FORCES if family in topology.elements),
+            rigid_forces=tuple(self.layout.rigid_force(f) for f in RIGID_FORCES if f in topology.elements),
+            signals=self.layout.signals(self.samples),
             dt=self.dt.array,
             clock=self.clock.array,
         )
@@ -92,7 +85,7 @@ class Shard:
             setattr(namespace, name, self.buffers[f"{part}.{name}"].array)
             setattr(namespace, f"{name}_adj", self.buffers[f"{part}.{name}_adj"].array)
         if part == "pendulum":
-            namespace.links = self._constant(self._spread(self.topology.arrays["pendulum.links"]))
+            namespace.links = self.layout.constant(self.layout.spread(self.topology.arrays["pendulum.links"]))
         return namespace
 
     @property
@@ -105,98 +98,6 @@ class Shard:
     def history_bytes(self) -> int:
         """Memory the history takes [bytes]."""
         return self.rows * self.step_bytes // self.integrator.evaluations
-
-    # --- layout ---------------------------------------------------------------------------------------------------
-
-    def _padded(self, count: int) -> int:
-        lanes = lane_count(bridge.real_type(self.dtype))
-        return -(-count // lanes) * lanes
-
-    def _constant(self, array: np.ndarray, columns: str = "") -> object:
-        return bridge.constant(array, self.dtype, self.device, columns)
-
-    def _spread(self, array: np.ndarray, step: int = 0) -> np.ndarray:
-        """An array of one world repeated for all, with indices moved on by `step` a world."""
-        offsets = np.arange(self.world_count).reshape(-1, *([1] * array.ndim)) * step
-        return (array[None] + offsets).reshape(-1, *array.shape[1:]).astype(array.dtype)
-
-    def _blocks(self, array: np.ndarray) -> object:
-        """Rows of elements [E, columns] as blocks of lanes [blocks, columns, lanes], the last element repeated."""
-        lanes = lane_count(bridge.real_type(self.dtype))
-        index = np.minimum(np.arange(self._padded(len(array))), len(array) - 1)
-        return self._constant(array[index].reshape(-1, lanes, array.shape[1]).swapaxes(1, 2).ravel())
-
-    def _force(self, family: str) -> Force:
-        arrays, real, table = self.topology.arrays, bridge.real_type(self.dtype), self.tables[family]
-        count = self.topology.elements[family] * self.world_count
-        nodes = self._spread(arrays[f"{family}.nodes"], self.topology.node_count)
-        if family == "contact":
-            pairs = self._pairs(family, self.topology.node_count)
-            return Force(contact_kernels(real), count, (pairs, self._shape_kinds()), (table, self.tables["shape"]))
-        if family in ("tet", "triangle"):
-            return self._element_force(family, nodes, count)
-        if family == "external":
-            return Force(external_kernels(real), count, (), (table,))
-        if family == "spring":
-            return Force(spring_kernels(real), count, (self._constant(nodes, "vector"),), (table,))
-        if family == "bend":
-            hinges = self._spread(arrays["bend.hinges"], self.topology.elements["hinge"])
-            shape = [hinges, *(self._spread(arrays[f"bend.{name}"]) for name in ("angle", "coupling"))]
-            constants = tuple(self._constant(array, "vector") for array in (nodes, *shape))
-            return Force(bend_kernels(real), count, constants, (table, self.tables["hinge"]))
-        raise AssertionError(family)
-
-    def _pairs(self, family: str, things: int) -> Any:
-        """Pairs of a thing and a shape, both counted through all worlds."""
-        pairs = self.topology.arrays[f"{family}.nodes"]
-        steps = np.array([things, self.topology.elements["shape"]])
-        return self._constant(
-            (pairs[None] + np.arange(self.world_count)[:, None, None] * steps).reshape(-1, 2), "vector"
-        )
-
-    def _shape_kinds(self) -> Any:
-        return self._constant(self._spread(self.topology.arrays["shape.kinds"]))
-
-    def _rigid_force(self, family: str) -> RigidForce:
-        arrays, bodies = self.topology.arrays, self.topology.elements["rigid"]
-        count, table = self.topology.elements[family] * self.world_count, self.tables[family]
-        if family == "push":
-            return RigidForce("push", count, (self._constant(self._spread(arrays["push.nodes"], bodies)),), (table,))
-        first = np.concatenate([[0], np.cumsum(self._spread(arrays["rigid.sizes"]))]).astype(np.int32)
-        points = self._constant(self._spread(arrays["rigid.points"]), "vector")
-        constants = (self._pairs(family, bodies), self._constant(first), points, self._shape_kinds())
-        return RigidForce("contact", count, constants, (table, self.tables["shape"]))
-
-    def _element_force(self, family: str, nodes: np.ndarray, count: int) -> Force:
-        real, table = bridge.real_type(self.dtype), self.tables[family]
-        measure = self._spread(self.topology.arrays["tet.volume" if family == "tet" else "triangle.area"])
-        rest = self._spread(self.topology.arrays[f"{family}.rest"])
-        if not self.native:
-            kernels = tet_kernels(real) if family == "tet" else triangle_kernels(real)
-            constants = (self._constant(nodes, "vector"), self._constant(rest, "matrix"), self._constant(measure))
-            return Force(kernels, count, constants, (table,))
-        kernels = native_tet_kernels(real) if family == "tet" else native_triangle_kernels(real)
-        padded = self._padded(count)
-        shape = np.concatenate([rest.reshape(count, -1), measure[:, None]], axis=1)
-        shape = np.concatenate([shape, np.repeat(shape[-1:], padded - count, axis=0)])
-        shape[count:, -1] = 0.0  # elements that only fill the last block weigh nothing
-        threads = padded // lane_count(real)
-        return Force(kernels, threads, (self._blocks(nodes), self._blocks(shape)), (table,))
-
-    def _signals(self) -> tuple[Signal, ...]:
-        return tuple(
-            Signal(
-                table=self.tables[driver.family],
-                row=ROWS[driver.family].index(driver.row),
-                samples=samples,
-                sample_count=driver.samples,
-                element_count=driver.count,
-                first=driver.first,
-                stride=self.topology.elements[driver.family],
-                world_count=self.world_count,
-            )
-            for driver, samples in zip(self.topology.drivers, self.samples, strict=True)
-        )
 
     # --- time -----------------------------------------------------------------------------------------------------
 
