@@ -5,6 +5,7 @@ from gradsim.scene import errors
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.errors import (
     BrokenGradient,
+    ContactWarning,
     Diverged,
     GradsimError,
     InvalidInput,
@@ -20,6 +21,7 @@ from gradsim.scene.quantity import Signal, each
 from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticSphere
+from gradsim.scene.smoke import Closed, Periodic, Smoke
 from gradsim.scene.trajectory import State, Trajectory
 from gradsim.simulate.rollout import simulate
 from gradsim.simulate.stability import stable_dt
@@ -29,8 +31,10 @@ __version__ = "0.1.0"
 __all__ = [
     "Bending",
     "BrokenGradient",
+    "Closed",
     "Cloth",
     "Contact",
+    "ContactWarning",
     "Diverged",
     "DoublePendulum",
     "GradsimError",
@@ -41,11 +45,13 @@ __all__ = [
     "MissingExtra",
     "NeoHookean",
     "Pendulum",
+    "Periodic",
     "Push",
     "Region",
     "Rigid",
     "Scene",
     "Signal",
+    "Smoke",
     "Soft",
     "Springs",
     "StabilityWarning",

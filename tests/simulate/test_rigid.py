@@ -135,7 +135,7 @@ def test_divergence_names_the_rigid_body():
 
 def test_a_step_too_long_for_a_light_body_is_announced():
     feather = gs.Rigid("feather", BOX, mass=1e-3, position=(0.0, 0.11, 0.0))
-    with pytest.warns(gs.StabilityWarning, match="contact stiffness of 'feather'"):
+    with pytest.warns(gs.StabilityWarning, match="contact stiffness or friction of 'feather'"):
         gs.simulate(gs.Scene([feather], gs.Ground()), frames=2)
 
 
@@ -145,7 +145,40 @@ def test_float32_rigid_follows_float64():
     assert (rough.vertices.double() - exact.vertices).abs().max() < 1e-3
 
 
+@pytest.mark.parametrize("integrator", [gs.SymplecticEuler(), gs.Midpoint()], ids=lambda i: type(i).__name__)
+@pytest.mark.parametrize("moment", [0.0, 0.0996, 0.1, 0.1004, 0.13])
+@pytest.mark.parametrize("substeps", [(10, 100), (100, 10), (64, 64)])
+def test_an_impulse_acts_once_however_the_rollout_is_cut(moment, substeps, integrator):
+    body = gs.Rigid("box", BOX, mass=2.0, pushes=[gs.Push(impulse=(1.0, 0.0, 0.0), start=moment)])
+    scene = gs.Scene([body], gravity=(0.0, 0.0, 0.0))
+    first = gs.simulate(scene, frames=2, fps=10, substeps=substeps[0], integrator=integrator)
+    second = gs.simulate(scene, frames=2, fps=10, substeps=substeps[1], integrator=integrator, start=first.final)
+    assert second["box"].velocity[-1, 0].item() == pytest.approx(0.5, rel=1e-12)
+
+
+def test_a_body_too_heavy_for_its_contact_is_announced():
+    anvil = gs.Rigid("anvil", gs.meshes.box(0.5), mass=1e3, position=(0.0, 0.3, 0.0))
+    with pytest.warns(gs.ContactWarning, match=r"'anvil'.*sinks about 0\.245 m.*times its ke"):
+        gs.simulate(gs.Scene([anvil], gs.Ground()), frames=2)
+
+
+def test_bobs_hang_at_the_ends_of_their_rods():
+    body = gs.DoublePendulum("p", lengths=(1.0, 0.5), angles=(np.pi / 2, 0.0), pivot=(0.0, 2.0, 0.0))
+    motion = gs.simulate(gs.Scene([body]), frames=1)["p"]
+    expected = torch.tensor([[1.0, 2.0, 0.0], [1.0, 1.5, 0.0]], dtype=F64)
+    assert torch.allclose(motion.bobs[0], expected, atol=1e-15)
+    assert torch.allclose(motion.vertices[0].amin(0)[1], torch.tensor(1.4, dtype=F64), atol=1e-3)
+
+
 CASES = {
+    "push at no time": (lambda: gs.Push(force=(1, 0, 0), start=float("nan")), OutOfRange, r"Push\.start = nan"),
+    "push at a word": (lambda: gs.Push(force=(1, 0, 0), start="now"), WrongType, r"Push\.start = 'now'"),
+    "a push without a list": (
+        lambda: gs.Rigid("b", BOX, 1.0, pushes=gs.Push(force=(1, 0, 0))),
+        WrongType,
+        r"b\.pushes = Push: must be a list",
+    ),
+    "shapes in a list": (lambda: gs.Scene([tumbling()], shapes=[gs.StaticBox()]), WrongType, r"scene\.shapes = list"),
     "open mesh": (
         lambda: gs.Rigid("b", gs.TriMesh(BOX.vertices, BOX.faces[1:]), 1.0),
         gs.InvalidInput,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -15,6 +16,7 @@ from rich.table import Table
 import gradsim as gs
 from gradsim.bench.newton_peer import import_newton
 from gradsim.bench.newton_rigid import NewtonCubes
+from gradsim.bench.physics import _pair, _speeds
 from gradsim.bench.timing import Machine, least_times, this_machine
 
 BATCHES = (1, 64, 1024)
@@ -125,6 +127,8 @@ class Row:
     newton_both: float | None
     newton_graph_forward: float | None  # the whole rollout recorded
     newton_graph_both: float | None
+    call_forward: float  # a rollout of one step, what a call costs at least [s]
+    call_both: float
 
     @property
     def ratio_forward(self) -> float | None:
@@ -134,3 +138,143 @@ class Row:
     @property
     def ratio_both(self) -> float | None:
         return self.both / self.newton_graph_both if self.newton_graph_both else None
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What was measured, and on what."""
+
+    rows: tuple[Row, ...]
+    steps: int  # of one rollout
+    machine: Machine
+    note: str | None = None  # why columns are missing, and the remedy
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        rows = [{**asdict(row), "ratio_forward": row.ratio_forward, "ratio_both": row.ratio_both} for row in self.rows]
+        return {"machine": asdict(self.machine), "steps": self.steps, "note": self.note, "rows": rows}
+
+
+def bench_rigid(
+    batches: Sequence[int] = BATCHES,
+    *,
+    dtypes: Sequence[str] = ("float32",),
+    steps: int = 480,
+    peer: bool = True,
+    seconds: float = 1.0,
+    progress: Callable[[str], None] | None = None,
+) -> Bench:
+    """Measure steps a second of cubes on a plane, on one thread and on as many as torch has.
+
+    Args:
+        batches: Numbers of worlds.
+        dtypes: "float32" and "float64".
+        steps: Steps of a rollout.
+        peer: Whether to time Newton too, which knows float32 only.
+        seconds: Time spent on each number [s].
+        progress: Called with a line before each measurement.
+    """
+    for batch in batches:
+        if batch < 1:
+            raise gs.InvalidInput("batches", batch, "a batch needs at least one world")
+    say = progress or (lambda _: None)
+    note = None
+    if peer:
+        try:
+            import_newton()
+        except gs.MissingExtra as missing:
+            peer, note = False, str(missing)
+    rows = []
+    for batch in batches:
+        cubes = Cubes(batch)
+        for dtype in dtypes:
+            rival = NewtonCubes(cubes, steps=steps) if peer and dtype == "float32" else None
+            for threads in sorted({1, torch.get_num_threads()}):
+                say(f"{batch} cubes, {dtype}, threads: {threads}{', and Newton' if rival else ''}")
+                with _threads(threads):
+                    rows.append(_row(cubes, dtype, steps, rival, seconds))
+    return Bench(tuple(rows), steps, this_machine("torch", "warp-lang", "newton"), note)
+
+
+@contextlib.contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _row(cubes: Cubes, dtype: str, steps: int, rival: NewtonCubes | None, seconds: float) -> Row:
+    precision: torch.dtype = getattr(torch, dtype)
+    calls = _own_calls(cubes, precision, steps)
+    short = _own_calls(cubes, precision, 1)
+    calls |= {"call_forward": short["forward"], "call_both": short["both"]}
+    if rival is not None:
+        calls["newton_forward"], calls["newton_both"] = rival.forward, rival.both
+        calls["newton_graph_forward"] = rival.graph(rival.forward)
+        calls["newton_graph_both"] = rival.graph(rival.both)
+    times = least_times(calls, seconds=seconds)
+    speeds = {name: cubes.count * steps / time for name, time in times.items()}
+    return Row(
+        worlds=cubes.count,
+        dtype=dtype,
+        threads=torch.get_num_threads(),
+        forward=speeds["forward"],
+        both=speeds["both"],
+        newton_forward=speeds.get("newton_forward"),
+        newton_both=speeds.get("newton_both"),
+        newton_graph_forward=speeds.get("newton_graph_forward"),
+        newton_graph_both=speeds.get("newton_graph_both"),
+        call_forward=times["call_forward"],
+        call_both=times["call_both"],
+    )
+
+
+def _own_calls(cubes: Cubes, dtype: torch.dtype, steps: int) -> dict[str, Callable[[], object]]:
+    unknowns = {name: values.requires_grad_() for name, values in cubes.unknowns(dtype).items()}
+    scene = cubes.scene(unknowns)
+    known = cubes.scene(cubes.unknowns(dtype))
+    weights = torch.as_tensor(cubes.weights, dtype=dtype)
+
+    def forward() -> None:
+        cubes.simulate(known, steps)
+
+    def both() -> None:
+        for values in unknowns.values():
+            values.grad = None
+        (cubes.simulate(scene, steps) * weights).sum().backward()
+
+    return {"forward": forward, "both": both}
+
+
+def table(bench: Bench) -> Table:
+    """The measurements for a terminal."""
+    title = (
+        "Rigid cubes, eight contacts each, one a world: thousand steps a second times worlds, rollouts of "
+        f"{bench.steps} steps: forward / with backward"
+    )
+    result = Table(title=title, box=SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    pairs = ("gradsim", "Newton\nlaunches", "Newton\ngraph", "gradsim per\nNewton graph", "call\nms")
+    for heading in ("worlds", "dtype", "threads", *pairs):
+        result.add_column(heading, justify="right")
+    for row in bench.rows:
+        result.add_row(
+            f"{row.worlds:,}",
+            row.dtype,
+            str(row.threads),
+            _speeds(row.forward, row.both),
+            _speeds(row.newton_forward, row.newton_both),
+            _speeds(row.newton_graph_forward, row.newton_graph_both),
+            _pair(row.ratio_forward, row.ratio_both, ".2f"),
+            _pair(1e3 * row.call_forward, 1e3 * row.call_both, ".2f"),
+        )
+    versions = ", ".join(f"{name} {version or '-'}" for name, version in bench.machine.versions.items())
+    lines = (
+        "threads: gradsim's; Newton has one on a CPU. call: a rollout of one step, what simulate() costs at least",
+        f"{bench.machine.cpu}, {bench.machine.cores} cores; {versions}",
+        bench.note,
+    )
+    result.caption = "\n".join(filter(None, lines))
+    return result

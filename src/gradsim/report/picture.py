@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradsim.scene.scene import Scene
+from gradsim.scene.smoke import Smoke
 from gradsim.scene.trajectory import Trajectory
 
 COLORS = ("#d1495b", "#2e86ab", "#66a182", "#edae49")
@@ -40,7 +41,8 @@ def _draw_frame(axes: Any, scene: Scene, trajectory: Trajectory, frame: int) -> 
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
     triangles, colors = [], []
-    for k, body in enumerate(scene.bodies):
+    seen = [body for body in scene.bodies if not isinstance(body, Smoke)]
+    for k, body in enumerate(seen):
         color = COLORS[k % len(COLORS)]
         points = trajectory[body.name].vertices[frame].detach().cpu().numpy()[:, [0, 2, 1]]
         if len(body.faces):

@@ -105,5 +105,9 @@ class BrokenGradient(GradsimError, ArithmeticError):
     """A backward pass produced NaN or infinity."""
 
 
+class ContactWarning(UserWarning):
+    """A body is too heavy for the contact parameters it rests on."""
+
+
 class StabilityWarning(UserWarning):
     """The time step lies clearly above the estimated stable one."""

@@ -47,6 +47,14 @@ class Push:
     def __post_init__(self) -> None:
         validate_quantities(self, "Push")
         exactly_one("Push", self, "force", "impulse")
+        for name in ("start", "end"):
+            value = getattr(self, name)
+            if value is None and name == "end":
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+                raise WrongType(f"Push.{name}", repr(value), "must be a number [s]")
+            if not 0.0 <= value < np.inf:
+                raise OutOfRange(f"Push.{name}", value, "must be >= 0 and finite [s]")
         if self.end is not None and self.end < self.start:
             raise OutOfRange("Push.end", self.end, f"must not lie before start = {self.start:g} s")
 
@@ -97,7 +105,10 @@ class Rigid:
         for name, spec in quantities(self):
             if spec.per is not None:
                 check_counts(f"{self.name}.{name}", getattr(self, name), spec, len(self.mesh.vertices))
-        object.__setattr__(self, "pushes", tuple(self.pushes))
+        given: Any = self.pushes
+        if not isinstance(given, (list, tuple)):
+            raise WrongType(f"{self.name}.pushes", type(given).__name__, "must be a list of gs.Push")
+        object.__setattr__(self, "pushes", tuple(given))
         for push in self.pushes:
             if not isinstance(push, Push):
                 raise WrongType(f"{self.name}.pushes", type(push).__name__, "must be a list of gs.Push")

@@ -13,9 +13,10 @@ from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
 from gradsim.scene.quantity import Quantity, Spec, quantities, quantity, validate_quantities
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.shapes import SHAPES, StaticShape
+from gradsim.scene.smoke import Smoke
 
-Body: TypeAlias = "NodeBody | Rigid | AnyPendulum"
-BODIES = (Soft, Cloth, Springs, Rigid, Pendulum, DoublePendulum)
+Body: TypeAlias = "NodeBody | Rigid | AnyPendulum | Smoke"
+BODIES = (Soft, Cloth, Springs, Rigid, Pendulum, DoublePendulum, Smoke)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,7 @@ class Scene:
     """Everything there is, before it moves.
 
     Args:
-        bodies: `Soft`, `Cloth`, `Springs`, `Rigid`, `Pendulum`, `DoublePendulum`, each with a name of its own.
+        bodies: `Soft`, `Cloth`, `Springs`, `Rigid`, `Pendulum`, `DoublePendulum`, `Smoke`, each with a name of its own.
         ground: A plane to touch, or None.
         gravity: Acceleration [m/s^2], [..., 3].
         shapes: More static things to touch, by name: `Ground` (another plane), `StaticSphere`, `StaticCapsule`,
@@ -43,7 +44,7 @@ class Scene:
         object.__setattr__(self, "bodies", tuple(self.bodies))
         if not self.bodies:
             raise InvalidInput("scene.bodies", "()", "a scene needs at least one body")
-        names: set[str] = {"scene", "ground", *self.shapes}
+        names: set[str] = {"scene", "ground", *map(str, self.shapes)}
         for body in given:
             if not isinstance(body, BODIES):
                 kinds = ", ".join(f"gs.{kind.__name__}" for kind in BODIES)
@@ -53,7 +54,12 @@ class Scene:
             names.add(body.name)
         if self.ground is not None and not isinstance(self.ground, Ground):
             raise WrongType("scene.ground", type(self.ground).__name__, "must be a gs.Ground or None")
-        for name, shape in self.shapes.items():
+        shapes: Any = self.shapes
+        if not isinstance(shapes, Mapping):
+            raise WrongType(
+                "scene.shapes", type(shapes).__name__, "must be shapes by name, {'ramp': gs.StaticBox(...)}"
+            )
+        for name, shape in shapes.items():
             if not isinstance(shape, SHAPES) or name == "ground":
                 raise WrongType(f"scene.shapes[{name!r}]", type(shape).__name__, "must be a static shape, not 'ground'")
         self._check_contacts()
@@ -92,6 +98,10 @@ class Scene:
             elif laws is not None:
                 parts.append((f"{body.name}.contact", laws))
             parts += [(f"{body.name}.pushes[{k}]", push) for k, push in enumerate(getattr(body, "pushes", ()))]
+            if isinstance(body, Smoke):
+                for name, single in (("density", ()), ("velocity", (2,))):
+                    field_ = getattr(body, name)
+                    yield f"{body.name}.{name}", field_, Spec("", single if field_.ndim < 2 else (*body.size, *single))
             if isinstance(body, (Soft, Cloth, Springs)):
                 points = body.points if isinstance(body, Springs) else body.vertices
                 if points is not None:

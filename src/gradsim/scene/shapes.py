@@ -55,12 +55,14 @@ class StaticCapsule(Contact):
 class StaticBox(Contact):
     """A block at rest."""
 
-    size: Any = (1.0, 1.0, 1.0)  # whole edges [m]
+    size: Any = (1.0, 1.0, 1.0)  # whole edges [m], or one number for a cube
     position: Any = (0.0, 0.0, 0.0)  # of its centre [m]
     rotation: Any = (0.0, 0.0, 0.0, 1.0)  # quaternion (x, y, z, w)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if np.ndim(self.size) == 0 and isinstance(self.size, (int, float)):
+            object.__setattr__(self, "size", (self.size,) * 3)
         _fixed(self, "size", Spec("m", shape=(3,), above=0.0))
         _fixed(self, "position", Spec("m", shape=(3,)))
         _fixed(self, "rotation", Spec("1", shape=(4,)))

@@ -95,6 +95,7 @@ class PendulumMotion:
     velocities: torch.Tensor  # [m/s], [..., T, V, 3]
     angles: torch.Tensor  # from straight down, about z [rad], [..., T, links, 1]
     rates: torch.Tensor  # [rad/s], [..., T, links, 1]
+    bobs: torch.Tensor  # centres of the bobs [m], [..., T, links, 3]
 
     @property
     def angle(self) -> torch.Tensor:
@@ -154,6 +155,8 @@ class Trajectory:
 
     def _joined(self, name: str) -> torch.Tensor:
         solid = [motion for motion in self.motions.values() if hasattr(motion, "vertices")]
+        if not solid:
+            raise UnknownName(name, ", ".join(self.motions), "smoke has no vertices: look at its densities")
         if all(isinstance(motion, BodyMotion) for motion in solid):
             return self.states["node.x" if name == "vertices" else "node.v"]
         return torch.cat([getattr(motion, name) for motion in solid], -2)

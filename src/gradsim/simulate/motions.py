@@ -9,6 +9,7 @@ import torch
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum, skeleton
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
+from gradsim.scene.smoke import Smoke, SmokeMotion
 from gradsim.scene.trajectory import BodyMotion, PendulumMotion, RigidMotion
 from gradsim.simulate.assemble import Assembly, Flattener, rotate
 
@@ -23,6 +24,9 @@ def motions_of(scene: Scene, assembly: Assembly, states: States) -> dict[str, An
             motions[body.name] = _rigid_motion(body, assembly, states)
         elif isinstance(body, (Pendulum, DoublePendulum)):
             motions[body.name] = _pendulum_motion(body, assembly, states)
+        elif isinstance(body, Smoke):
+            flow = torch.stack([states[f"{body.name}.velocity_{axis}"] for axis in "xy"], -1)
+            motions[body.name] = SmokeMotion(states[f"{body.name}.density"], flow)
         else:
             first, end = assembly.topology.spans[body.name]
             motions[body.name] = BodyMotion(states["node.x"][..., first:end, :], states["node.v"][..., first:end, :])
@@ -52,7 +56,7 @@ def _pendulum_motion(body: AnyPendulum, assembly: Assembly, states: States) -> P
     start = flatten(body.pivot, 1, (3,)).view(*assembly.batch, 1, 1, 3)
     speed = torch.zeros_like(start)
     seen = skeleton(body)
-    vertices, velocities = [], []
+    vertices, velocities, bobs = [], [], []
     for k, length in enumerate(lengths):
         a, w = angle[..., k, None, None], rate[..., k, None, None]
         zero = torch.zeros_like(a)
@@ -67,4 +71,6 @@ def _pendulum_motion(body: AnyPendulum, assembly: Assembly, states: States) -> P
         vertices.append(start + down * reach + side * offsets[:, :1] + depth)
         velocities.append(speed + w * (side * reach - down * offsets[:, :1]))
         start, speed = start + down * rod, speed + side * (w * rod)
-    return PendulumMotion(torch.cat(vertices, -2), torch.cat(velocities, -2), angle[..., None], rate[..., None])
+        bobs.append(start)
+    joined = (torch.cat(vertices, -2), torch.cat(velocities, -2))
+    return PendulumMotion(*joined, angle[..., None], rate[..., None], torch.cat(bobs, -2))

@@ -9,15 +9,17 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from gradsim.scene.errors import Diverged, InvalidInput, OutOfRange, StabilityWarning
+from gradsim.scene.errors import ContactWarning, Diverged, InvalidInput, OutOfRange, StabilityWarning
 from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
 from gradsim.scene.scene import Scene
+from gradsim.scene.smoke import Smoke
 from gradsim.scene.trajectory import State, Trajectory
 from gradsim.simulate.assemble import Assembly, assemble
 from gradsim.simulate.engine import Engine, LeftFinite, Schedule, engine_for
+from gradsim.simulate.fluids import smoke_states
 from gradsim.simulate.memory import default_limit
 from gradsim.simulate.motions import motions_of
-from gradsim.simulate.stability import stable_step
+from gradsim.simulate.stability import sinking, stable_step
 
 WARN_ABOVE = 1.25  # of the estimated stable step
 
@@ -61,28 +63,43 @@ def simulate(
         raise InvalidInput("integrator", integrator, "must be gs.SymplecticEuler() or gs.Midpoint()")
     assembly = assemble(scene, dtype=dtype, start=start)
     schedule = Schedule(frames, substeps, 1.0 / (fps * substeps))
+    limit = float(memory) if memory is not None else float(default_limit())
+    states: dict[str, torch.Tensor] = {}
+    if assembly.topology.parts:
+        states |= _mechanics(assembly, schedule, integrator, limit)
+    for body in scene.bodies:
+        if isinstance(body, Smoke):
+            states |= smoke_states(body, assembly, start, frames=frames, dt=schedule.dt, substeps=substeps, limit=limit)
+    begin = start.time if start is not None else 0.0
+    time = begin + torch.arange(frames, dtype=assembly.dtype, device=assembly.device) / fps
+    return Trajectory(time, motions_of(scene, assembly, states), states)
+
+
+def _mechanics(assembly: Assembly, schedule: Schedule, integrator: Integrator, limit: float) -> dict[str, torch.Tensor]:
+    """States of nodes, rigid bodies and pendula at the frames, [..., T, count, width]."""
     step = stable_step(assembly, integrator)
-    if frames > 1 and schedule.dt > WARN_ABOVE * step.dt:
-        needed = int(1.0 / (fps * step.dt)) + 1
+    if schedule.frames > 1 and schedule.dt > WARN_ABOVE * step.dt:
+        needed = int(schedule.substeps * schedule.dt / step.dt) + 1
         warnings.warn(
             f"dt = {schedule.dt:.3g} s is above the largest stable dt of about {step.dt:.3g} s ({step.reason} of "
             f"'{step.body}'): use substeps >= {needed}",
             StabilityWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    limit = float(memory) if memory is not None else float(default_limit())
+    for body, depth, size in sinking(assembly):
+        warnings.warn(
+            f"'{body}', {size:.3g} m large, sinks about {depth:.3g} m into what it rests on: "
+            f"{depth / (0.005 * size):.0f} times its ke would make that half a hundredth of its size",
+            ContactWarning,
+            stacklevel=3,
+        )
     engine = engine_for(assembly, integrator)
     try:
         results = _Rollout.apply(engine, schedule, limit, *rollout_inputs(assembly, engine))
     except LeftFinite as left:
         raise Diverged(left.body, left.step, left.step * schedule.dt, left.world, schedule.dt, step.dt) from None
-    begin = start.time if start is not None else 0.0
-    time = begin + torch.arange(frames, dtype=assembly.dtype, device=assembly.device) / fps
-    states = {
-        name: result.view(*assembly.batch, *result.shape[1:])
-        for name, result in zip(engine.states, results, strict=True)
-    }
-    return Trajectory(time, motions_of(scene, assembly, states), states)
+    batched = (result.view(*assembly.batch, *result.shape[1:]) for result in results)
+    return dict(zip(engine.states, batched, strict=True))
 
 
 def _whole(name: str, value: Any) -> int:

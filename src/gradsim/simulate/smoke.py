@@ -5,9 +5,9 @@ onto the flows without divergence. What differs from Stam, for accuracy and for 
 
 - Fields are cubic splines, twice continuously differentiable, instead of bilinear, and feet of trajectories are second
   order in time, so that vortices neither smear out nor swallow smoke.
-- Between two frames every other step does not project, v -> P v, but reflects, v -> 2 P v - v (Zehnder, Narain and
-  Thomaszewski 2018). It then carries on the pressure's gradient that projection throws away with some energy: with an
-  even number of substeps time is second order, with a single one first order as in Stam.
+- Two steps are a pair. The first does not project, v -> P v, but reflects, v -> 2 P v - v, and so keeps the energy that
+  projection throws away (Zehnder, Narain and Thomaszewski 2018); the second carries along what makes both together
+  follow the velocity in the middle. A pair is second order in time; a step left over before a frame is Stam's, first.
 - Projection and viscosity are exact in waves along x and y, sines and cosines that fit the walls or the period.
   Divergence is the derivative of these waves, so it vanishes to rounding.
 
@@ -49,7 +49,7 @@ def smoke_motion(
         smoke: What there is. Batch dimensions of its tensors are worlds of their own.
         frames: States to return, at times i / fps, the first being the start.
         fps: Frames a second [1/s].
-        substeps: Steps between two frames; dt = 1 / (fps substeps). Better even than odd, see above.
+        substeps: Steps between two frames; dt = 1 / (fps substeps). An even number makes time second order.
         dtype: torch.float64 or torch.float32; that of the smoke's tensors if None, float64 if it has none.
         recompute: Keep only the states at frames for the backward pass, and take the steps between once more.
     """
@@ -102,7 +102,7 @@ def smoke_rollout(
         length: Width of the domain [m].
         frames: States to return, the first being the start.
         dt: Time step [s].
-        substeps: Steps between two frames.
+        substeps: Steps between two frames; an even number makes time second order.
         name: What errors call it.
         recompute: Keep only the states at frames for the backward pass, and take the steps between once more.
 
@@ -128,10 +128,10 @@ def smoke_rollout(
     cell = length / width
     rho = density.expand(*batch, height, width).reshape(-1, height, width)
     flow = velocity.expand(*batch, height, width, 2).reshape(-1, height, width, 2).permute(3, 0, 1, 2) * (dt / cell)
-    decay = torch.exp((viscosity * (-dt / cell**2)).expand(batch).reshape(-1, 1, 1) * waves.square)
+    decay = torch.exp((viscosity * (-0.5 * dt / cell**2)).expand(batch).reshape(-1, 1, 1) * waves.square)
     lift = (buoyancy * (dt**2 / cell)).expand(batch).reshape(-1, 1, 1) * waves.up
-    for label, value in (("density", rho), ("velocity", flow), ("viscosity", decay), ("buoyancy", lift)):
-        _guard(value, f"the gradient of {name}.{label} is not finite: simulate a shorter time")
+    for label, tensor in (("density", rho), ("velocity", flow), ("viscosity", decay), ("buoyancy", lift)):
+        _guard(tensor, f"the gradient of {name}.{label} is not finite: simulate a shorter time")
 
     states = [(rho, waves.project(waves.analyse(flow)))]
     for _ in range(frames - 1):
@@ -141,8 +141,8 @@ def smoke_rollout(
     flows = waves.values(torch.cat([modes for _, modes in states], 1)) * (cell / dt)
     velocities = flows.view(2, frames, -1, height, width).permute(2, 1, 3, 4, 0)
     _check_finite(name, velocities.detach(), dt, substeps)
-    for value in (densities, velocities):
-        _guard(value, f"the gradient that reached {name} is not finite: look at the loss")
+    for tensor in (densities, velocities):
+        _guard(tensor, f"the gradient that reached {name} is not finite: look at the loss")
     return densities.view(*batch, *densities.shape[1:]), velocities.reshape(*batch, *velocities.shape[1:])
 
 
@@ -155,19 +155,20 @@ def advance(
         waves: The domain's.
         rho: Density.
         modes: Flow.
-        decay: What viscosity leaves of each wave in a step, [B, kx, ky].
+        decay: What viscosity leaves of each wave in half a step, [B, kx, ky].
         lift: Change of velocity in a step, of unit density, [2, B, 1, 1].
         steps: How many.
     """
-    along = modes
+    along = before = modes
     for i in range(steps):
-        coefficients = torch.cat([waves.coefficients(modes), waves.spline(rho)])
-        moved = _Carried.apply(coefficients, waves.values(along), waves)
+        second = i % 2 == 1
+        way = 2.0 * along - before if second else along
+        coefficients = torch.cat([waves.coefficients(modes * decay), waves.spline(rho)])
+        moved = _Carried.apply(coefficients, waves.values(way), waves)
         rho = moved[2]
         modes = waves.analyse(moved[:2] + lift * rho) * decay
-        along = waves.project(modes)
-        reflects = i % 2 == 0 and i + 1 < steps
-        modes = 2.0 * along - modes if reflects else along
+        before, along = along, waves.project(modes)
+        modes = along if second or i + 1 == steps else 2.0 * along - modes
     return rho, along
 
 
@@ -299,8 +300,8 @@ class _Axis:
         odd, even = scale * np.sin(angle), scale * np.cos(angle)
         if not isinstance(boundary, Closed):
             odd[0] = even[0]  # the uniform flow
-        # A spline's value at a node is a mean of its coefficients, (1, 4, 1) / 6 = 1 - d. The exact inverse amplifies what
-        # is as short as a cell, so that density in a rough flow blows up; 1 + d + d^2 keeps it bounded, and its error
+        # A spline has at a node a mean of its coefficients, (1, 4, 1) / 6 = 1 - d. The exact inverse amplifies what is
+        # as short as a cell, so that density in a rough flow blows up; 1 + d + d^2 keeps it bounded, and its error
         # d^3 takes away waves of 5 cells or less only.
         d = (1 - np.cos(k[:, None])) / 3
         sharpen = 1 + d + d * d

@@ -28,8 +28,8 @@ REASONS = {
     "triangle": "membrane stiffness or air",
     "bend": "bending stiffness",
     "tet": "material stiffness",
-    "contact": "contact stiffness",
-    "touch": "contact stiffness",
+    "contact": "contact stiffness or friction",
+    "touch": "contact stiffness or friction",
 }
 
 
@@ -79,6 +79,21 @@ def _rigid_lightness(assembly: Assembly, index: int) -> float:
     table, arrays = assembly.tables["rigid"].detach()[:, :, index], assembly.topology.arrays
     turning = table[:, 7:10].sum(1) * float(arrays["rigid.reach"][index]) ** 2
     return float((table[:, 0] + turning).max()) * float(arrays["rigid.flat"][index])
+
+
+def sinking(assembly: Assembly) -> list[tuple[str, float, float]]:
+    """Rigid bodies that sink deeper than a tenth of their size when they rest: name, depth [m], size [m]."""
+    found = []
+    for family, body in assembly.topology.ranges:
+        if family == "touch":
+            index, columns = assembly.topology.ranges["rigid", body][0], slice(*assembly.topology.ranges[family, body])
+            table, arrays = assembly.tables["rigid"].detach()[:, :, index], assembly.topology.arrays
+            weight = table[:, 1:4].norm(dim=1) / table[:, 0]
+            stiffness = assembly.tables[family].detach()[:, 0, columns].amax(1) * float(arrays["rigid.flat"][index])
+            depth, size = float((weight / stiffness).max()), 2.0 * float(arrays["rigid.reach"][index])
+            if depth > 0.1 * size:
+                found.append((body, depth, size))
+    return found
 
 
 def _rates(family: str, body: str, assembly: Assembly) -> tuple[float, float]:

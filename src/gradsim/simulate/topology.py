@@ -16,6 +16,7 @@ from gradsim.scene.quantity import Signal, plain, sample_count
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Body, Scene
 from gradsim.scene.shapes import SHAPES
+from gradsim.scene.smoke import Smoke
 from gradsim.simulate.parts import PARTS
 
 FORCES = ("external", "spring", "triangle", "bend", "tet", "contact")  # families that act on nodes, in order
@@ -103,7 +104,7 @@ def topology_key(scene: Scene) -> Hashable:
             bodies.append((body.name, kind, body.mesh.key, body.face_samples, len(body.pushes)))
         elif isinstance(body, (Pendulum, DoublePendulum)):
             bodies.append((body.name, kind, body.bob, body.rod))
-        else:
+        elif not isinstance(body, Smoke):  # which moves on its own
             if isinstance(body, Springs):
                 shape = hashlib.sha1(body.edges.tobytes()).hexdigest() + f":{node_count(body)}"
             else:
@@ -186,10 +187,8 @@ class _Builder:
 
     def add_rigid(self, body: Rigid) -> None:
         index, points = self.counts["rigid"], body.contact_points
-        near = 0.01 * np.ptp(points, axis=0).max()
-        flats = [(np.abs(points - side) < near).sum(0).max() for side in (points.min(0), points.max(0))]
         reach = np.linalg.norm(points - points.mean(0), axis=1).max()
-        sizes = {"sizes": np.array([len(points)]), "flat": np.array([max(flats)]), "reach": np.array([reach])}
+        sizes = {"sizes": np.array([len(points)]), "flat": np.array([flat_count(body)]), "reach": np.array([reach])}
         self.add("rigid", body, 1, points=points, **sizes)
         self.touching("touch", body, index, 1)
         self.add("push", body, len(body.pushes), nodes=np.full(len(body.pushes), index, dtype=np.int32))
@@ -205,7 +204,7 @@ def _build(scene: Scene, key: Hashable) -> Topology:
             builder.add_rigid(body)
         elif isinstance(body, (Pendulum, DoublePendulum)):
             builder.add_pendulum(body)
-        else:
+        elif not isinstance(body, Smoke):
             builder.add_nodes(body)
     builder.counts["shape"] = builder.shape_count if builder.counts["contact"] or builder.counts["touch"] else 0
     arrays = {name: np.concatenate(pieces) for name, pieces in builder.pieces.items()}
@@ -237,6 +236,18 @@ def tet_shapes(mesh: TetMesh) -> np.ndarray:
     """Inverse matrices of the rest edges of tetrahedra [1/m], [T, 3, 3]."""
     corners = mesh.vertices[mesh.tets]
     return np.linalg.inv(np.swapaxes(corners[:, 1:] - corners[:, :1], 1, 2))
+
+
+def flat_count(body: Rigid) -> int:
+    """How many of a body's points may touch a plane at once: those in a twentieth of its size, whichever way down."""
+    points = body.contact_points
+    corners = body.mesh.vertices[body.mesh.faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals = np.unique(np.round(normals / np.linalg.norm(normals, axis=1, keepdims=True), 6), axis=0)
+    down = np.concatenate([normals[:: max(1, len(normals) // 200)], -np.eye(3), np.eye(3)])
+    heights = points @ down.T
+    near = heights > heights.max(0) - 0.05 * np.ptp(points, axis=0).max()
+    return int(near.sum(0).max())
 
 
 def stretches(rest: np.ndarray) -> np.ndarray:

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gradsim.check.fact import Fact
-from gradsim.check.physics import conservation, elements, motion, statics
+from gradsim.check.physics import conservation, elements, inertia, motion, pendula, rigid, statics
 from gradsim.check.physics.measure import Check
 
-CHECKS: tuple[Check, ...] = (*elements.CHECKS, *conservation.CHECKS, *statics.CHECKS, *motion.CHECKS)
+CHECKS: tuple[Check, ...] = (
+    *elements.CHECKS,
+    *conservation.CHECKS,
+    *statics.CHECKS,
+    *motion.CHECKS,
+    *inertia.CHECKS,
+    *rigid.CHECKS,
+    *pendula.CHECKS,
+)
 
 
 def run_checks(progress: Callable[[str], object] | None = None) -> list[Fact]:

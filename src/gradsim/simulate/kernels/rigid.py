@@ -57,12 +57,12 @@ def spin_functions(real: Any) -> tuple[Any, ...]:
 
     @wp.func
     def add_inertia_adjoint(J: mat33, body_adj: table, i: int):
-        body_adj[7, i] = body_adj[7, i] + J[0, 0]
-        body_adj[8, i] = body_adj[8, i] + J[1, 1]
-        body_adj[9, i] = body_adj[9, i] + J[2, 2]
-        body_adj[10, i] = body_adj[10, i] + J[1, 2] + J[2, 1]
-        body_adj[11, i] = body_adj[11, i] + J[0, 2] + J[2, 0]
-        body_adj[12, i] = body_adj[12, i] + J[0, 1] + J[1, 0]
+        wp.atomic_add(body_adj, 7, i, J[0, 0])
+        wp.atomic_add(body_adj, 8, i, J[1, 1])
+        wp.atomic_add(body_adj, 9, i, J[2, 2])
+        wp.atomic_add(body_adj, 10, i, J[1, 2] + J[2, 1])
+        wp.atomic_add(body_adj, 11, i, J[0, 2] + J[2, 0])
+        wp.atomic_add(body_adj, 12, i, J[0, 1] + J[1, 0])
 
     @wp.func
     def spin(q: quat, l: vec3, J: mat33):
@@ -102,7 +102,7 @@ def rigid_kernels(real: Any) -> RigidKernels:
     inverse_inertia, add_inertia_adjoint, spin, spin_work, turn, turn_work, rotation_work = spin_functions(real)
     law_force, law_adjoint = law_functions(real)
     gap_of, curvature_of = shape_functions(real)
-    zero, half_step, one = real(0.0), real(0.5), real(1.0)
+    zero, half_step, one, thousandth = (real(a) for a in (0.0, 0.5, 1.0, 1e-3))
 
     @wp.func
     def acceleration(body: table, i: int, f: vec3):
@@ -123,7 +123,11 @@ def rigid_kernels(real: Any) -> RigidKernels:
         ps: rows, qs: turns, vs: rows, ls: rows, fs: rows, ts: rows,
         p: vec3s, q: quats, v: vec3s, l: vec3s, f: vec3s, t: vec3s,
     ):  # fmt: skip
-        """Velocity and momentum first, then place and rotation with the new ones."""
+        """Velocity and momentum first, then place and rotation with the new ones.
+
+        The rotation takes the spin at the middle of the step, which costs no force and leaves free tumbling as good as
+        with the midpoint rule.
+        """
         i = wp.tid()
         r = clock[1] + row
         ps[r, i] = p[i]
@@ -134,7 +138,9 @@ def rigid_kernels(real: Any) -> RigidKernels:
         ts[r, i] = t[i]
         v1 = v[i] + acceleration(body, i, f[i]) * dt[0]
         l1 = l[i] + t[i] * dt[0]
-        q[i] = turn(q[i], q[i], l1, inverse_inertia(body, i), dt[0])
+        J = inverse_inertia(body, i)
+        middle = turn(q[i], q[i], l1, J, half_step * dt[0])
+        q[i] = turn(q[i], middle, l1, J, dt[0])
         p[i] = p[i] + v1 * dt[0]
         v[i] = v1
         l[i] = l1
@@ -159,11 +165,15 @@ def rigid_kernels(real: Any) -> RigidKernels:
         f_adj[i] = acceleration_adjoint(body, i, fs[r, i], v1_adj * dt[0], body_adj)
         l1 = ls[r, i] + ts[r, i] * dt[0]
         J = inverse_inertia(body, i)
-        b, start_adj, q_at_adj, l1_adj, J_adj, h = wp.grad(turn_work)(q_adj[i], qs[r, i], qs[r, i], l1, J, dt[0])
-        q_adj[i] = start_adj + q_at_adj
-        l_adj[i] = l_adj[i] + l1_adj
+        q0 = qs[r, i]
+        half_dt = half_step * dt[0]
+        middle = turn(q0, q0, l1, J, half_dt)
+        b, start_adj, middle_adj, l1_adj, J_adj, h = wp.grad(turn_work)(q_adj[i], q0, middle, l1, J, dt[0])
+        b2, start2_adj, at2_adj, l2_adj, J2_adj, h2 = wp.grad(turn_work)(middle_adj, q0, q0, l1, J, half_dt)
+        q_adj[i] = start_adj + start2_adj + at2_adj
+        l_adj[i] = l_adj[i] + l1_adj + l2_adj
         t_adj[i] = l_adj[i] * dt[0]
-        add_inertia_adjoint(J_adj, body_adj, i)
+        add_inertia_adjoint(J_adj + J2_adj, body_adj, i)
 
     @wp.kernel(enable_backward=False, module=module)
     def half(
@@ -349,17 +359,21 @@ def rigid_kernels(real: Any) -> RigidKernels:
             wp.atomic_add(p_adj, i, place_adj)
             wp.atomic_add(v_adj, i, velocity_adj)
             wp.atomic_add(l_adj, i, l_spin)
-            q_adj[i] = q_adj[i] + q_spin + q_turn
+            wp.atomic_add(q_adj, i, q_spin + q_turn)
             add_inertia_adjoint(J_adj, body_adj, i)
 
     @wp.func
     def share(clock: clocks, step: int, dt: real, start: real, end: real):
-        """Part of this step's time that a push acts; an impulse, whose end lies before its start, gives 1/dt once."""
+        """Part of this step's time that a push acts.
+
+        An impulse, whose end lies before its start, gives 1/dt in the one step that holds its moment; a thousandth of
+        a step keeps rounding from moving one at the very start of a step to the step before.
+        """
         begin = real(clock[0] + step) * dt
         part = wp.max(wp.min(end, begin + dt) - wp.max(start, begin), zero) / dt
         if end < start:
             part = zero
-            if start > begin - half_step * dt and start <= begin + half_step * dt:
+            if wp.int32(wp.floor(start / dt + thousandth)) == clock[0] + step:
                 part = one / dt
         return part
 
@@ -400,7 +414,7 @@ def rigid_kernels(real: Any) -> RigidKernels:
                 pushes_adj[k, e] = pushes_adj[k, e] + force_adj[k]
                 pushes_adj[3 + k, e] = pushes_adj[3 + k, e] + local_adj[k]
                 wp.atomic_add(body_adj, 4 + k, i, -local_adj[k])
-            q_adj[i] = q_adj[i] + q_turn
+            wp.atomic_add(q_adj, i, q_turn)
 
     return RigidKernels(
         euler, euler_adjoint, half, half_adjoint, full, full_adjoint, contact, contact_adjoint, push, push_adjoint

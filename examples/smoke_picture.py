@@ -1,0 +1,54 @@
+"""Which breath of air draws a picture? The initial velocity that turns a ball of smoke into a letter.
+
+A disc of smoke rests in a closed box. Adam looks for the velocity of the air, 2 x 110 x 110 numbers, that after 99 steps
+has stirred the disc into a G. The air is incompressible: it can only move smoke, neither make nor squeeze it.
+"""
+
+import time
+
+import numpy as np
+import torch
+
+from gradsim.scene.smoke import Smoke
+from gradsim.simulate.smoke import smoke_motion
+
+SIZE, ITERATIONS = 110, 50
+
+
+def drawn(distance: np.ndarray) -> torch.Tensor:
+    """A shape of smoke with an edge one cell wide, from the distance to its outline, positive inside."""
+    return torch.as_tensor(1.0 / (1.0 + np.exp(-2.0 * SIZE * distance)), dtype=torch.float32)
+
+
+def letter(thickness: float) -> torch.Tensor:
+    """A G: an arc with a gap, and a bar."""
+    radius, angle = np.hypot(x - 0.5, y - 0.5), np.arctan2(y - 0.5, x - 0.5)
+    arc = np.where((angle > 0.0) & (angle < 0.9), -0.05, thickness - np.abs(radius - 0.28))
+    bar = np.minimum(thickness - np.abs(y - 0.5), np.minimum(x - 0.5, 0.78 - x))
+    return drawn(np.maximum(arc, bar))
+
+
+x, y = np.meshgrid(*2 * [(np.arange(SIZE) + 0.5) / SIZE])
+disc = drawn(0.25 - np.hypot(x - 0.35, y - 0.42))
+goal = min((letter(t) for t in np.linspace(0.03, 0.1, 71)), key=lambda g: abs((g - disc).sum().item()))  # as much smoke
+velocity = torch.zeros(SIZE, SIZE, 2, requires_grad=True)
+optimizer = torch.optim.Adam([velocity], lr=0.03)
+schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, ITERATIONS)
+
+
+def loss() -> torch.Tensor:
+    """Mean squared difference to the goal after one second."""
+    smoke = Smoke("smoke", (SIZE, SIZE), density=disc, velocity=velocity)
+    motion = smoke_motion(smoke, frames=2, fps=1, substeps=99)
+    return (motion.densities[-1] - goal).pow(2).mean()
+
+
+start, first = time.perf_counter(), loss().item()
+for _ in range(ITERATIONS):
+    optimizer.zero_grad()
+    loss().backward()
+    optimizer.step()
+    schedule.step()
+last = loss().item()
+print(f"loss from {first:.4f} to {last:.4f}, {100 * last / first:.1f} % ({time.perf_counter() - start:.0f} s)")
+assert last < 0.032 * first
