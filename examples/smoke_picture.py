@@ -1,7 +1,7 @@
 """Which breath of air draws a picture? The initial velocity that turns a ball of smoke into a letter.
 
-A disc of smoke rests in a closed box. Adam looks for the velocity of the air, 2 x 110 x 110 numbers, that after 99 steps
-has stirred the disc into a G. The air is incompressible: it can only move smoke, neither make nor squeeze it.
+A disc of smoke hangs in a closed box. Adam looks for the velocity of the air, 2 x 110 x 110 numbers, that in 99 steps
+stirs the disc into a G. The air is incompressible: it can only move smoke, neither make nor squeeze it.
 """
 
 import time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gradsim.check.fact import Fact
-from gradsim.check.physics import conservation, elements, inertia, motion, pendula, rigid, statics
+from gradsim.check.physics import conservation, elements, inertia, motion, pendula, rigid, statics, touching
 from gradsim.check.physics.measure import Check
 
 CHECKS: tuple[Check, ...] = (
@@ -15,6 +15,7 @@ CHECKS: tuple[Check, ...] = (
     *motion.CHECKS,
     *inertia.CHECKS,
     *rigid.CHECKS,
+    *touching.CHECKS,
     *pendula.CHECKS,
 )
 
