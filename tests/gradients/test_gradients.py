@@ -14,6 +14,7 @@ from gradsim.check.gradients import (
     differences,
     gradients,
     objective,
+    smoke_gradients,
 )
 from gradsim.check.zoo import BOUNCE, PROBLEMS
 from gradsim.scene.bodies import Springs
@@ -64,6 +65,11 @@ def test_the_problem_that_sticks_and_slips_does():
 
 def test_long_rollout_gives_gradients_an_optimizer_can_use():
     missed = [fact for fact in check_long_gradients() if not fact.ok]
+    assert not missed
+
+
+def test_smoke_agrees_with_differences():
+    missed = [fact for fact in smoke_gradients() if not fact.ok]
     assert not missed
 
 

@@ -95,6 +95,20 @@ def test_different_bodies_share_a_scene():
     assert together[2:5]["chaos"].angle.shape == (3, 2)
 
 
+def test_smoke_shares_a_scene_is_sliced_and_continued():
+    smoke = gs.Smoke("smoke", (8, 8), density=np.eye(8), velocity=(0.1, 0.0), boundary=gs.Periodic(), buoyancy=1.0)
+    scene = gs.Scene([smoke, gs.Pendulum("swing")])
+    whole = gs.simulate(scene, frames=7, substeps=2)
+    rest = gs.simulate(scene, frames=4, substeps=2, start=whole.state(3))
+    assert torch.allclose(rest["smoke"].densities[-1], whole["smoke"].densities[-1], atol=1e-12)
+    assert torch.allclose(rest["swing"].bobs[-1], whole["swing"].bobs[-1], atol=1e-12)
+    assert whole[2:5]["smoke"].velocities.shape == (3, 8, 8, 2)
+    assert torch.equal(whole[4]["smoke"].densities[0], whole["smoke"].densities[4])
+    alone = gs.simulate(gs.Scene([smoke]), frames=2, substeps=2)
+    with pytest.raises(UnknownName, match="smoke has no vertices"):
+        alone.vertices  # noqa: B018
+
+
 def test_contact_may_differ_by_shape():
     """The same drop on two floors, one of which the body finds softer than it says it is."""
     own = {"left": gs.Contact(ke=500.0, kd=0.0, kf=0.0, mu=0.0)}

@@ -103,7 +103,16 @@ def check_gradients(progress: Progress = lambda text: None) -> list[Fact]:
     progress(BOUNCE.name)
     facts += check_long_gradients()
     progress("eight cubes bounce and slide")
-    return facts + check_cube_gradients()
+    facts += check_cube_gradients()
+    progress("smoke")
+    return facts + smoke_gradients()
+
+
+def smoke_gradients() -> list[Fact]:
+    """Smoke's density, velocity, viscosity and buoyancy over 100 steps, between walls and periodic."""
+    from gradsim.check.physics.fluids import smoke_gradients as run
+
+    return run()
 
 
 def check_cube_gradients() -> list[Fact]:

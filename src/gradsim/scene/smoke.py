@@ -108,3 +108,7 @@ class SmokeMotion:
         overshoots, values lie slightly outside [0, 1]. Clamp before saving to a file.
         """
         return self.densities.flip(-2)[..., None].expand(*self.densities.shape, 3)
+
+    def at(self, frames: slice) -> SmokeMotion:
+        """Some of the frames."""
+        return SmokeMotion(self.densities[..., frames, :, :], self.velocities[..., frames, :, :, :])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gradsim.check.fact import Fact
-from gradsim.check.physics import conservation, elements, inertia, motion, pendula, rigid, statics, touching
+from gradsim.check.physics import conservation, elements, fluids, inertia, motion, pendula, rigid, statics, touching
 from gradsim.check.physics.measure import Check
 
 CHECKS: tuple[Check, ...] = (
@@ -17,6 +17,7 @@ CHECKS: tuple[Check, ...] = (
     *rigid.CHECKS,
     *touching.CHECKS,
     *pendula.CHECKS,
+    *fluids.CHECKS,
 )
 
 
