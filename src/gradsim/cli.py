@@ -6,8 +6,9 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -122,23 +123,40 @@ def _report(
         raise typer.Exit(1)
 
 
+class Problem(str, Enum):
+    """What `gradsim bench physics` simulates."""
+
+    TETS = "tets"
+    RIGID = "rigid"
+
+
 @bench.command("physics")
 def bench_physics(
     as_json: JsonOption = None,
+    only: Annotated[Problem | None, typer.Option(help="Elastic beams or rigid cubes; both if not given.")] = None,
     size: Annotated[list[int] | None, typer.Option(help="Tetrahedra, may be repeated; all sizes if not given.")] = None,
-    steps: Annotated[int, typer.Option(help="Steps of a rollout.", min=1)] = 100,
+    batch: Annotated[list[int] | None, typer.Option(help="Worlds of one cube, may be repeated; 1, 64, 1024.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of a rollout; 100 of beams, 960 of cubes.", min=1)] = None,
     peer: Annotated[bool, typer.Option(help="Also time Newton, if installed.")] = True,
 ) -> None:
-    """Steps a second of elastic beams, forward and with gradients, beside Newton and the paper."""
-    from gradsim.bench.physics import SIZES
-    from gradsim.bench.physics import bench_physics as run
-    from gradsim.bench.physics import table as make_table
+    """Steps a second of elastic beams and of rigid cubes, forward and with gradients, beside Newton and the paper."""
+    from gradsim.bench import physics, rigid
 
+    results: dict[str, Any] = {}
     with console.status("compiling kernels (first use only)") as status:
-        result = run(tuple(size) if size else tuple(SIZES), steps=steps, peer=peer, progress=lambda t: status.update(t))
-    console.print(make_table(result))
+        options: dict[str, Any] = {"peer": peer, "progress": status.update}
+        if steps is not None:
+            options["steps"] = steps
+        if only != Problem.RIGID:
+            beams = physics.bench_physics(tuple(size or physics.SIZES), **options)
+            console.print(physics.table(beams))
+            results["tets"] = beams.as_dict()
+        if only != Problem.TETS:
+            cubes = rigid.bench_rigid(tuple(batch or rigid.BATCHES), **options)
+            console.print(rigid.table(cubes))
+            results["rigid"] = cubes.as_dict()
     if as_json is not None:
-        _write_json(as_json, result.as_dict())
+        _write_json(as_json, results)
 
 
 def _write_json(path: Path, content: object) -> None:

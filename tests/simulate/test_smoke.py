@@ -1,5 +1,6 @@
 """Smoke: transport, walls, batches, continuation, gradients, stability, and what it refuses."""
 
+import dataclasses
 import math
 
 import pytest
@@ -9,11 +10,20 @@ from gradsim.check.physics import fluids
 from gradsim.check.physics.fluids import blob, centers, random_flow
 from gradsim.scene.errors import BrokenGradient, Diverged, InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
 from gradsim.scene.smoke import Closed, Periodic, Smoke, SmokeMotion
-from gradsim.simulate.smoke import divergence, smoke_motion, smoke_rollout
+from gradsim.simulate.smoke import _Carried, divergence, smoke_motion, smoke_rollout, waves_for
 
 F64 = torch.float64
 BOTH = pytest.mark.parametrize("boundary", [Closed(), Periodic()], ids=["closed", "periodic"])
 SIZE = (16, 20)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """Fields this small gain nothing from threads, and on a busy machine lose much."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def lively(boundary, *, batch=(), seed=0, **more):
@@ -35,24 +45,48 @@ def test_gradients_agree_with_central_differences_over_100_steps():
 
 
 @BOTH
-@pytest.mark.parametrize("speed", [1.0, 30.0], ids=["slow", "past the walls"])
-def test_every_derivative_of_a_few_steps(boundary, speed):
+def test_every_derivative_of_a_few_steps(boundary):
     size = (5, 6)
     density = blob(size, (0.4, 0.3), 0.2).requires_grad_()
-    velocity = (speed * random_flow(size, seed=1, shortest=3.0, batch=(2,))).requires_grad_()
+    velocity = random_flow(size, seed=1, shortest=3.0, batch=(2,)).requires_grad_()
     viscosity = torch.tensor(1e-3, dtype=F64, requires_grad=True)
     buoyancy = torch.tensor([2.0, -1.0], dtype=F64, requires_grad=True)
 
     def states(*values):
-        return smoke_rollout(*values, boundary=boundary, length=1.2, frames=3, dt=0.05, substeps=3)
+        return smoke_rollout(*values, boundary=boundary, length=1.2, frames=2, dt=0.05, substeps=3)
 
     inputs = (density, velocity, viscosity, buoyancy)
-    assert torch.autograd.gradcheck(states, inputs, eps=1e-7, rtol=1e-4, atol=1e-5)
+    assert torch.autograd.gradcheck(states, inputs, eps=1e-7, rtol=1e-4, atol=1e-6)
+
+
+@BOTH
+def test_derivatives_of_what_comes_from_beyond_the_border(boundary):
+    """Feet of trajectories several cells outside: mirrored in walls, or wrapped around."""
+    waves = waves_for(5, 6, boundary, F64, torch.device("cpu"))
+    random = torch.Generator().manual_seed(3)
+    modes, rho = (torch.randn(shape, generator=random, dtype=F64) for shape in ((2, 1, *waves.square.shape), (1, 5, 6)))
+    coefficients = torch.cat([waves.coefficients(modes), waves.spline(rho)]).requires_grad_()
+    v = (3.0 * torch.randn(2, 1, 5, 6, generator=random, dtype=F64)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda c, v: _Carried.apply(c, v, waves), (coefficients, v), eps=1e-7, rtol=1e-4)
+
+
+def test_walls_are_mirrors():
+    """What lies 1.8 cells beyond a wall is what lies as far before it, with the normal velocity turned around."""
+    waves = waves_for(6, 8, Closed(), F64, torch.device("cpu"))
+    random = torch.Generator().manual_seed(4)
+    modes, rho = (torch.randn(shape, generator=random, dtype=F64) for shape in ((2, 1, 8, 6), (1, 6, 8)))
+    coefficients = torch.cat([waves.coefficients(modes), waves.spline(rho)])
+    x = torch.zeros(2, 1, 6, 8, dtype=F64)
+    still = dataclasses.replace(waves, slope_x=0 * waves.slope_x, slope_y=0 * waves.slope_y)
+    x[0] = 2.3
+    beyond = _Carried.apply(coefficients, x, still)[:, 0, :, 0]  # at -2.3
+    inside = _Carried.apply(coefficients, x - torch.tensor([2.6, 0.0], dtype=F64).view(2, 1, 1, 1), still)[:, 0, :, 1]
+    assert torch.allclose(beyond * torch.tensor([-1.0, 1.0, 1.0], dtype=F64)[:, None], inside, atol=1e-12)
 
 
 @BOTH
 def test_divergence_and_projection_of_flows_known_in_full(boundary):
-    """A gradient's divergence is known and projection leaves nothing of it; of a flow without divergence it leaves all."""
+    """A gradient's divergence is known and projection leaves nothing of it; of a turning flow it leaves all."""
     length, size = 2.0, (24, 32)
     wave = math.pi / length * (1 if boundary == Closed() else 2)
     a, b = 2 * wave, 4 * wave / 3 * (1 if boundary == Closed() else 2)  # both fit a height of 1.5
@@ -125,13 +159,8 @@ def test_continuing_equals_one_rollout(boundary, substeps):
     smoke = lively(boundary)
     whole = smoke_motion(smoke, frames=5, substeps=substeps)
     first = smoke_motion(smoke, frames=3, substeps=substeps)
-    second = smoke_motion(
-        lively(boundary, velocity=first.velocities[-1]).__class__(
-            "smoke", SIZE, first.densities[-1], first.velocities[-1], 1e-3, 2.0, boundary
-        ),
-        frames=3,
-        substeps=substeps,
-    )
+    rest = Smoke("smoke", SIZE, first.densities[-1], first.velocities[-1], 1e-3, 2.0, boundary)
+    second = smoke_motion(rest, frames=3, substeps=substeps)
     assert (second.densities - whole.densities[2:]).abs().max() < 1e-12
     assert (second.velocities - whole.velocities[2:]).abs().max() < 1e-12
 
@@ -186,7 +215,7 @@ def test_rough_flows_stay_bounded(boundary, substeps, cells):
     energy = motion.velocities.pow(2).sum((-1, -2, -3))
     assert (energy[1:] <= energy[:-1] * (1 + 1e-9)).all()
     assert -0.3 < motion.densities.min() < motion.densities.max() < 1.3
-    assert motion.densities[-1].sum() == pytest.approx(density.sum(), rel=0.05)
+    assert motion.densities[-1].sum().item() == pytest.approx(density.sum().item(), rel=0.05)
 
 
 def test_what_leaves_the_finite_numbers_is_named():
@@ -243,6 +272,8 @@ def test_rollouts_refuse_what_does_not_fit():
         smoke_motion(lively(Closed()), frames=2, substeps=0)
     with pytest.raises(OutOfRange, match="frames"):
         smoke_motion(lively(Closed()), frames=0)
+    with pytest.raises(OutOfRange, match="fps"):
+        smoke_motion(lively(Closed()), frames=2, fps=0.0)
 
 
 def test_images_are_linear_in_the_density():

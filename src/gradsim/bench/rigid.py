@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +19,7 @@ from gradsim.bench.physics import _pair, _speeds
 from gradsim.bench.timing import Machine, least_times, this_machine
 
 BATCHES = (1, 64, 1024)
+STEPS = 960  # two seconds, as long as the cubes of `gradsim check gradients` bounce and slide
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Cubes:
     edge: float = 0.5  # [m]
     kd: float = 50.0  # [N s/m]
     kf: float = 50.0  # [N s/m]
+    mu_range: tuple[float, float] = (0.2, 0.8)
     delta: float | None = None  # [m]; gradsim's default if None
     gravity: float = -9.81  # along y [m/s^2]
     dt: float = 1.0 / 480.0  # [s]
@@ -52,7 +53,7 @@ class Cubes:
     @cached_property
     def mu(self) -> np.ndarray:
         """[B]."""
-        return self._spread(2, 0.2, 0.8)
+        return self._spread(2, *self.mu_range)
 
     @cached_property
     def velocity(self) -> np.ndarray:
@@ -159,7 +160,7 @@ def bench_rigid(
     batches: Sequence[int] = BATCHES,
     *,
     dtypes: Sequence[str] = ("float32",),
-    steps: int = 480,
+    steps: int = STEPS,
     peer: bool = True,
     seconds: float = 1.0,
     progress: Callable[[str], None] | None = None,
@@ -184,64 +185,62 @@ def bench_rigid(
             import_newton()
         except gs.MissingExtra as missing:
             peer, note = False, str(missing)
-    rows = []
-    for batch in batches:
-        cubes = Cubes(batch)
-        for dtype in dtypes:
-            rival = NewtonCubes(cubes, steps=steps) if peer and dtype == "float32" else None
-            for threads in sorted({1, torch.get_num_threads()}):
-                say(f"{batch} cubes, {dtype}, threads: {threads}{', and Newton' if rival else ''}")
-                with _threads(threads):
-                    rows.append(_row(cubes, dtype, steps, rival, seconds))
+    threads = sorted({1, torch.get_num_threads()})
+    rows: list[Row] = []
+    try:
+        for batch in batches:
+            for dtype in dtypes:
+                rival = peer and dtype == "float32"
+                say(f"{batch} cubes, {dtype}{', and Newton' if rival else ''}")
+                rows += _rows(Cubes(batch), dtype, steps, threads, rival, seconds)
+    finally:
+        torch.set_num_threads(threads[-1])
     return Bench(tuple(rows), steps, this_machine("torch", "warp-lang", "newton"), note)
 
 
-@contextlib.contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _row(cubes: Cubes, dtype: str, steps: int, rival: NewtonCubes | None, seconds: float) -> Row:
+def _rows(cubes: Cubes, dtype: str, steps: int, threads: Sequence[int], rival: bool, seconds: float) -> list[Row]:
+    """One row a number of threads; all take turns with Newton."""
     precision: torch.dtype = getattr(torch, dtype)
-    calls = _own_calls(cubes, precision, steps)
-    short = _own_calls(cubes, precision, 1)
-    calls |= {"call_forward": short["forward"], "call_both": short["both"]}
-    if rival is not None:
-        calls["newton_forward"], calls["newton_both"] = rival.forward, rival.both
-        calls["newton_graph_forward"] = rival.graph(rival.forward)
-        calls["newton_graph_both"] = rival.graph(rival.both)
+    calls: dict[str, Callable[[], object]] = {}
+    for count in threads:
+        calls |= {f"{name} {count}": call for name, call in _own_calls(cubes, precision, steps, count).items()}
+        calls |= {f"call_{name} {count}": call for name, call in _own_calls(cubes, precision, 1, count).items()}
+    if rival:
+        newton = NewtonCubes(cubes, steps=steps)
+        calls["newton_forward"], calls["newton_both"] = newton.forward, newton.both
+        calls["newton_graph_forward"] = newton.graph(newton.forward)
+        calls["newton_graph_both"] = newton.graph(newton.both)
     times = least_times(calls, seconds=seconds)
     speeds = {name: cubes.count * steps / time for name, time in times.items()}
-    return Row(
-        worlds=cubes.count,
-        dtype=dtype,
-        threads=torch.get_num_threads(),
-        forward=speeds["forward"],
-        both=speeds["both"],
-        newton_forward=speeds.get("newton_forward"),
-        newton_both=speeds.get("newton_both"),
-        newton_graph_forward=speeds.get("newton_graph_forward"),
-        newton_graph_both=speeds.get("newton_graph_both"),
-        call_forward=times["call_forward"],
-        call_both=times["call_both"],
-    )
+    return [
+        Row(
+            worlds=cubes.count,
+            dtype=dtype,
+            threads=count,
+            forward=speeds[f"forward {count}"],
+            both=speeds[f"both {count}"],
+            newton_forward=speeds.get("newton_forward"),
+            newton_both=speeds.get("newton_both"),
+            newton_graph_forward=speeds.get("newton_graph_forward"),
+            newton_graph_both=speeds.get("newton_graph_both"),
+            call_forward=times[f"call_forward {count}"],
+            call_both=times[f"call_both {count}"],
+        )
+        for count in threads
+    ]
 
 
-def _own_calls(cubes: Cubes, dtype: torch.dtype, steps: int) -> dict[str, Callable[[], object]]:
+def _own_calls(cubes: Cubes, dtype: torch.dtype, steps: int, threads: int) -> dict[str, Callable[[], object]]:
     unknowns = {name: values.requires_grad_() for name, values in cubes.unknowns(dtype).items()}
-    scene = cubes.scene(unknowns)
-    known = cubes.scene(cubes.unknowns(dtype))
+    scene, known = cubes.scene(unknowns), cubes.scene(cubes.unknowns(dtype))
     weights = torch.as_tensor(cubes.weights, dtype=dtype)
 
     def forward() -> None:
+        torch.set_num_threads(threads)
         cubes.simulate(known, steps)
 
     def both() -> None:
+        torch.set_num_threads(threads)
         for values in unknowns.values():
             values.grad = None
         (cubes.simulate(scene, steps) * weights).sum().backward()
@@ -252,8 +251,8 @@ def _own_calls(cubes: Cubes, dtype: torch.dtype, steps: int) -> dict[str, Callab
 def table(bench: Bench) -> Table:
     """The measurements for a terminal."""
     title = (
-        "Rigid cubes, eight contacts each, one a world: thousand steps a second times worlds, rollouts of "
-        f"{bench.steps} steps: forward / with backward"
+        "Thousand physics steps a second over all worlds, each a rigid cube with eight contacts on a plane,\n"
+        f"rollouts of {bench.steps} steps: forward / with backward"
     )
     result = Table(title=title, box=SIMPLE_HEAD, title_justify="left", caption_justify="left")
     pairs = ("gradsim", "Newton\nlaunches", "Newton\ngraph", "gradsim per\nNewton graph", "call\nms")
@@ -272,7 +271,7 @@ def table(bench: Bench) -> Table:
         )
     versions = ", ".join(f"{name} {version or '-'}" for name, version in bench.machine.versions.items())
     lines = (
-        "threads: gradsim's; Newton has one on a CPU. call: a rollout of one step, what simulate() costs at least",
+        "threads: gradsim's; Newton has one on a CPU; call: a rollout of one step, what simulate() costs at least",
         f"{bench.machine.cpu}, {bench.machine.cores} cores; {versions}",
         bench.note,
     )

@@ -53,6 +53,9 @@ def smoke_motion(
         dtype: torch.float64 or torch.float32; that of the smoke's tensors if None, float64 if it has none.
         recompute: Keep only the states at frames for the backward pass, and take the steps between once more.
     """
+    _check_counts(frames=frames, substeps=substeps)
+    if not fps > 0:
+        raise OutOfRange("fps", fps, "must be > 0 [1/s]")
     values = (smoke.density, smoke.velocity, smoke.viscosity, smoke.buoyancy)
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     dtype = dtype or (tensors[0].dtype if tensors else torch.float64)
@@ -109,9 +112,7 @@ def smoke_rollout(
     Returns:
         Densities [..., frames, H, W] and velocities [m/s], [..., frames, H, W, 2].
     """
-    for label, value in (("frames", frames), ("substeps", substeps)):
-        if not isinstance(value, int) or value < 1:
-            raise OutOfRange(label, value, "must be a whole number >= 1")
+    _check_counts(frames=frames, substeps=substeps)
     if not dt > 0:
         raise OutOfRange("dt", dt, "must be > 0 [s]")
     height, width = density.shape[-2:]
@@ -418,6 +419,12 @@ def _look_up(coefficients: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
     worlds = coefficients.transpose(0, 1).expand(len(grid), -1, -1, -1, -1)
     found = F.grid_sample(worlds.flatten(0, 1), grid.flatten(0, 1), align_corners=True, padding_mode="border")
     return found.view(*grid.shape[:2], *found.shape[1:])
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if not isinstance(value, int) or value < 1:
+            raise OutOfRange(name, value, "must be a whole number >= 1")
 
 
 def _check_finite(name: str, velocities: torch.Tensor, dt: float, substeps: int) -> None:
