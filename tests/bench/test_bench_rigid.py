@@ -14,8 +14,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import gradsim as gs
+from gradsim.bench import rigid
 from gradsim.bench.newton_rigid import NewtonCubes
 from gradsim.bench.rigid import BATCHES, Cubes, bench_rigid, table
+from gradsim.bench.timing import least_times
 from gradsim.cli import app
 
 
@@ -81,7 +83,8 @@ class TestMeasurement:
         monkeypatch.setitem(sys.modules, "newton", None)
         assert "pip install 'gradsim[bench]'" in str(bench_rigid(()).note)
 
-    def test_command_line(self, tmp_path):
+    def test_command_line(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(rigid, "least_times", lambda calls, seconds: least_times(calls, seconds=0.0))
         file = tmp_path / "bench.json"
         run = ["bench", "physics", "--only", "rigid", "--batch", "1", "--steps", "2", "--no-peer", "--json", str(file)]
         result = CliRunner().invoke(app, run)

@@ -251,8 +251,8 @@ def _own_calls(cubes: Cubes, dtype: torch.dtype, steps: int, threads: int) -> di
 def table(bench: Bench) -> Table:
     """The measurements for a terminal."""
     title = (
-        "Thousand physics steps a second over all worlds, each a rigid cube with eight contacts on a plane,\n"
-        f"rollouts of {bench.steps} steps: forward / with backward"
+        "Rigid cubes with eight contacts on a plane, each in a world of its own:\n"
+        f"thousand steps a second over all worlds, rollouts of {bench.steps} steps: forward / with backward"
     )
     result = Table(title=title, box=SIMPLE_HEAD, title_justify="left", caption_justify="left")
     pairs = ("gradsim", "Newton\nlaunches", "Newton\ngraph", "gradsim per\nNewton graph", "call\nms")
