@@ -34,7 +34,7 @@ test: $(READY) ## Lint, check types and layers, run the tests
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -n $(JOBS) --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --maxprocesses 4 --dist loadfile  # one core for each test process
 
 bench: $(PEERS) ## Measure the physics side by side with its peers
 	@$(BIN)/gradsim bench physics
