@@ -11,7 +11,7 @@ from gradsim.scene.trajectory import State
 from gradsim.simulate.assemble import Assembly
 from gradsim.simulate.smoke import smoke_rollout
 
-FIELDS_A_STEP = 60  # scalars a cell that the backward pass of a step keeps, measured
+FIELDS_A_STEP = 25  # scalars a cell that the backward pass of a step keeps, measured
 
 
 def smoke_states(

@@ -43,7 +43,7 @@ def simulate(
         scene: What there is. Batch dimensions of its tensors are worlds of their own.
         frames: States to return, at times i / fps, the first being the start.
         fps: Frames a second [1/s].
-        substeps: Physics steps between two frames; dt = 1 / (fps substeps).
+        substeps: Physics steps between two frames; dt = 1 / (fps substeps). Smoke wants few, and an even number.
         integrator: `SymplecticEuler()` or `Midpoint()`.
         start: State to continue from, such as another trajectory's `.final`; the scene's own start if None.
         dtype: torch.float64 or torch.float32; that of the scene's tensors if None, float64 if it has none.

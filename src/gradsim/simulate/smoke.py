@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,52 +30,9 @@ from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from gradsim.scene.errors import BrokenGradient, Diverged, OutOfRange, WrongShape
-from gradsim.scene.smoke import Boundary, Closed, Smoke, SmokeMotion
+from gradsim.scene.smoke import Boundary, Closed
 
 GHOSTS = 2  # cells beyond a border that a spline's four coefficients along an axis may reach
-
-
-def smoke_motion(
-    smoke: Smoke,
-    *,
-    frames: int,
-    fps: float = 30.0,
-    substeps: int = 2,
-    dtype: torch.dtype | None = None,
-    recompute: bool = False,
-) -> SmokeMotion:
-    """Let smoke move.
-
-    Args:
-        smoke: What there is. Batch dimensions of its tensors are worlds of their own.
-        frames: States to return, at times i / fps, the first being the start.
-        fps: Frames a second [1/s].
-        substeps: Steps between two frames; dt = 1 / (fps substeps). An even number makes time second order.
-        dtype: torch.float64 or torch.float32; that of the smoke's tensors if None, float64 if it has none.
-        recompute: Keep only the states at frames for the backward pass, and take the steps between once more.
-    """
-    _check_counts(frames=frames, substeps=substeps)
-    if not fps > 0:
-        raise OutOfRange("fps", fps, "must be > 0 [1/s]")
-    values = (smoke.density, smoke.velocity, smoke.viscosity, smoke.buoyancy)
-    tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    dtype = dtype or (tensors[0].dtype if tensors else torch.float64)
-    device = tensors[0].device if tensors else torch.device("cpu")
-    density, velocity, viscosity, buoyancy = (torch.as_tensor(v, dtype=dtype, device=device) for v in values)
-    densities, velocities = smoke_rollout(
-        density if density.ndim else density.expand(smoke.size),
-        velocity if velocity.ndim > 1 else velocity.expand(*smoke.size, 2),
-        viscosity,
-        buoyancy,
-        boundary=smoke.boundary,
-        length=smoke.length,
-        frames=frames,
-        dt=1.0 / (fps * substeps),
-        substeps=substeps,
-        name=smoke.name,
-        recompute=recompute,
-    )
-    return SmokeMotion(densities, velocities)
 
 
 def smoke_rollout(
@@ -107,12 +65,14 @@ def smoke_rollout(
         dt: Time step [s].
         substeps: Steps between two frames; an even number makes time second order.
         name: What errors call it.
-        recompute: Keep only the states at frames for the backward pass, and take the steps between once more.
+        recompute: Keep only some states for the backward pass, and take the steps between once more.
 
     Returns:
         Densities [..., frames, H, W] and velocities [m/s], [..., frames, H, W, 2].
     """
-    _check_counts(frames=frames, substeps=substeps)
+    for label, value in (("frames", frames), ("substeps", substeps)):
+        if not isinstance(value, int) or value < 1:
+            raise OutOfRange(label, value, "must be a whole number >= 1")
     if not dt > 0:
         raise OutOfRange("dt", dt, "must be > 0 [s]")
     height, width = density.shape[-2:]
@@ -134,10 +94,15 @@ def smoke_rollout(
     for label, tensor in (("density", rho), ("velocity", flow), ("viscosity", decay), ("buoyancy", lift)):
         _guard(tensor, f"the gradient of {name}.{label} is not finite: simulate a shorter time")
 
-    states = [(rho, waves.project(waves.analyse(flow)))]
+    run: Callable[..., Any] = functools.partial(checkpoint, advance, use_reentrant=False) if recompute else advance
+    # Whole pairs, so that cutting changes nothing; few enough for the states between to weigh what the steps within do.
+    most = 2 * math.ceil(math.sqrt((frames - 1) * substeps) / 6) if recompute else substeps
+    modes = waves.project(waves.analyse(flow))
+    states = [(rho, modes)]
     for _ in range(frames - 1):
-        arguments = (waves, *states[-1], decay, lift, substeps)
-        states.append(checkpoint(advance, *arguments, use_reentrant=False) if recompute else advance(*arguments))
+        for done in range(0, substeps, most):
+            rho, modes = run(waves, rho, modes, decay, lift, min(most, substeps - done))
+        states.append((rho, modes))
     densities = torch.stack([rho for rho, _ in states], 1)
     flows = waves.values(torch.cat([modes for _, modes in states], 1)) * (cell / dt)
     velocities = flows.view(2, frames, -1, height, width).permute(2, 1, 3, 4, 0)
@@ -160,13 +125,13 @@ def advance(
         lift: Change of velocity in a step, of unit density, [2, B, 1, 1].
         steps: How many.
     """
-    along = before = modes
+    along = before = modes  # `modes` may be reflected, `along` never has divergence
     for i in range(steps):
         second = i % 2 == 1
-        way = 2.0 * along - before if second else along
+        way = 2.0 * along - before if second else along  # the pair's mean way is that of its middle
         coefficients = torch.cat([waves.coefficients(modes * decay), waves.spline(rho)])
         moved = _Carried.apply(coefficients, waves.values(way), waves)
-        rho = moved[2]
+        rho = moved[2]  # constant along the way, and so is the lift
         modes = waves.analyse(moved[:2] + lift * rho) * decay
         before, along = along, waves.project(modes)
         modes = along if second or i + 1 == steps else 2.0 * along - modes
@@ -250,6 +215,7 @@ def waves_for(height: int, width: int, boundary: Boundary, dtype: torch.dtype, d
     """The waves of a domain, made once for each."""
     x, y = _Axis.of(width, boundary), _Axis.of(height, boundary)
 
+    @torch.inference_mode(False)  # they serve later calls, which may need gradients
     def tensor(array: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(np.ascontiguousarray(array), dtype=dtype, device=device)
 
@@ -419,12 +385,6 @@ def _look_up(coefficients: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
     worlds = coefficients.transpose(0, 1).expand(len(grid), -1, -1, -1, -1)
     found = F.grid_sample(worlds.flatten(0, 1), grid.flatten(0, 1), align_corners=True, padding_mode="border")
     return found.view(*grid.shape[:2], *found.shape[1:])
-
-
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        if not isinstance(value, int) or value < 1:
-            raise OutOfRange(name, value, "must be a whole number >= 1")
 
 
 def _check_finite(name: str, velocities: torch.Tensor, dt: float, substeps: int) -> None:

@@ -10,10 +10,18 @@ import torch
 
 from gradsim.check.fact import Fact, relative, small
 from gradsim.check.physics.measure import Check, fitted_order
-from gradsim.scene.smoke import Boundary, Closed, Periodic, Smoke
-from gradsim.simulate.smoke import divergence, smoke_motion
+from gradsim.scene.scene import Scene
+from gradsim.scene.smoke import Boundary, Closed, Periodic, Smoke, SmokeMotion
+from gradsim.simulate.rollout import simulate
+from gradsim.simulate.smoke import divergence
 
 BOUNDARIES: tuple[tuple[str, Boundary], ...] = (("closed", Closed()), ("periodic", Periodic()))
+
+
+def moved(smoke: Smoke, *, frames: int, fps: float = 30.0, substeps: int = 2) -> SmokeMotion:
+    """How smoke moves when it is all there is."""
+    motion: SmokeMotion = simulate(Scene([smoke]), frames=frames, fps=fps, substeps=substeps)[smoke.name]
+    return motion
 
 
 def centers(size: tuple[int, int], length: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -47,7 +55,7 @@ def taylor_green() -> list[Fact]:
         smoke = Smoke("smoke", (64, 64), velocity=flow, viscosity=viscosity, boundary=boundary, length=length)
         for steps, frames, tolerance in ((100, 2, 1e-3), (100, 101, 0.02)):
             substeps, fps = steps // (frames - 1), (frames - 1) / duration
-            motion = smoke_motion(smoke, frames=frames, fps=fps, substeps=substeps)
+            motion = moved(smoke, frames=frames, fps=fps, substeps=substeps)
             energy = motion.velocities.pow(2).sum((-1, -2, -3))
             title = f"{label}, 64 x 64, {steps} steps" + (" of a frame each" if frames > 2 else "")
             expected = math.exp(-4 * viscosity * duration)
@@ -62,7 +70,7 @@ def no_divergence() -> list[Fact]:
         size, length = (48, 65), 1.5
         flow = random_flow(size, seed=1, shortest=1.0)
         smoke = Smoke("smoke", size, blob(size, (0.5, 0.3), 0.1), flow, 1e-3, 2.0, boundary, length)
-        motion = smoke_motion(smoke, frames=3, fps=10, substeps=5)
+        motion = moved(smoke, frames=3, fps=10, substeps=5)
         before = divergence(flow, boundary, length).norm()
         after = [float(divergence(v, boundary, length).norm() / before) for v in motion.velocities]
         facts.append(small("divergence", f"{label}: projected / given", after[0], 1e-8))
@@ -75,7 +83,7 @@ def closed_box() -> list[Fact]:
     size = (64, 64)
     flow = random_flow(size, seed=2, shortest=32.0)
     smoke = Smoke("smoke", size, blob(size, (0.4, 0.6), 0.1), flow, viscosity=5e-3)
-    motion = smoke_motion(smoke, frames=2, fps=2, substeps=100)
+    motion = moved(smoke, frames=2, fps=2, substeps=100)
     v = motion.velocities[-1]
     largest = v.abs().max()
     across = max(float(v[..., 0].mean(-2).abs().max()), float(v[..., 1].mean(-1).abs().max()))
@@ -96,7 +104,7 @@ def transport() -> list[Fact]:
     size = (64, 64)
     puff = blob(size, (0.5, 0.5), 0.08)
     smoke = Smoke("smoke", size, puff, (1.0, 2.0), boundary=Periodic())
-    _, half, back = smoke_motion(smoke, frames=3, fps=2, substeps=45).densities
+    _, half, back = moved(smoke, frames=3, fps=2, substeps=45).densities
     across = puff.roll(size[1] // 2, -1)
     return [
         small("transport", "half a period on / there", float((half - across).norm() / puff.norm()), 5e-3),
@@ -111,7 +119,7 @@ def order_in_time() -> list[Fact]:
     flow, puff = random_flow(size, seed=3, shortest=24.0), blob(size, (0.45, 0.55), 0.15)
     for label, boundary in BOUNDARIES:
         smoke = Smoke("smoke", size, puff, flow, viscosity=0.01, buoyancy=1.0, boundary=boundary)
-        ends = [smoke_motion(smoke, frames=2, fps=4.0, substeps=n).velocities[-1] for n in steps]
+        ends = [moved(smoke, frames=2, fps=4.0, substeps=n).velocities[-1] for n in steps]
         errors = np.array([float((end - ends[-1]).norm()) for end in ends[:-1]])
         order = fitted_order(1.0 / np.array(steps[:-1]), errors)
         facts.append(Fact("order in time", f"smoke, {label}", 2.0, order, abs(order - 2.0), 0.25))
@@ -124,7 +132,7 @@ def buoyant_rise() -> list[Fact]:
     facts = []
     for label, boundary in BOUNDARIES:
         smoke = Smoke("smoke", (16, 24), density, buoyancy=rate, boundary=boundary)
-        v = smoke_motion(smoke, frames=2, fps=1 / duration, substeps=10).velocities[-1]
+        v = moved(smoke, frames=2, fps=1 / duration, substeps=10).velocities[-1]
         expected = rate * density * duration * (label == "periodic")
         error = float((v - torch.tensor([0.0, expected], dtype=v.dtype)).abs().max()) / (rate * density * duration)
         got = float(v[..., 1].mean())
@@ -148,7 +156,7 @@ def smoke_gradients() -> list[Fact]:
     def loss_in(boundary: Boundary) -> Callable[[dict[str, torch.Tensor]], torch.Tensor]:
         def loss(p: dict[str, torch.Tensor]) -> torch.Tensor:
             smoke = Smoke("smoke", size, p["density"], p["velocity"], p["viscosity"], p["buoyancy"], boundary)
-            motion = smoke_motion(smoke, frames=frames, substeps=25)
+            motion = moved(smoke, frames=frames, substeps=25)
             seen = (motion.densities * weights[0, ..., 0]).sum((-1, -2, -3))
             return seen + 0.1 * (motion.velocities * weights[1]).sum((-1, -2, -3, -4))
 
