@@ -19,7 +19,8 @@ from gradsim.bench.physics import _pair, _speeds
 from gradsim.bench.timing import Machine, least_times, this_machine
 
 BATCHES = (1, 64, 1024)
-STEPS = 960  # two seconds, as long as the cubes of `gradsim check gradients` bounce and slide
+STEPS = 960  # two seconds of motion
+SINGLE_STEPS = 4800  # of a single world, whose steps take microseconds: a call costs as much as a thousand of them
 
 
 @dataclass(frozen=True)
@@ -146,21 +147,26 @@ class Bench:
     """What was measured, and on what."""
 
     rows: tuple[Row, ...]
-    steps: int  # of one rollout
+    steps: int | None  # of one rollout, where one number was asked for
     machine: Machine
     note: str | None = None  # why columns are missing, and the remedy
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         rows = [{**asdict(row), "ratio_forward": row.ratio_forward, "ratio_both": row.ratio_both} for row in self.rows]
-        return {"machine": asdict(self.machine), "steps": self.steps, "note": self.note, "rows": rows}
+        return {
+            "machine": asdict(self.machine),
+            "steps": self.steps or {"one world": SINGLE_STEPS, "more": STEPS},
+            "note": self.note,
+            "rows": rows,
+        }
 
 
 def bench_rigid(
     batches: Sequence[int] = BATCHES,
     *,
     dtypes: Sequence[str] = ("float32",),
-    steps: int = STEPS,
+    steps: int | None = None,
     peer: bool = True,
     seconds: float = 1.0,
     progress: Callable[[str], None] | None = None,
@@ -170,7 +176,7 @@ def bench_rigid(
     Args:
         batches: Numbers of worlds.
         dtypes: "float32" and "float64".
-        steps: Steps of a rollout.
+        steps: Steps of a rollout; 960 if None, 4,800 of a single world.
         peer: Whether to time Newton too, which knows float32 only.
         seconds: Time spent on each number [s].
         progress: Called with a line before each measurement.
@@ -192,7 +198,8 @@ def bench_rigid(
             for dtype in dtypes:
                 rival = peer and dtype == "float32"
                 say(f"{batch} cubes, {dtype}{', and Newton' if rival else ''}")
-                rows += _rows(Cubes(batch), dtype, steps, threads, rival, seconds)
+                count = steps or (SINGLE_STEPS if batch == 1 else STEPS)
+                rows += _rows(Cubes(batch), dtype, count, threads, rival, seconds)
     finally:
         torch.set_num_threads(threads[-1])
     return Bench(tuple(rows), steps, this_machine("torch", "warp-lang", "newton"), note)
@@ -250,9 +257,10 @@ def _own_calls(cubes: Cubes, dtype: torch.dtype, steps: int, threads: int) -> di
 
 def table(bench: Bench) -> Table:
     """The measurements for a terminal."""
+    steps = f"{bench.steps}" if bench.steps else f"{STEPS} (one world: {SINGLE_STEPS})"
     title = (
         "Rigid cubes with eight contacts on a plane, each in a world of its own:\n"
-        f"thousand steps a second over all worlds, rollouts of {bench.steps} steps: forward / with backward"
+        f"thousand steps a second over all worlds, rollouts of {steps} steps: forward / with backward"
     )
     result = Table(title=title, box=SIMPLE_HEAD, title_justify="left", caption_justify="left")
     pairs = ("gradsim", "Newton\nlaunches", "Newton\ngraph", "gradsim per\nNewton graph", "call\nms")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import torch
@@ -25,6 +26,16 @@ from gradsim.scene.quantity import (
     validate_quantities,
 )
 from gradsim.scene.surfaces import check_closed
+
+_closed: WeakSet[TriMesh] = WeakSet()  # meshes that were found closed
+_solids: WeakKeyDictionary[TriMesh, tuple[np.ndarray, ...]] = WeakKeyDictionary()
+
+
+def _unit_solid(mesh: TriMesh) -> tuple[np.ndarray, ...]:
+    """Mass properties of a mesh filled with unit density, integrated once."""
+    if mesh not in _solids:
+        _solids[mesh] = tuple(a.numpy() for a in solid(mesh.vertices, mesh.faces))
+    return _solids[mesh]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +108,9 @@ class Rigid:
         check_name(self.name)
         if not isinstance(self.mesh, TriMesh):
             raise WrongType(f"{self.name}.mesh", type(self.mesh).__name__, "a rigid body needs a TriMesh")
-        check_closed(f"{self.name}.mesh", self.mesh)
+        if self.mesh not in _closed:
+            check_closed(f"{self.name}.mesh", self.mesh)
+            _closed.add(self.mesh)
         validate_quantities(self, self.name)
         exactly_one(self.name, self, "density", "mass")
         check_rotation(self)
@@ -149,7 +162,7 @@ class Rigid:
         if is_each(self.mass):
             found = point_masses(torch.tensor(self.mesh.vertices, dtype=dtype, device=device), tensor(self.mass))
         else:
-            unit = MassProperties(*(tensor(a.numpy()) for a in solid(self.mesh.vertices, self.mesh.faces)))
+            unit = MassProperties(*(tensor(a) for a in _unit_solid(self.mesh)))
             density = tensor(self.density) if self.density is not None else tensor(self.mass) / unit.mass
             found = MassProperties(density * unit.mass, unit.center, density[..., None, None] * unit.inertia)
         center = found.center if self.center is None else tensor(self.center)

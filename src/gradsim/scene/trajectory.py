@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, Protocol, TypeVar, overload
 
 import torch
 
 from gradsim.scene.errors import UnknownName
+from gradsim.scene.rotation import rotate
 
 M = TypeVar("M")
 
@@ -48,43 +50,46 @@ class BodyMotion:
 
 @dataclass(frozen=True, eq=False)
 class RigidMotion:
-    """The motion of a rigid body."""
+    """The motion of a rigid body; everything but its state is worked out when it is asked for."""
 
-    vertices: torch.Tensor  # [m], [..., T, V, 3]
-    velocities: torch.Tensor  # of the vertices [m/s], [..., T, V, 3]
-    center: torch.Tensor  # of mass [m], [..., T, 1, 3]
-    rotations: torch.Tensor  # unit quaternions (x, y, z, w), [..., T, 1, 4]
-    center_velocities: torch.Tensor  # [m/s], [..., T, 1, 3]
-    spins: torch.Tensor  # angular velocities in the world's axes [rad/s], [..., T, 1, 3]
-    origin: torch.Tensor  # of the mesh [m], [..., T, 1, 3]
+    center_of_mass: torch.Tensor  # [m], [..., T, 3]
+    rotation: torch.Tensor  # unit quaternion (x, y, z, w), [..., T, 4]
+    velocity: torch.Tensor  # of the centre of mass [m/s], [..., T, 3]
+    angular_momentum: torch.Tensor  # about the centre of mass [kg m^2/s], [..., T, 3]
+    center: torch.Tensor = field(repr=False)  # of mass, in the body's axes [m], [..., 1, 3]
+    inverse_inertia: torch.Tensor = field(repr=False)  # in the body's axes [1/(kg m^2)], [..., 1, 3, 3]
+    points: torch.Tensor = field(repr=False)  # the mesh's vertices, in the body's axes [m], [V, 3]
 
-    @property
+    @cached_property
     def position(self) -> torch.Tensor:
         """Where the mesh's origin is [m], [..., T, 3]."""
-        return self.origin[..., 0, :]
+        return self.center_of_mass - rotate(self.rotation, self.center)
 
-    @property
-    def center_of_mass(self) -> torch.Tensor:
-        """[m], [..., T, 3]."""
-        return self.center[..., 0, :]
-
-    @property
-    def rotation(self) -> torch.Tensor:
-        """Unit quaternion (x, y, z, w), [..., T, 4]."""
-        return self.rotations[..., 0, :]
-
-    @property
-    def velocity(self) -> torch.Tensor:
-        """Of the centre of mass [m/s], [..., T, 3]."""
-        return self.center_velocities[..., 0, :]
-
-    @property
+    @cached_property
     def angular_velocity(self) -> torch.Tensor:
         """In the world's axes [rad/s], [..., T, 3]."""
-        return self.spins[..., 0, :]
+        momentum = rotate(self.rotation, self.angular_momentum, back=True)
+        return rotate(self.rotation, (self.inverse_inertia @ momentum[..., None])[..., 0])
+
+    @cached_property
+    def _arms(self) -> torch.Tensor:
+        return rotate(self.rotation[..., None, :], self.points - self.center[..., None, :])
+
+    @cached_property
+    def vertices(self) -> torch.Tensor:
+        """[m], [..., T, V, 3]."""
+        return self.center_of_mass[..., None, :] + self._arms
+
+    @cached_property
+    def velocities(self) -> torch.Tensor:
+        """Of the vertices [m/s], [..., T, V, 3]."""
+        spin = self.angular_velocity[..., None, :].expand_as(self._arms)
+        return self.velocity[..., None, :] + torch.linalg.cross(spin, self._arms)
 
     def at(self, frames: slice) -> RigidMotion:
-        return _frames_of(self, frames, -3)
+        moving = (self.center_of_mass, self.rotation, self.velocity, self.angular_momentum)
+        p, q, v, momentum = (m[..., frames, :] for m in moving)
+        return RigidMotion(p, q, v, momentum, self.center, self.inverse_inertia, self.points)
 
 
 @dataclass(frozen=True, eq=False)

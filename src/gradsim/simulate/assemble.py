@@ -15,6 +15,7 @@ from gradsim.scene.materials import Contact, Ground
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
 from gradsim.scene.quantity import Each, Signal, batch_shape, is_each, plain
 from gradsim.scene.rigid import Push, Rigid
+from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticShape, StaticSphere
 from gradsim.scene.trajectory import State
@@ -200,13 +201,6 @@ def _rotation(rotation: Any, flatten: Flattener) -> torch.Tensor:
     """A unit quaternion, [B, 1, 4]."""
     q = flatten(np.array([0.0, 0.0, 0.0, 1.0]) if rotation is None else rotation, 1, (4,))
     return q / q.norm(dim=-1, keepdim=True)
-
-
-def rotate(q: torch.Tensor, x: torch.Tensor, *, back: bool = False) -> torch.Tensor:
-    """Vectors [..., 3] turned by unit quaternions [..., 4], or turned back."""
-    axis, w = torch.broadcast_tensors(q[..., :3], x)[0], q[..., 3:]
-    turned = torch.linalg.cross(-axis if back else axis, x)
-    return x + 2.0 * (w * turned + torch.linalg.cross(-axis if back else axis, turned))
 
 
 def _inertia(body: Rigid, flatten: Flattener) -> torch.Tensor:

@@ -11,7 +11,7 @@ from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import Smoke, SmokeMotion
 from gradsim.scene.trajectory import BodyMotion, PendulumMotion, RigidMotion
-from gradsim.simulate.assemble import Assembly, Flattener, rotate
+from gradsim.simulate.assemble import Assembly, Flattener
 
 States = dict[str, torch.Tensor]  # [..., T, count, width]
 
@@ -35,16 +35,11 @@ def motions_of(scene: Scene, assembly: Assembly, states: States) -> dict[str, An
 
 def _rigid_motion(body: Rigid, assembly: Assembly, states: States) -> RigidMotion:
     index = assembly.topology.ranges["rigid", body.name][0]
-    p, q, v, momentum = (states[f"rigid.{name}"][..., index : index + 1, :] for name in ("p", "q", "v", "l"))
-    table = assembly.tables["rigid"][..., index].unflatten(0, assembly.batch or (1,))
-    table = table if assembly.batch else table[0]
-    center, inverse = table[..., None, None, 4:7], table[..., 7:13]
-    symmetric = inverse[..., [[0, 5, 4], [5, 1, 3], [4, 3, 2]]][..., None, None, :, :]
-    spin = rotate(q, (symmetric @ rotate(q, momentum, back=True)[..., None])[..., 0])
+    p, q, v, momentum = (states[f"rigid.{name}"][..., index, :] for name in ("p", "q", "v", "l"))
+    table = assembly.tables["rigid"][..., index].view(*assembly.batch, 1, -1)
+    inverse = table[..., [[7, 12, 11], [12, 8, 10], [11, 10, 9]]]
     points = torch.tensor(body.mesh.vertices, dtype=assembly.dtype, device=assembly.device)
-    arms = rotate(q, points - center)
-    velocities = v + torch.linalg.cross(spin.expand_as(arms), arms)
-    return RigidMotion(p + arms, velocities, p, q, v, spin, p - rotate(q, center.expand_as(p)))
+    return RigidMotion(p, q, v, momentum, table[..., 4:7], inverse, points)
 
 
 def _pendulum_motion(body: AnyPendulum, assembly: Assembly, states: States) -> PendulumMotion:

@@ -16,9 +16,9 @@ from gradsim.scene import surfaces
 from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
 from gradsim.scene.quantity import Quantity
 from gradsim.scene.rigid import Push, Rigid
+from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import RigidMotion, Trajectory
-from gradsim.simulate.assemble import rotate
 from gradsim.simulate.rollout import simulate
 
 G = 9.81  # [m/s^2]

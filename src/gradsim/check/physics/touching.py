@@ -17,10 +17,10 @@ from gradsim.scene.bodies import Springs
 from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.materials import Ground
 from gradsim.scene.rigid import Rigid
+from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticShape, StaticSphere
 from gradsim.scene.trajectory import RigidMotion
-from gradsim.simulate.assemble import rotate
 from gradsim.simulate.rollout import simulate
 
 
