@@ -118,7 +118,7 @@ def _report(
         f"{escape(worst.topic)}, {escape(worst.name)}: {worst.error:.1e} of {worst.tolerance:.0e}"
     )
     if as_json is not None:
-        _write_json(as_json, [{**vars(fact), "ok": fact.ok} for fact in facts])
+        _write_json(as_json, [fact.as_dict() for fact in facts])
     if missed:
         raise typer.Exit(1)
 

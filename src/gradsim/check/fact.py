@@ -18,7 +18,12 @@ class Fact:
 
     @property
     def ok(self) -> bool:
-        return self.error <= self.tolerance  # False for NaN
+        return bool(self.error <= self.tolerance)  # False for NaN
+
+    def as_dict(self) -> dict[str, str | float | bool]:
+        """Plain values, for JSON."""
+        numbers = {name: float(getattr(self, name)) for name in ("expected", "got", "error", "tolerance")}
+        return {"topic": self.topic, "name": self.name, **numbers, "ok": self.ok}
 
 
 def relative(topic: str, name: str, expected: float, got: float, tolerance: float) -> Fact:
