@@ -14,7 +14,7 @@ from rich.console import Console
 
 import gradsim as gs
 from gradsim.bench import physics
-from gradsim.bench.newton_peer import NewtonRollout
+from gradsim.bench.newton_peer import NewtonBeam
 from gradsim.bench.physics import Beam, bench_physics, table
 from gradsim.bench.timing import ROUNDS, WARM, least_times
 
@@ -31,7 +31,7 @@ def newton_rollout():
     """A beam without damping, where the two laws agree, with Newton's rollout of it."""
     pytest.importorskip("newton", reason="needs Newton: pip install 'gradsim[bench]'", exc_type=ImportError)
     beam = Beam(physics.CELLS[100], damping=0.0)
-    return beam, NewtonRollout(beam, steps=100, weights=beam.weights)
+    return beam, NewtonBeam(beam, steps=100, weights=beam.weights)
 
 
 def relative(got, expected):

@@ -12,6 +12,7 @@ Without damping the two agree to rounding, gradients too; a test holds them to i
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,53 @@ def import_newton() -> Any:
         raise MissingExtra("the comparison with Newton", "bench") from None
 
 
-class NewtonRollout:
+class NewtonRollout(ABC):
+    """A rollout of Newton's, alone and with gradients, by plain launches or as a recorded graph.
+
+    Two states that take turns serve the rollout alone; gradients need a state for every step.
+    """
+
+    _steps: int
+    _start: Any
+    _turns: list[Any]
+    _states: list[Any]
+    _weights: Any
+    _tape: Any
+
+    @abstractmethod
+    def _step(self, here: Any, there: Any) -> None:
+        """One step from a state to another."""
+
+    @abstractmethod
+    def _output(self, state: Any) -> Any:
+        """What the loss weighs."""
+
+    def forward(self) -> None:
+        """The rollout alone."""
+        here, there = self._turns
+        here.assign(self._start)
+        for _ in range(self._steps):
+            self._step(here, there)
+            here, there = there, here
+
+    def both(self) -> None:
+        """The rollout and the gradients of its parameters and the start state."""
+        self._tape.zero()
+        self._tape = wp.Tape()
+        with self._tape:
+            for here, there in zip(self._states[:-1], self._states[1:], strict=True):
+                self._step(here, there)
+        self._tape.backward(grads={self._output(self._states[-1]): self._weights})
+
+    def graph(self, call: Callable[[], None]) -> Callable[[], None]:
+        """`call` recorded, to be replayed without Python between its launches."""
+        call()  # compiles and fills the tape that a second call clears
+        with wp.ScopedCapture(device="cpu") as capture:
+            call()
+        return lambda: wp.capture_launch(capture.graph)
+
+
+class NewtonBeam(NewtonRollout):
     """A beam's rollout: `forward()` leaves the positions in `final`, `both()` also gradients; `graph` records either.
 
     Args:
@@ -67,29 +114,8 @@ class NewtonRollout:
         self._weights = wp.array(weights.astype(np.float32), dtype=wp.vec3, device="cpu")
         self._tape = wp.Tape()
 
-    def forward(self) -> None:
-        """The rollout alone."""
-        here, there = self._turns
-        here.assign(self._start)
-        for _ in range(self._steps):
-            self._step(here, there)
-            here, there = there, here
-
-    def both(self) -> None:
-        """The rollout and the gradients of the materials and the start state."""
-        self._tape.zero()
-        self._tape = wp.Tape()
-        with self._tape:
-            for here, there in zip(self._states[:-1], self._states[1:], strict=True):
-                self._step(here, there)
-        self._tape.backward(grads={self._states[-1].particle_q: self._weights})
-
-    def graph(self, call: Callable[[], None]) -> Callable[[], None]:
-        """`call` recorded, to be replayed without Python between its launches."""
-        call()  # compiles and fills the tape that a second call clears
-        with wp.ScopedCapture(device="cpu") as capture:
-            call()
-        return lambda: wp.capture_launch(capture.graph)
+    def _output(self, state: Any) -> Any:
+        return state.particle_q
 
     @property
     def final(self) -> np.ndarray:

@@ -15,13 +15,12 @@ rounding, gradients too; a test holds them to it.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
-from gradsim.bench.newton_peer import import_newton
+from gradsim.bench.newton_peer import NewtonRollout, import_newton
 
 if TYPE_CHECKING:
     from gradsim.bench.rigid import Cubes
@@ -30,7 +29,7 @@ COMPILER_FLAGS = "-march=native -mllvm=-inline-threshold=9000 -mllvm=-inline-col
 KERNEL_MODULES = ("newton._src.solvers.semi_implicit.kernels_contact", "newton._src.solvers.solver")
 
 
-class NewtonCubes:
+class NewtonCubes(NewtonRollout):
     """The cubes' rollout: `forward()` leaves their places in `final`, `both()` also gradients; `graph` records either.
 
     Args:
@@ -57,29 +56,8 @@ class NewtonCubes:
         self._weights = wp.array(weights.astype(np.float32), dtype=wp.transform, device="cpu")
         self._tape = wp.Tape()
 
-    def forward(self) -> None:
-        """The rollout alone."""
-        here, there = self._turns
-        here.assign(self._start)
-        for _ in range(self._steps):
-            self._step(here, there)
-            here, there = there, here
-
-    def both(self) -> None:
-        """The rollout and the gradients of all parameters and the start."""
-        self._tape.zero()
-        self._tape = wp.Tape()
-        with self._tape:
-            for here, there in zip(self._states[:-1], self._states[1:], strict=True):
-                self._step(here, there)
-        self._tape.backward(grads={self._states[-1].body_q: self._weights})
-
-    def graph(self, call: Callable[[], None]) -> Callable[[], None]:
-        """`call` recorded, to be replayed without Python between its launches."""
-        call()  # compiles and fills the tape that a second call clears
-        with wp.ScopedCapture(device="cpu") as capture:
-            call()
-        return lambda: wp.capture_launch(capture.graph)
+    def _output(self, state: Any) -> Any:
+        return state.body_q
 
     @property
     def final(self) -> np.ndarray:

@@ -15,7 +15,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 import gradsim as gs
-from gradsim.bench.newton_peer import NewtonRollout, import_newton
+from gradsim.bench.newton_peer import NewtonBeam, import_newton
 from gradsim.bench.timing import Machine, least_times, this_machine, undisturbed
 from gradsim.scene.integrators import SymplecticEuler
 from gradsim.simulate.assemble import assemble
@@ -200,7 +200,7 @@ def _row(beam: Beam, dtype: str, steps: int, rival: bool, seconds: float) -> Row
     precision: torch.dtype = getattr(torch, dtype)
     calls = _own_calls(beam, precision, steps)
     if rival:
-        newton = NewtonRollout(beam, steps=steps, weights=beam.weights)
+        newton = NewtonBeam(beam, steps=steps, weights=beam.weights)
         calls["newton_forward"], calls["newton_both"] = newton.forward, newton.both
         calls["newton_graph_forward"] = newton.graph(newton.forward)
         calls["newton_graph_both"] = newton.graph(newton.both)
