@@ -77,6 +77,25 @@ def test_threads_do_not_change_results():
     assert torch.equal(results[0][1], results[1][1])
 
 
+def test_workers_record_no_gradients():
+    moduli = torch.linspace(1e4, 3e4, 4, dtype=F64, requires_grad=True)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        for _ in range(3):
+            gs.simulate(beam(moduli), frames=2, substeps=40).vertices.sum().backward()
+        with torch.no_grad():
+            gs.simulate(beam(moduli), frames=2, substeps=40)
+    finally:
+        torch.set_num_threads(before)
+    shards = [shard for e in engine._engines.values() for shard in e.shards]
+    assert any(len(e.shards) > 1 for e in engine._engines.values())
+    tensors = [b.tensor for s in shards for b in s.buffers.values()] + [
+        t.tensor for s in shards for t in s.tables.values()
+    ]
+    assert all(tensor.grad_fn is None for tensor in tensors)
+
+
 @pytest.mark.parametrize("problem", [PROBLEMS[0], PROBLEMS[1], PROBLEMS[3]], ids=lambda p: p.name)
 @pytest.mark.parametrize("integrator", [gs.SymplecticEuler(), gs.Midpoint()], ids=lambda i: type(i).__name__)
 @pytest.mark.parametrize("steps", [30, 12], ids=["a frame at a time", "checkpoints within a frame"])

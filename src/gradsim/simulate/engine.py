@@ -160,7 +160,12 @@ class Engine:
         if self.pool is None:
             work(0)
             return
-        futures = [self.pool.submit(work, index) for index in range(len(self.shards))]
+
+        def unrecorded(index: int) -> None:
+            with torch.no_grad():  # the mode belongs to a thread, and a worker's is not the caller's
+                work(index)
+
+        futures = [self.pool.submit(unrecorded, index) for index in range(len(self.shards))]
         wait(futures)
         for future in futures:
             future.result()
