@@ -148,7 +148,7 @@ class TestShapeErrors:
             (lambda: surfaces.sphere(-1.0), OutOfRange, "radius = -1.0: needs lengths above 0 m"),
             (lambda: surfaces.sphere(1.0, 1), OutOfRange, "rings = 1: needs at least 2"),
             (lambda: surfaces.sphere(1.0, 8, 2), OutOfRange, "segments = 2: needs at least 3"),
-            (lambda: surfaces.sphere(1.0, 8.0), WrongType, "rings = 8.0: needs a whole number"),  # type: ignore
+            (lambda: surfaces.sphere(1.0, 8.0), WrongType, "rings = 8.0: needs a whole number"),
             (lambda: surfaces.icosphere(math.nan), NotFinite, "radius = nan"),
             (lambda: surfaces.icosphere(1.0, -1), OutOfRange, "subdivisions = -1: needs at least 0"),
             (lambda: surfaces.icosphere(1.0, 9), OutOfRange, "subdivisions = 9: needs at most 8"),
