@@ -1,8 +1,14 @@
 """gradsim: differentiable simulation from pixels to physics and back."""
 
 from gradsim import meshes
+from gradsim.render.dibr import DIBR
+from gradsim.render.exact import Exact
+from gradsim.render.mitsuba import Mitsuba
+from gradsim.render.render import render
+from gradsim.render.softras import SoftRas
 from gradsim.scene import errors
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
+from gradsim.scene.camera import Camera
 from gradsim.scene.errors import (
     BrokenGradient,
     ContactWarning,
@@ -10,9 +16,12 @@ from gradsim.scene.errors import (
     GradsimError,
     InvalidInput,
     MissingExtra,
+    SilhouetteWarning,
     StabilityWarning,
 )
 from gradsim.scene.integrators import Midpoint, SymplecticEuler
+from gradsim.scene.lights import AmbientLight, DirectionalLight, PointLight
+from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
 from gradsim.scene.mesh_files import load_mesh
 from gradsim.scene.meshes import TetMesh, TriMesh
@@ -29,30 +38,41 @@ from gradsim.simulate.stability import stable_dt
 __version__ = "0.1.0"
 
 __all__ = [
+    "AmbientLight",
     "Bending",
     "BrokenGradient",
+    "Camera",
+    "Checker",
     "Closed",
     "Cloth",
     "Contact",
     "ContactWarning",
+    "DirectionalLight",
+    "DIBR",
     "Diverged",
     "DoublePendulum",
+    "Exact",
     "GradsimError",
     "Ground",
     "InvalidInput",
+    "Look",
     "Membrane",
     "Midpoint",
     "MissingExtra",
+    "Mitsuba",
     "NeoHookean",
     "Pendulum",
     "Periodic",
+    "PointLight",
     "Push",
     "Region",
     "Rigid",
     "Scene",
     "Signal",
+    "SilhouetteWarning",
     "Smoke",
     "Soft",
+    "SoftRas",
     "Springs",
     "StabilityWarning",
     "State",
@@ -67,6 +87,7 @@ __all__ = [
     "errors",
     "load_mesh",
     "meshes",
+    "render",
     "simulate",
     "stable_dt",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 import warp as wp
+
+running = threading.RLock()  # recording graphs is global in Warp: calls from several threads take turns
 
 SPARE = 8  # scalars behind every buffer: native kernels read and write rows of three scalars as four
 

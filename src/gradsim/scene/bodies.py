@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gradsim.scene.errors import DegenerateElement, InvalidInput, OutOfRange, WrongShape, WrongType
+from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import Bending, Contact, Membrane, NeoHookean
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.quantity import (
@@ -114,6 +115,7 @@ class Soft:
         actuation: Relative growth of volume each element strives for; may be `Signal` and `gs.each`.
         force: External force on each node [N], [..., 3]; may be `Signal` and `gs.each`.
         contact: Contact parameters of this body, one for all shapes or by the name of the shape; the shapes' if None.
+        look: Colour and shine of its surface; None leaves it out of pictures.
     """
 
     name: str
@@ -129,6 +131,7 @@ class Soft:
     actuation: Quantity = quantity(0.0, "1", per="tet", signal=True)
     force: Quantity = quantity((0.0, 0.0, 0.0), "N", shape=(3,), per="node", signal=True)
     contact: Contact | Mapping[str, Contact] | None = None
+    look: Look | None = Look()
 
     def __post_init__(self) -> None:
         if not isinstance(self.mesh, TetMesh):
@@ -138,6 +141,7 @@ class Soft:
         _complete(self, {"node": len(self.mesh.vertices), "tet": len(self.mesh.tets)})
         exactly_one(self.name, self, "density", "mass")
         _check_vertices(self)
+        check_look(self.name, self.look, lambda: (len(self.mesh.vertices), len(self.faces)))
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, self.mesh.vertices))
 
     @property
@@ -157,7 +161,7 @@ class Cloth:
         material: In-plane elasticity, `Membrane(...)`.
         bending: `Bending(...)`.
         drag, lift: Air on each triangle [kg/m^3]: -(drag A |n.u| u + lift A (n.u) |u| n).
-        position, rotation, vertices, velocity, pinned, force, contact: As for `Soft`.
+        position, rotation, vertices, velocity, pinned, force, contact, look: As for `Soft`.
         actuation: Relative growth of area each triangle strives for; may be `Signal` and `gs.each`.
         folding: Change of each hinge's rest angle [rad], positive towards a ridge; may be `Signal` and `gs.each`.
     """
@@ -179,6 +183,7 @@ class Cloth:
     folding: Quantity = quantity(0.0, "rad", per="hinge", signal=True)
     force: Quantity = quantity((0.0, 0.0, 0.0), "N", shape=(3,), per="node", signal=True)
     contact: Contact | Mapping[str, Contact] | None = None
+    look: Look | None = Look()
 
     def __post_init__(self) -> None:
         if not isinstance(self.mesh, TriMesh):
@@ -191,6 +196,7 @@ class Cloth:
         _complete(self, {"node": len(mesh.vertices), "triangle": len(mesh.faces), "hinge": len(mesh.hinges)})
         exactly_one(self.name, self, "density", "mass")
         _check_vertices(self)
+        check_look(self.name, self.look, lambda: (len(self.mesh.vertices), len(self.faces)))
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, mesh.vertices))
 
     @property
@@ -211,6 +217,8 @@ class Springs:
         stiffness, damping: Per spring [N/m], [N s/m], numbers or `gs.each`.
         rest_length: Per spring [m]; the distances of the given points if None.
         position, velocity, pinned, force, contact: As for `Soft`.
+        look: Colour and shine of octahedra at the nodes and of bars between them; None leaves them out of pictures.
+        thickness: Radius of the octahedra, and edge of the bars [m].
     """
 
     name: str
@@ -225,6 +233,8 @@ class Springs:
     pinned: Pinned = None
     force: Quantity = quantity((0.0, 0.0, 0.0), "N", shape=(3,), per="node", signal=True)
     contact: Contact | Mapping[str, Contact] | None = None
+    look: Look | None = Look()
+    thickness: float = 0.02
 
     def __post_init__(self) -> None:
         points = _checked_points(f"{self.name}.points", self.points, None)
@@ -243,6 +253,9 @@ class Springs:
         object.__setattr__(self, "edges", edges)
         _complete(self, {"node": len(rest), "spring": len(edges)})
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, rest))
+        check_look(self.name, self.look, lambda: (0, 0))
+        if isinstance(self.thickness, bool) or not isinstance(self.thickness, (int, float)) or not self.thickness > 0.0:
+            raise OutOfRange(f"{self.name}.thickness", repr(self.thickness), "must be a number > 0 [m]")
 
     @property
     def faces(self) -> np.ndarray:

@@ -109,5 +109,9 @@ class ContactWarning(UserWarning):
     """A body is too heavy for the contact parameters it rests on."""
 
 
+class SilhouetteWarning(UserWarning):
+    """A loss uses only the colours of a renderer whose colours do not see outlines move."""
+
+
 class StabilityWarning(UserWarning):
     """The time step lies clearly above the estimated stable one."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from gradsim.scene.errors import OutOfRange
+from gradsim.scene.errors import OutOfRange, WrongType
+from gradsim.scene.looks import Checker
 from gradsim.scene.quantity import (
     Each,
     Quantity,
@@ -114,11 +115,13 @@ class Contact:
 class Ground(Contact):
     """The plane normal . x = offset; bodies live on the side the normal points to.
 
-    Its contact parameters hold for every body that has none of its own.
+    Its contact parameters hold for every body that has none of its own. It is seen from the side the normal points to
+    if `look` is a `Checker`.
     """
 
     normal: Quantity = quantity((0.0, 1.0, 0.0), "1", shape=(3,))
     offset: Quantity = quantity(0.0, "m")
+    look: Checker | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -127,3 +130,9 @@ class Ground(Contact):
         lengths = (normal * normal).sum(-1)
         if float(lengths.min()) <= 0.0:
             raise OutOfRange("Ground.normal", "(0, 0, 0)", "must not be the zero vector")
+        look: Any = self.look
+        if look is not None and not isinstance(look, Checker):
+            remedy = (
+                "must be a gs.Checker (of two equal colours for a plain ground), or None to leave it out of pictures"
+            )
+            raise WrongType("Ground.look", type(look).__name__, remedy)

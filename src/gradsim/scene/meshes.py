@@ -160,7 +160,7 @@ class TetMesh:
             InvalidInput: A face belongs to more than two tetrahedra, so the mesh overlaps itself.
         """
         faces = self.tets[:, TET_FACES].reshape(-1, 3)
-        order, first, count = _group_rows(np.sort(faces, axis=1))
+        order, first, count = group_rows(np.sort(faces, axis=1))
         if np.any(count > 2):
             worst = order[first[np.argmax(count > 2)]]
             raise InvalidInput(
@@ -299,12 +299,12 @@ def _half_edges(faces: Ints) -> tuple[NDArray[Any], ...]:
     """Start, end and opposite vertex of the directed edges of all faces, those of one undirected edge side by side,
     [3 F]; where each undirected edge begins and how many faces it has, [E]."""
     half = faces[:, [[0, 1, 2], [1, 2, 0], [2, 0, 1]]].reshape(-1, 3)
-    order, first, count = _group_rows(np.sort(half[:, :2], axis=1))
+    order, first, count = group_rows(np.sort(half[:, :2], axis=1))
     start, end, opposite = half[order].T
     return start, end, opposite, first, count
 
 
-def _group_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def group_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Order that sorts rows and keeps equal ones in sequence, where each group of equal rows begins, and its size."""
     order = np.lexsort(rows.T[::-1])
     ordered = rows[order]
@@ -315,7 +315,7 @@ def _group_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 def _unique_edges(pairs: NDArray[Any]) -> Ints:
     rows = np.sort(pairs.reshape(-1, 2), axis=1)
-    order, first, _ = _group_rows(rows)
+    order, first, _ = group_rows(rows)
     return _read_only(rows[order[first]])
 
 

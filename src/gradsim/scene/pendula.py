@@ -10,6 +10,7 @@ import numpy as np
 
 from gradsim.scene.bodies import check_name
 from gradsim.scene.errors import OutOfRange
+from gradsim.scene.looks import Look, check_look
 from gradsim.scene.quantity import Quantity, quantity, validate_quantities
 from gradsim.scene.surfaces import cylinder, icosphere
 
@@ -27,6 +28,7 @@ class Pendulum:
         damping: Torque of the joint over its rate [N m s], [...].
         pivot: [m], [..., 3].
         bob, rod: Radii of what is seen [m].
+        look: Colour and shine of rods and bobs; None leaves them out of pictures.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Pendulum:
     pivot: Quantity = quantity((0.0, 0.0, 0.0), "m", shape=(3,))
     bob: float = 0.1
     rod: float = 0.02
+    look: Look | None = Look()
 
     def __post_init__(self) -> None:
         _complete(self)
@@ -65,6 +68,7 @@ class DoublePendulum:
         damping: Torques of the joints over their rates [N m s], [..., 2].
         pivot: [m], [..., 3].
         bob, rod: Radii of what is seen [m].
+        look: Colour and shine of rods and bobs; None leaves them out of pictures.
     """
 
     name: str
@@ -76,6 +80,7 @@ class DoublePendulum:
     pivot: Quantity = quantity((0.0, 0.0, 0.0), "m", shape=(3,))
     bob: float = 0.1
     rod: float = 0.02
+    look: Look | None = Look()
 
     def __post_init__(self) -> None:
         _complete(self)
@@ -101,6 +106,7 @@ def _complete(body: AnyPendulum) -> None:
     for name in ("bob", "rod"):
         if not getattr(body, name) > 0:
             raise OutOfRange(f"{body.name}.{name}", getattr(body, name), "must be > 0 [m]")
+    check_look(body.name, body.look, lambda: (len(skeleton(body).offsets), len(body.faces)))
 
 
 class Skeleton(NamedTuple):

@@ -171,6 +171,14 @@ def plain(value: Any) -> Any:
     return value
 
 
+def numbers(value: Any) -> np.ndarray | None:
+    """A quantity's values for looking at, without gradient; None for None and for tensors that have no values."""
+    array = plain(value)
+    if isinstance(array, torch.Tensor):
+        return None if array.is_meta else array.detach().cpu().numpy()
+    return array
+
+
 def is_each(value: Any) -> bool:
     return isinstance(value, Each) or (isinstance(value, Signal) and isinstance(value.values, Each))
 

@@ -13,6 +13,7 @@ import torch
 from gradsim.scene.bodies import check_contact, check_name, check_rotation
 from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
 from gradsim.scene.inertia import MassProperties, point_masses, solid
+from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import Contact
 from gradsim.scene.meshes import TriMesh
 from gradsim.scene.quantity import (
@@ -88,6 +89,7 @@ class Rigid:
         contact: Contact parameters of this body, one for all shapes or by the name of the shape; the shapes' if None.
         pushes: Known pushes.
         face_samples: Whether the middles of faces touch too, besides the vertices.
+        look: Colour and shine of its surface; None leaves it out of pictures.
     """
 
     name: str
@@ -103,6 +105,7 @@ class Rigid:
     contact: Contact | Mapping[str, Contact] | None = None
     pushes: Sequence[Push] = field(default_factory=tuple)
     face_samples: bool = False
+    look: Look | None = Look()
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -115,6 +118,7 @@ class Rigid:
         exactly_one(self.name, self, "density", "mass")
         check_rotation(self)
         check_contact(self)
+        check_look(self.name, self.look, lambda: (len(self.mesh.vertices), len(self.faces)))
         for name, spec in quantities(self):
             if spec.per is not None:
                 check_counts(f"{self.name}.{name}", getattr(self, name), spec, len(self.mesh.vertices))

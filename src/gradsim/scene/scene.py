@@ -1,4 +1,4 @@
-"""The scene: bodies, what they may touch, gravity."""
+"""The scene: bodies, what they may touch, gravity; and who looks at it, in what light."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs, node_count
-from gradsim.scene.errors import InvalidInput, UnknownName, WrongType
+from gradsim.scene.camera import Camera
+from gradsim.scene.errors import InvalidInput, UnknownName, WrongShape, WrongType
+from gradsim.scene.lights import DEFAULT_LIGHTS, LIGHTS, Light
+from gradsim.scene.looks import check_color, look_quantities
 from gradsim.scene.materials import Ground
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
-from gradsim.scene.quantity import Quantity, Spec, quantities, quantity, validate_quantities
+from gradsim.scene.quantity import Plain, Quantity, Spec, quantities, quantity, validate_quantities, validated_array
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.shapes import SHAPES, StaticShape
 from gradsim.scene.smoke import Smoke
@@ -29,12 +32,19 @@ class Scene:
         gravity: Acceleration [m/s^2], [..., 3].
         shapes: More static things to touch, by name: `Ground` (another plane), `StaticSphere`, `StaticCapsule`,
             `StaticBox`.
+        camera: Who looks at it; `render` needs one.
+        lights: `AmbientLight`, `DirectionalLight`, `PointLight`; without any, bare colours are seen.
+        background: What is seen where nothing is: a colour [..., 3], or with three dimensions or more an image
+            [..., H, W, 3], in [0, 1].
     """
 
     bodies: Sequence[Body]
     ground: Ground | None = None
     gravity: Quantity = quantity((0.0, -9.81, 0.0), "m/s^2", shape=(3,))
     shapes: Mapping[str, StaticShape] = field(default_factory=dict)
+    camera: Camera | None = None
+    lights: Sequence[Light] = DEFAULT_LIGHTS
+    background: Plain = (1.0, 1.0, 1.0)
 
     def __post_init__(self) -> None:
         validate_quantities(self, "scene")
@@ -44,7 +54,7 @@ class Scene:
         object.__setattr__(self, "bodies", tuple(self.bodies))
         if not self.bodies:
             raise InvalidInput("scene.bodies", "()", "a scene needs at least one body")
-        names: set[str] = {"scene", "ground", *map(str, self.shapes)}
+        names: set[str] = {"scene", "ground", "camera", *map(str, self.shapes)}
         for body in given:
             if not isinstance(body, BODIES):
                 kinds = ", ".join(f"gs.{kind.__name__}" for kind in BODIES)
@@ -63,6 +73,24 @@ class Scene:
             if not isinstance(shape, SHAPES) or name == "ground":
                 raise WrongType(f"scene.shapes[{name!r}]", type(shape).__name__, "must be a static shape, not 'ground'")
         self._check_contacts()
+        self._check_view()
+
+    def _check_view(self) -> None:
+        if self.camera is not None and not isinstance(self.camera, Camera):
+            raise WrongType("scene.camera", type(self.camera).__name__, "must be a gs.Camera or None")
+        lights: Any = self.lights
+        kinds = ", ".join(f"gs.{kind.__name__}" for kind in LIGHTS)
+        if not isinstance(lights, (list, tuple)):
+            raise WrongType("scene.lights", type(lights).__name__, f"must be a list of {kinds}; () for bare colours")
+        for k, light in enumerate(lights):
+            if not isinstance(light, LIGHTS):
+                raise WrongType(f"scene.lights[{k}]", type(light).__name__, f"must be one of {kinds}")
+        object.__setattr__(self, "lights", tuple(lights))
+        background = validated_array("scene.background", self.background, Spec("1", shape=(3,)))
+        if 0 in background.shape:
+            raise WrongShape("scene.background", f"shape {tuple(background.shape)}", "must have at least one pixel")
+        check_color("scene.background", background)
+        object.__setattr__(self, "background", background)
 
     def _check_contacts(self) -> None:
         for body in self.bodies:
@@ -112,3 +140,23 @@ class Scene:
                 value = getattr(part, name)
                 if value is not None:
                     yield f"{label}.{name}", value, spec
+
+    def view_quantities(self) -> Iterator[tuple[str, Any, Spec]]:
+        """The same for what is only seen, such as `camera.eye`, `lights[0].intensity`, `beam.look.color`."""
+        parts: list[tuple[str, Any]] = [(f"lights[{k}]", light) for k, light in enumerate(self.lights)]
+        if self.camera is not None:
+            parts.insert(0, ("camera", self.camera))
+        for label, part in parts:
+            for name, spec in quantities(part):
+                if getattr(part, name) is not None:
+                    yield f"{label}.{name}", getattr(part, name), spec
+        for owner, thing in (*self.obstacles.items(), *((body.name, body) for body in self.bodies)):
+            look = getattr(thing, "look", None)
+            for name, value, spec in look_quantities(look) if look is not None else ():
+                yield f"{owner}.look.{name}", value, spec
+        background: Any = self.background
+        yield (
+            "scene.background",
+            background,
+            Spec("1", shape=tuple(background.shape[-3 if background.ndim > 2 else -1 :])),
+        )

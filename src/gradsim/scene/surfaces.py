@@ -13,7 +13,7 @@ from gradsim.scene.meshes import (
     Floats,
     TriMesh,
     _checked_size,
-    _group_rows,
+    group_rows,
     tet_box,
     triangle_areas,
 )
@@ -142,7 +142,7 @@ def check_closed(name: str, mesh: TriMesh) -> None:
             f"{np.sum(edges.balance != 0)} edges whose faces disagree about the outside",
             "needs the vertices of every face counter-clockwise seen from outside: meshes.outward(mesh) turns them",
         )
-    part = _components(len(mesh.faces), edges.first, edges.second)
+    part = components(len(mesh.faces), edges.first, edges.second)
     volume = _checked_volumes(name, mesh.vertices, mesh.faces, part)
     turned = volume * _nesting(mesh.vertices, mesh.faces, part, volume) < 0
     if np.any(turned):
@@ -177,7 +177,7 @@ def outward(mesh: TriMesh) -> TriMesh:
     turn = np.where(edges.balance == 0, 0, n)
     here = np.concatenate([edges.first, edges.first + n])
     there = np.concatenate([edges.second + turn, edges.second + n - turn])
-    sides = _components(2 * n, here, there).reshape(2, n)
+    sides = components(2 * n, here, there).reshape(2, n)
     if np.any(sides[0] == sides[1]):
         raise InvalidInput("mesh.faces", "a one-sided surface", "has no outside, like a Klein bottle")
     faces = np.where((sides[1] < sides[0])[:, None], mesh.faces[:, ::-1], mesh.faces)
@@ -262,10 +262,10 @@ def _sorted_half_edges(faces: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     """Directed edges of all faces, [3 F, 2]; the order that puts those of one edge side by side, where each edge
     begins in it, and how many faces it has."""
     half = faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2)
-    return half, *_group_rows(np.sort(half, axis=1))
+    return half, *group_rows(np.sort(half, axis=1))
 
 
-def _components(count: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+def components(count: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number of the connected component of each of `count` things, in order of appearance, from pairs that touch."""
     label = np.arange(count)
     while np.any(label[first] != label[second]):

@@ -93,7 +93,7 @@ class Engine:
             shard.owner = owner if plan.kept else None
             _roll(shard, schedule, plan, [result[worlds] for result in results], worlds.start)
 
-        with _running:
+        with bridge.running:
             self._reserve(schedule, plan, limit, backward=False)
             self._parallel(roll)
         return results
@@ -124,7 +124,7 @@ class Engine:
             for result, gradient in zip(results, found, strict=True):
                 result[worlds].copy_(gradient)
 
-        with _running:
+        with bridge.running:
             self._reserve(schedule, plan, limit, backward=True)
             self._parallel(roll_back)
         drivers = self.shards[0].topology.drivers
@@ -267,7 +267,6 @@ def _restart(shard: Shard, states: list[torch.Tensor]) -> None:
 
 _engines: dict[Hashable, Engine] = {}
 _engines_lock = threading.Lock()
-_running = threading.RLock()  # recording graphs is global in Warp: rollouts of several threads take turns
 
 
 def engine_for(assembly: Assembly, integrator: Integrator) -> Engine:

@@ -236,7 +236,8 @@ def rest_on_box() -> list[Fact]:
 def slide_off() -> list[Fact]:
     """Without friction a ball leaves a round top where cos a is 2/3 of that at its start, and keeps its speed aside."""
     top, radius, angle = 1.0, 0.02, 0.3
-    reach, law = top + radius, {"ke": 1e4, "kd": 1.0, "mu": 0.0, "delta": 1e-4}
+    reach = top + radius
+    law: dict[str, Any] = {"ke": 1e4, "kd": 1.0, "mu": 0.0, "delta": 1e-4}
     side = torch.tensor([1.0, -1.0], dtype=torch.float64)
     places = torch.stack([side * math.sin(angle), torch.ones_like(side) * math.cos(angle), 0.0 * side], -1)
     ball = Rigid("ball", surfaces.icosphere(radius, 3), mass=0.1, position=reach * places)

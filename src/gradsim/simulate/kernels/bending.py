@@ -17,7 +17,8 @@ from typing import Any
 
 import warp as wp
 
-from gradsim.simulate.kernels.force import ForceKernels, kernel_module, types_of
+from gradsim.native import kernel_module
+from gradsim.simulate.kernels.force import ForceKernels, types_of
 
 PARAMETERS = ("stiffness", "damping")  # of the triangles [N m], [N m s]
 HINGE = ("folding",)  # of the edges with two triangles [rad]

@@ -5,7 +5,8 @@ from typing import Any
 
 import warp as wp
 
-from gradsim.simulate.kernels.force import ForceKernels, kernel_module, types_of
+from gradsim.native import kernel_module
+from gradsim.simulate.kernels.force import ForceKernels, types_of
 from gradsim.simulate.kernels.law import law_functions
 from gradsim.simulate.kernels.shapes import PLANE, shape_functions
 

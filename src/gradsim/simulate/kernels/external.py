@@ -10,7 +10,8 @@ from typing import Any
 
 import warp as wp
 
-from gradsim.simulate.kernels.force import ForceKernels, kernel_module, types_of
+from gradsim.native import kernel_module
+from gradsim.simulate.kernels.force import ForceKernels, types_of
 
 PARAMETERS = ("force_x", "force_y", "force_z")  # [N]
 

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import warp as wp
 
+from gradsim.native import kernel_module, scalar_name
+
 NATIVE = Path(__file__).parent / "native"
 
 
@@ -46,26 +48,8 @@ def types_of(real: Any) -> Types:
         vec3s=wp.array(dtype=vec3),
         reals=wp.array(dtype=real),
         table=wp.array(dtype=real, ndim=2),
-        name="float" if real is wp.float32 else "double",
+        name=scalar_name(real),
     )
-
-
-def kernel_module(stem: str, real: Any, header: str | None = None) -> Any:
-    """The Warp module `stem` compiles into: one a file and precision, so that a scene builds only what it needs.
-
-    Args:
-        stem: Name of the kernel file.
-        real: Warp scalar type.
-        header: C++ header in `native/` that the module's native functions call.
-    """
-    module = wp.get_module(f"gradsim.{stem}.{types_of(real).name}")
-    if header is not None:
-        module.options["extra_build_options"] = wp.ModuleBuildOptions(
-            extra_cpu_include_dirs=[NATIVE],
-            extra_cpu_preamble=f'#include "{header}"\n',
-            extra_build_dependencies=[NATIVE / "lanes.h", NATIVE / header],
-        )
-    return module
 
 
 class ForceKernels(NamedTuple):
@@ -113,7 +97,7 @@ def native_force_kernels(stem: str, real: Any, header: str) -> ForceKernels:
     types = types_of(real)
     table, vec3s, c = types.table, types.vec3s, types.name
     ints = wp.array(dtype=wp.int32)
-    module = kernel_module(f"{stem}_native", real, header)
+    module = kernel_module(f"{stem}_native", real, NATIVE / header)
     model = "block, nodes.data, rest.data, values.data, values.shape[1]"
     state = f"(const {c}*)x.data, (const {c}*)v.data"
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import warp as wp
 
-from gradsim.simulate.kernels.force import kernel_module, types_of
+from gradsim.native import kernel_module
+from gradsim.simulate.kernels.force import types_of
 
 PARAMETERS = ("inverse_mass", "gravity_x", "gravity_y", "gravity_z")  # [1/kg], 0 pins a node; [m/s^2]
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import warp as wp
 
-from gradsim.simulate.kernels.force import kernel_module, types_of
+from gradsim.native import kernel_module
+from gradsim.simulate.kernels.force import types_of
 
 # [m], [kg], torque of a joint over its rate [N m s], [m/s^2]; a simple pendulum takes no heed of the second ones
 PARAMETERS = ("length_1", "length_2", "mass_1", "mass_2", "damping_1", "damping_2", "gravity_x", "gravity_y")

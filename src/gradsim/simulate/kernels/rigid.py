@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import warp as wp
 
-from gradsim.simulate.kernels.force import kernel_module, types_of
+from gradsim.native import kernel_module
+from gradsim.simulate.kernels.force import types_of
 from gradsim.simulate.kernels.law import law_functions
 from gradsim.simulate.kernels.shapes import PLANE, shape_functions
 

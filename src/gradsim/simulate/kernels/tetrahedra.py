@@ -16,7 +16,8 @@ from typing import Any
 
 import warp as wp
 
-from gradsim.simulate.kernels.force import ForceKernels, kernel_module, native_force_kernels, types_of
+from gradsim.native import kernel_module
+from gradsim.simulate.kernels.force import ForceKernels, native_force_kernels, types_of
 
 PARAMETERS = ("mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import warp as wp
 
-from gradsim.simulate.kernels.force import ForceKernels, kernel_module, native_force_kernels, types_of
+from gradsim.native import kernel_module
+from gradsim.simulate.kernels.force import ForceKernels, native_force_kernels, types_of
 
 # [N/m], [N/m], [N s/m], [kg/m^3], [kg/m^3], [1]
 PARAMETERS = ("mu", "lam", "damping", "drag", "lift", "actuation")

@@ -1,0 +1,1 @@
+"""Scene and trajectory to video: camera, shading, and three rasterizers."""

@@ -1,0 +1,64 @@
+"""From a camera to the linear map that takes points of the world to pixels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from gradsim.scene.camera import Camera
+from gradsim.scene.quantity import plain
+
+
+def projection(
+    camera: Camera, size: tuple[int, int], dtype: torch.dtype, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Matrix M [..., 3, 3] and eye [..., 3] of a camera for an image of `size` (H, W).
+
+    A point X is seen at (x w, y w, w) = M (X - eye): x to the right and y down in pixels, from the image's upper left
+    corner, and w the depth along the optical axis [m]. Differentiable in all quantities of the camera.
+    """
+
+    def tensor(value: Any) -> torch.Tensor:
+        array = plain(value)
+        return array if isinstance(array, torch.Tensor) else torch.tensor(array, dtype=dtype, device=device)
+
+    if camera.pose is not None:
+        pose = tensor(camera.pose)
+        axes, eye = pose[..., :3, :3].mT, pose[..., :3, 3]
+    else:
+        eye = tensor(camera.eye)
+        axes = _view_axes(tensor(camera.target) - eye, tensor(camera.up))
+    fx, fy, cx, cy = _lens(camera, size, tensor)
+    right, down, forward = axes.unbind(-2)
+    rows = (_row(fx, right) + _row(cx, forward), _row(fy, down) + _row(cy, forward), forward)
+    return torch.stack(torch.broadcast_tensors(*rows), -2), eye
+
+
+def _row(factor: torch.Tensor, axis: torch.Tensor) -> torch.Tensor:
+    return factor[..., None] * axis
+
+
+def _view_axes(view: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """Unit vectors to the right, down and forward as rows, [..., 3, 3]."""
+    view, up = torch.broadcast_tensors(view, up)
+    forward = view / view.norm(dim=-1, keepdim=True)
+    right = torch.linalg.cross(forward, up)
+    right = right / right.norm(dim=-1, keepdim=True)
+    return torch.stack([right, torch.linalg.cross(forward, right), forward], -2)
+
+
+def _lens(camera: Camera, size: tuple[int, int], tensor: Any) -> tuple[torch.Tensor, ...]:
+    """Focal lengths and principal point for an image of `size` [pixel], each [...]."""
+    height, width = size
+    if camera.resolution is None:
+        focal = height / 2 / torch.tan(tensor(camera.fov) * (math.pi / 360.0))
+        return focal, focal, torch.full_like(focal, width / 2), torch.full_like(focal, height / 2)
+    tall, wide = height / camera.resolution[0], width / camera.resolution[1]
+    return (
+        tensor(camera.fx) * wide,
+        tensor(camera.fy) * tall,
+        tensor(camera.cx) * wide,
+        tensor(camera.cy) * tall,
+    )

@@ -1,0 +1,211 @@
+"""Triangles to images by a rasterizer, forward and backward, as one differentiable function over all frames.
+
+Frames are cut into shares, each with a job of its own; threads take shares as they come free. The shares do not depend
+on the number of threads, so neither do the results, to the last bit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from gradsim import bridge
+from gradsim.render.job import Job
+from gradsim.render.kernels.raster import raster_kernels, run
+from gradsim.render.triangles import Connectivity, Triangles
+from gradsim.scene.errors import BrokenGradient
+
+SHARES = 8
+FIRST_SCRATCH = 1 << 20  # [bytes]
+
+
+class Rasterizer(Protocol):
+    """How triangles become pixels; `stem` names its header in kernels/native."""
+
+    stem: ClassVar[str]
+    kept_width: ClassVar[int]  # values it keeps of each pixel; the first is how much of the background is seen
+
+    @property
+    def options(self) -> tuple[float, ...]: ...
+
+    def before_backward(self, image_adj: torch.Tensor, *, alpha: bool, shape: bool) -> None:
+        """A look at the image's adjoint before it is used, `shape` telling whether the vertices want a gradient."""
+
+
+def rasterize(rasterizer: Rasterizer, triangles: Triangles, size: tuple[int, int], *, alpha: bool) -> torch.Tensor:
+    """Images [B, H, W, 3], or [B, H, W, 4] with the coverage last."""
+    texels = triangles.texels
+    if texels is None:
+        texels = triangles.attributes.new_zeros(0, 3)
+    call = _Call(rasterizer, triangles.connectivity, triangles.near, size, alpha)
+    return _Raster.apply(call, triangles.vertices, triangles.attributes, texels, triangles.background)
+
+
+class _Call:
+    """Everything about a call but its tensors."""
+
+    def __init__(
+        self,
+        rasterizer: Rasterizer,
+        connectivity: Connectivity,
+        near: float,
+        size: tuple[int, int],
+        alpha: bool,
+    ):
+        self.rasterizer, self.connectivity, self.near = rasterizer, connectivity, near
+        (self.height, self.width), self.channels = size, 4 if alpha else 3
+        self.threads = torch.get_num_threads()
+
+    def jobs(self, **tensors: torch.Tensor | None) -> list[Job]:
+        """One job for each share of the frames."""
+        vertices, attributes, background = tensors["vertices"], tensors["attributes"], tensors["background"]
+        assert vertices is not None and attributes is not None and background is not None
+        frames, mesh = len(vertices), self.connectivity
+        common = Job(
+            height=self.height,
+            width=self.width,
+            channels=self.channels,
+            vertex_count=vertices.shape[1],
+            corner_count=attributes.shape[1],
+            face_count=len(mesh.faces),
+            edge_count=len(mesh.edges),
+            attribute_stride=attributes.stride(0),
+            background_frame_stride=background.stride(0) if len(background) > 1 else 0,
+            background_pixel_stride=3 if background.shape[1:3] != (1, 1) else 0,
+            near=self.near,
+            options=(ctypes.c_double * 4)(*self.rasterizer.options),
+            **{name: getattr(mesh, name).data_ptr() for name in ("faces", "corners", "edges", "marks", "textures")},
+            **{name: tensor.data_ptr() for name, tensor in tensors.items() if tensor is not None},
+        )
+        shares = min(SHARES, frames)
+        bounds = [frames * k // shares for k in range(shares + 1)]
+        jobs = []
+        for first, last in itertools.pairwise(bounds):
+            job = Job.from_buffer_copy(common)
+            job.first, job.next, job.last = first, first, last
+            jobs.append(job)
+        return jobs
+
+    def kernels(self, vertices: torch.Tensor, attributes: torch.Tensor) -> Any:
+        bridge.initialize()
+        return raster_kernels(self.rasterizer.stem, bridge.real_type(vertices.dtype), attributes.shape[-1])
+
+    def parallel(self, work: Callable[[int], None], count: int) -> None:
+        with bridge.running:
+            if min(self.threads, count) == 1:
+                for share in range(count):
+                    work(share)
+            else:
+                list(_pool(self.threads).map(work, range(count)))
+
+
+class _Share:
+    """What a share's forward leaves for its backward: a list that grows while it is written."""
+
+    def __init__(self, job: Job):
+        self.starts = torch.empty(job.last - job.first + 1, dtype=torch.int64)
+        self.list = torch.empty(1024 + (job.last - job.first) * job.height * job.width, dtype=torch.int32)
+        self.lend(job)
+
+    def lend(self, job: Job) -> None:
+        job.starts, job.list, job.list_size = self.starts.data_ptr(), self.list.data_ptr(), len(self.list)
+
+    def grow(self, job: Job) -> None:
+        longer = torch.empty(max(job.list_need, 2 * len(self.list)), dtype=torch.int32)
+        longer[: len(self.list)] = self.list
+        self.list = longer
+        self.lend(job)
+
+
+class _Raster(torch.autograd.Function):
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any,
+        call: _Call,
+        vertices: torch.Tensor,
+        attributes: torch.Tensor,
+        texels: torch.Tensor,
+        background: torch.Tensor,
+    ) -> torch.Tensor:
+        vertices, texels, background = vertices.contiguous(), texels.contiguous(), background.contiguous()
+        if attributes.stride(0) != 0 or not attributes[0].is_contiguous():
+            attributes = attributes.contiguous()
+        size = (len(vertices), call.height, call.width)
+        image = vertices.new_empty(*size, call.channels)
+        width = call.rasterizer.kept_width
+        kept = vertices.new_empty(*size, width) if width > 1 or ctx.needs_input_grad[4] else None
+        owners = torch.empty(size, dtype=torch.int32)
+        inputs = {"vertices": vertices, "attributes": attributes, "texels": texels, "background": background}
+        results = {"image": image, "kept": kept, "owners": owners}
+        jobs = call.jobs(**inputs, **results)
+        shares = [_Share(job) for job in jobs]
+        kernel = call.kernels(vertices, attributes).forward
+        call.parallel(lambda k: _finish(kernel, jobs[k], shares[k]), len(jobs))
+        ctx.call, ctx.shares = call, shares
+        ctx.save_for_backward(vertices, attributes, texels, background, kept, owners, image)
+        return image
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, image_adj: torch.Tensor) -> Any:  # type: ignore[override]
+        call, shares = ctx.call, ctx.shares
+        vertices, attributes, texels, background, kept, owners, image = ctx.saved_tensors
+        _, shape, color, texture, behind = ctx.needs_input_grad
+        call.rasterizer.before_backward(image_adj, alpha=call.channels == 4, shape=shape)
+        image_adj = image_adj.contiguous()
+        vertices_adj = torch.empty_like(vertices)
+        attributes_adj = attributes.new_empty(attributes.shape) if color else None
+        texels_adj = texels.new_zeros(len(shares), *texels.shape) if texture else None
+        inputs = {"vertices": vertices, "attributes": attributes, "texels": texels, "background": background}
+        adjoints = {"image_adj": image_adj, "vertices_adj": vertices_adj, "attributes_adj": attributes_adj}
+        jobs = call.jobs(**inputs, **adjoints, image=image, kept=kept, owners=owners)
+        for share, job in enumerate(jobs):
+            shares[share].lend(job)
+            if texels_adj is not None:
+                job.texels_adj = texels_adj[share].data_ptr()
+        kernel = call.kernels(vertices, attributes).backward
+        call.parallel(lambda k: _finish(kernel, jobs[k], shares[k]), len(jobs))
+        if not torch.isfinite(vertices_adj).all():  # a look at the image's own adjoint would cost more than at these
+            raise BrokenGradient("the gradient that reached the video is not finite: look at the loss")
+        seen = None
+        if behind:  # how much of the background each pixel lets through
+            through = kept[..., :1] * image_adj[..., :3]
+            seen = through.sum_to_size(background.shape)
+        return None, vertices_adj, attributes_adj, None if texels_adj is None else texels_adj.sum(0), seen
+
+
+def _finish(kernel: Any, job: Job, share: _Share) -> None:
+    """Run a job to its last frame, making room where it asks for it."""
+    while True:
+        scratch = _workspace(job.scratch_need)
+        job.scratch, job.scratch_size = scratch.data_ptr(), len(scratch)
+        job.list_need = 0
+        run(kernel, job)
+        if job.next == job.last:
+            return
+        if job.list_need:
+            share.grow(job)
+
+
+_local = threading.local()
+
+
+def _workspace(need: int) -> torch.Tensor:
+    """This thread's scratch memory, at least as large as needed."""
+    memory: torch.Tensor | None = getattr(_local, "memory", None)
+    if memory is None or len(memory) < need:
+        memory = _local.memory = torch.empty(max(FIRST_SCRATCH, need + need // 2), dtype=torch.uint8)
+    return memory
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="gradsim-render")

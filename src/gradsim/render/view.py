@@ -1,0 +1,147 @@
+"""From a scene and a trajectory to the triangles before its camera."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from gradsim.render.camera import projection
+from gradsim.render.shading import attributes, lighting
+from gradsim.render.structure import Surface, structure_of
+from gradsim.render.surfaces import drawn, pose_of
+from gradsim.render.triangles import Triangles
+from gradsim.render.worlds import Worlds, joined
+from gradsim.scene.errors import InvalidInput, MixedDevices, MixedDtypes, OutOfRange, WrongShape, WrongType
+from gradsim.scene.looks import Look
+from gradsim.scene.quantity import batch_shape, plain
+from gradsim.scene.scene import Scene
+from gradsim.scene.smoke import SmokeMotion
+from gradsim.scene.trajectory import RigidMotion, Trajectory
+
+Frames: TypeAlias = "slice | Sequence[int] | None"
+
+
+def triangles(
+    scene: Scene, trajectory: Trajectory, size: tuple[int, int], frames: Frames = None
+) -> tuple[Triangles, tuple[int, ...]]:
+    """What the scene's camera has before it, at the frames.
+
+    Args:
+        scene: With a camera and something to see.
+        trajectory: Motions of the scene's bodies.
+        size: Pixels (H, W).
+        frames: Which of the trajectory's frames; all if None.
+
+    Returns:
+        The triangles at all frames of all worlds, flattened into B, and the shape (*batch, T) of B.
+    """
+    if scene.camera is None:
+        remedy = "a picture needs one: gs.Scene(..., camera=gs.Camera(eye=(0, 1, 5), target=(0, 0, 0), fov=45))"
+        raise InvalidInput("scene.camera", None, remedy)
+    things = list(drawn(scene))
+    if not things:
+        raise InvalidInput("scene.bodies", "nothing to see", "give a body a gs.Look(), or the ground a gs.Checker()")
+    chosen = chosen_frames(trajectory, frames)
+    worlds = _common(scene, chosen)
+    matrix, eye = projection(scene.camera, size, worlds.dtype, worlds.device)
+    matrix, eye = worlds(matrix, (3, 3)), worlds(eye, (3,))
+    offset = -(matrix @ eye[..., None])[..., 0]
+    lights = lighting(scene.lights, eye, worlds) if scene.lights else None
+    surfaces = [surface for _, surface in things]
+    structure = structure_of(surfaces, lights is not None and lights.directed, worlds.dtype, worlds.device)
+    poses = [pose_of(thing, chosen, part, worlds) for (thing, _), part in zip(things, structure.parts, strict=True)]
+    textured = len(structure.connectivity.textures) > 0
+    rows = [
+        attributes(part, surface.look, pose, lights, worlds, textured=textured)
+        for part, surface, pose in zip(structure.parts, surfaces, poses, strict=True)
+    ]
+    lead = (worlds.count, len(chosen))
+    seen = Triangles(
+        connectivity=structure.connectivity,
+        vertices=_flat(joined([pose.seen(matrix, offset) for pose in poses], 2), lead),
+        attributes=_flat(joined(rows, 2), lead),
+        texels=_texels(surfaces, worlds) if textured else None,
+        background=_background(scene, size, lead, worlds),
+        near=float(scene.camera.near),
+    )
+    return seen, (*worlds.batch, len(chosen))
+
+
+def chosen_frames(trajectory: Trajectory, frames: Frames) -> Trajectory:
+    """Some frames of a trajectory; it is for looking at, and cannot be continued from."""
+    count = len(trajectory)
+    if frames is None:
+        return trajectory
+    if isinstance(frames, slice):
+        wanted = list(range(count))[frames]
+    else:
+        try:
+            wanted = [operator.index(frame) for frame in frames]
+        except TypeError:
+            remedy = "must be None, a slice or a list of whole numbers, such as [0, -1]"
+            raise WrongType("frames", repr(frames), remedy) from None
+    for frame in wanted:
+        if not -count <= frame < count:
+            raise OutOfRange("frames", frame, f"the trajectory has {count} frames: from {-count} to {count - 1}")
+    if not wanted:
+        raise OutOfRange("frames", frames, f"holds none of the trajectory's {count} frames")
+    if isinstance(frames, slice) and (frames.step or 1) > 0:
+        return trajectory[frames]
+    pick: Any = torch.tensor(wanted, device=trajectory.time.device)
+    return Trajectory(trajectory.time[pick], {name: motion.at(pick) for name, motion in trajectory.motions.items()}, {})
+
+
+def _common(scene: Scene, trajectory: Trajectory) -> Worlds:
+    """Batch of the trajectory and of all that is seen, with the trajectory's dtype and device."""
+    batch: tuple[int, ...] = ()
+    for motion in trajectory.motions.values():
+        if isinstance(motion, RigidMotion):
+            batch = torch.broadcast_shapes(batch, motion.rotation.shape[:-2])
+        elif not isinstance(motion, SmokeMotion):
+            batch = torch.broadcast_shapes(batch, motion.vertices.shape[:-3])
+    dtype, device = trajectory.time.dtype, trajectory.time.device
+    for path, value, spec in scene.view_quantities():
+        own, array = batch_shape(value, spec.shape), plain(value)
+        if own:
+            try:
+                batch = torch.broadcast_shapes(batch, own)
+            except RuntimeError:
+                remedy = (
+                    f"does not broadcast with the batch {tuple(batch)} of the trajectory and the quantities before it"
+                )
+                raise WrongShape(path, f"batch {own}", remedy) from None
+        if isinstance(array, torch.Tensor) and array.dtype != dtype:
+            raise MixedDtypes(path, array.dtype, f"the trajectory is {dtype}; all tensors must share one dtype")
+        if isinstance(array, torch.Tensor) and array.device != device:
+            raise MixedDevices(path, array.device, f"the trajectory is on {device}; all tensors must share a device")
+    if 0 in batch:
+        raise WrongShape("batch", tuple(batch), "a batch needs at least one world")
+    return Worlds(tuple(batch), dtype, device)
+
+
+def _flat(x: torch.Tensor, lead: tuple[int, int]) -> torch.Tensor:
+    """[1 or W, 1 or T, n, k] as [B, n, k], without a copy where all frames share it."""
+    if x.shape[:2] == (1, 1):
+        return x[0].expand(lead[0] * lead[1], -1, -1)
+    return x.expand(*lead, -1, -1).reshape(lead[0] * lead[1], *x.shape[2:])
+
+
+def _texels(surfaces: list[Surface], worlds: Worlds) -> torch.Tensor:
+    """Of all textures, [N, 3]."""
+    textures = [surface.look.texture for surface in surfaces if isinstance(surface.look, Look)]
+    given = [plain(texture) for texture in textures if texture is not None]
+    return torch.cat([worlds(texture, tuple(texture.shape)).reshape(-1, 3) for texture in given])
+
+
+def _background(scene: Scene, size: tuple[int, int], lead: tuple[int, int], worlds: Worlds) -> torch.Tensor:
+    """[1 or B, 1, 1, 3] or [1 or B, H, W, 3]."""
+    given: Any = scene.background
+    pixels = tuple(given.shape[-3:]) if given.ndim > 2 else (1, 1, 3)
+    if pixels not in ((*size, 3), (1, 1, 3)):
+        shown = f"image of {pixels[0]} x {pixels[1]}"
+        raise WrongShape("scene.background", shown, f"must have the size of the picture, {size[0]} x {size[1]}")
+    x = worlds(given, pixels if given.ndim > 2 else (3,)).reshape(-1, *pixels)
+    return x if len(x) == 1 else x[:, None].expand(*lead, *pixels).reshape(-1, *pixels)

@@ -1,0 +1,75 @@
+"""Lights: from everywhere, from afar, or from a point. At an intensity of 1 a surface shows its own colour."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from gradsim.scene.errors import OutOfRange
+from gradsim.scene.quantity import Quantity, numbers, quantity, validate_quantities
+
+WHITE = (1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class AmbientLight:
+    """Light that reaches every surface alike.
+
+    Args:
+        intensity: [...].
+        color: Red, green, blue, [..., 3].
+    """
+
+    intensity: Quantity = quantity(1.0, "1", low=0.0)
+    color: Quantity = quantity(WHITE, "1", shape=(3,), low=0.0)
+
+    def __post_init__(self) -> None:
+        validate_quantities(self, "AmbientLight")
+
+
+@dataclass(frozen=True, eq=False)
+class DirectionalLight:
+    """Parallel light, as from the sun; nothing casts a shadow.
+
+    Args:
+        direction: In which the light travels, of any length, [..., 3].
+        intensity: On a surface that faces it, [...].
+        color: Red, green, blue, [..., 3].
+    """
+
+    direction: Quantity = quantity(MISSING, "1", shape=(3,))
+    intensity: Quantity = quantity(1.0, "1", low=0.0)
+    color: Quantity = quantity(WHITE, "1", shape=(3,), low=0.0)
+
+    def __post_init__(self) -> None:
+        validate_quantities(self, "DirectionalLight")
+        direction = numbers(self.direction)
+        if direction is not None and not np.all((direction**2).sum(-1) > 0.0):
+            raise OutOfRange("DirectionalLight.direction", "(0, 0, 0)", "must not be the zero vector")
+
+
+@dataclass(frozen=True, eq=False)
+class PointLight:
+    """A small lamp, whose light does not weaken with the distance; nothing casts a shadow.
+
+    Args:
+        position: [m], [..., 3].
+        intensity: On a surface that faces it, at any distance, [...].
+        color: Red, green, blue, [..., 3].
+    """
+
+    position: Quantity = quantity(MISSING, "m", shape=(3,))
+    intensity: Quantity = quantity(1.0, "1", low=0.0)
+    color: Quantity = quantity(WHITE, "1", shape=(3,), low=0.0)
+
+    def __post_init__(self) -> None:
+        validate_quantities(self, "PointLight")
+
+
+Light: TypeAlias = "AmbientLight | DirectionalLight | PointLight"
+LIGHTS = (AmbientLight, DirectionalLight, PointLight)
+
+# From the upper right, behind a camera that looks along -z; a surface that faces the light has just its own colour.
+DEFAULT_LIGHTS = (AmbientLight(0.4), DirectionalLight((-0.45, -1.0, -0.7), 0.6))

@@ -1,0 +1,227 @@
+"""Which triangles a scene shows, and in what shape its batch comes."""
+
+import numpy as np
+import pytest
+import torch
+
+import gradsim as gs
+from gradsim.render.bars import bar_mesh, bar_vertices
+from gradsim.render.camera import projection
+from gradsim.render.structure import edges_of
+from gradsim.render.surfaces import drawn
+from gradsim.render.view import triangles
+from gradsim.scene.errors import InvalidInput, MixedDtypes, OutOfRange, UnknownName, WrongShape, WrongType
+
+CAMERA = gs.Camera(eye=(0, 1, 5), target=(0, 0.5, 0))
+BOX = gs.meshes.box(1.0)
+
+
+def rigid(mesh=BOX, name="cube", **options):
+    return gs.Rigid(name, mesh, **{"mass": 1.0, "angular_velocity": (0.0, 1.0, 0.5), **options})
+
+
+def seen(scene, frames=None, size=(16, 24)):
+    return triangles(scene, gs.simulate(scene, frames=3, fps=30, substeps=2), size, frames)
+
+
+def scene_of(*bodies, **options):
+    return gs.Scene(bodies, **{"camera": CAMERA, **options})
+
+
+def test_box():
+    view, shape = seen(scene_of(rigid()))
+    mesh = view.connectivity
+    assert shape == (3,)
+    assert view.vertices.shape == (3, 8, 3)
+    assert mesh.faces.shape == (12, 3)
+    assert mesh.edges.shape == (18, 4)
+    assert (mesh.edges >= 0).all()
+    assert view.attributes.shape == (3, 24, 3)  # a corner of the box has three normals
+    assert mesh.faces.dtype == mesh.corners.dtype == mesh.edges.dtype == mesh.marks.dtype == torch.int32
+    assert mesh.marks.tolist() == [0] * 12
+    for a, b, first, second in mesh.edges.tolist():
+        assert {a, b} <= set(mesh.faces[first].tolist()) & set(mesh.faces[second].tolist())
+
+
+def test_seams_are_welded_where_bodies_are_stiff():
+    split = gs.TriMesh(BOX.vertices[BOX.faces.ravel()], np.arange(36).reshape(12, 3))
+    whole, _ = seen(scene_of(rigid()))
+    view, _ = seen(scene_of(rigid(split)))
+    assert view.vertices.shape == (3, 8, 3)
+    assert len(view.connectivity.edges) == 18
+    for field in ("vertices", "attributes"):
+        parts = [getattr(v, field)[:, getattr(v.connectivity, of).long()] for v, of in _pairs(whole, view, field)]
+        torch.testing.assert_close(*parts, rtol=0, atol=1e-13)
+
+
+def _pairs(a, b, field):
+    return [(view, "faces" if field == "vertices" else "corners") for view in (a, b)]
+
+
+def test_edges_with_more_than_two_faces():
+    faces = np.array([[0, 1, 2], [1, 0, 3], [0, 1, 4]])
+    rows, first, _, closed = edges_of(faces)
+    assert not closed
+    assert len(first) == 0
+    middle = [(0, 1, 0, -1), (1, 0, 1, -1), (0, 1, 2, -1)]
+    rim = [(1, 2, 0, -1), (2, 0, 0, -1), (0, 3, 1, -1), (3, 1, 1, -1), (1, 4, 2, -1), (4, 0, 2, -1)]
+    assert sorted(map(tuple, rows.tolist())) == sorted(middle + rim)
+
+
+def test_structure_is_kept():
+    looks = gs.Look(color=(1, 0, 0)), gs.Look(color=torch.zeros(3, dtype=torch.float64), specular=1.0)
+    first, second = (seen(scene_of(rigid(look=look)))[0].connectivity for look in looks)
+    assert first is second
+    assert seen(scene_of(rigid(look=gs.Look(smooth=0.0))))[0].connectivity is not first
+
+
+def test_soft_bodies_show_their_surface_only():
+    mesh = gs.meshes.tet_box(1.0, 4)
+    body = gs.Soft("jelly", mesh, density=1.0, material=gs.NeoHookean(1.0, 1.0), velocity=(0.0, 1.0, 0.0))
+    view, _ = seen(scene_of(body))
+    assert view.vertices.shape == (3, 125 - 27, 3)
+    assert view.connectivity.faces.shape == (192, 3)
+    assert (view.connectivity.edges >= 0).all()
+
+
+def test_everything_is_drawn_in_one_go():
+    points, edges = gs.meshes.chain(1.0, 3)
+    bodies = [
+        rigid(),
+        rigid(name="ghost", look=None),
+        gs.Pendulum("clock"),
+        gs.Springs("chain", points, edges, stiffness=1.0),
+        gs.Cloth("flag", gs.meshes.grid(1.0, 2), density=1.0, material=gs.Membrane(1.0, 1.0)),
+        gs.Smoke("smoke", (8, 8)),
+    ]
+    shapes = {"ball": gs.StaticSphere(position=(5, 0, 0)), "rod": gs.StaticCapsule(start=(9, 9, 9), end=(9, 8, 9))}
+    shapes["block"] = gs.StaticBox(position=(-5, 0, 0), rotation=(0, 0, 1, 1))
+    ground = gs.Ground(look=gs.Checker(tile=1.0, size=4.0), offset=-2.0)
+    scene = scene_of(*bodies, ground=ground, shapes=shapes)
+    view, _ = triangles(scene, gs.simulate(scene, frames=2, fps=100, substeps=20), (8, 8))
+    mesh = view.connectivity
+    names = [surface.name for _, surface in drawn(scene)]
+    assert names == ["ground", "ball", "rod", "block", "cube", "clock", "chain", "flag"]
+    assert mesh.faces.max() == view.vertices.shape[1] - 1
+    assert mesh.corners.max() == view.attributes.shape[1] - 1
+    assert mesh.edges[:, 2:].max() == len(mesh.faces) - 1
+    assert len(mesh.faces) == 32 + 2208 + 1024 + 12 + 12 + 368 + (4 * 8 + 3 * 12) + 2 * 8
+
+
+def test_checker_lies_in_its_plane():
+    normal, offset = torch.tensor([1.0, 2.0, -0.5], dtype=torch.float64), 0.7
+    look = gs.Checker(colors=((1, 0, 0), (0, 1, 0)), tile=0.5, size=2.0, lit=False)
+    scene = scene_of(rigid(look=None, position=(0, 5, 0)), ground=gs.Ground(normal=normal, offset=offset, look=look))
+    view, _ = triangles(scene, gs.simulate(scene, frames=1), (16, 16))
+    assert view.attributes.shape == (1, 2, 3)
+    colors = view.attributes[0, view.connectivity.corners[:, 0].long()][::2, 0].view(4, 4)
+    assert torch.equal(colors, (torch.arange(4)[:, None] + torch.arange(4)) % 2 == 0)
+    matrix, eye = projection(CAMERA, (16, 16), torch.float64, torch.device("cpu"))
+    x = view.vertices[0] @ torch.linalg.inv(matrix).T + eye
+    unit = normal / normal.norm()
+    torch.testing.assert_close(x @ unit, torch.full((25,), offset, dtype=torch.float64))
+    torch.testing.assert_close(x.mean(0), offset * unit)
+    torch.testing.assert_close(torch.pdist(x).max(), torch.tensor(8.0, dtype=torch.float64).sqrt())
+    a, b, c = x[view.connectivity.faces[0].long()]
+    assert torch.linalg.cross(b - a, c - a) @ unit > 0
+
+
+def test_springs_are_solid():
+    points = np.random.default_rng(0).random((5, 3))
+    body = gs.Springs("net", points, [[0, 1], [1, 2], [2, 3], [3, 4]], thickness=0.03)
+    rest, faces, _ = bar_mesh(body)
+    a, b, c = (rest[faces[:, k]] for k in range(3))
+    length = np.linalg.norm(np.diff(points, axis=0), axis=1).sum()
+    volume = np.einsum("ij,ij->", np.cross(a, b), c) / 6
+    assert volume == pytest.approx(5 * 4 / 3 * 0.03**3 + length * 0.03**2, rel=1e-12)
+    assert edges_of(faces)[3]
+    moved = torch.tensor(points, requires_grad=True)
+    torch.autograd.gradcheck(lambda x: bar_vertices(body, x), moved)
+
+
+def test_batches_broadcast():
+    masses = torch.tensor([[1.0], [2.0]], dtype=torch.float64)
+    eyes = torch.tensor([[0.0, 1, 5], [1, 1, 5], [2, 1, 5]], dtype=torch.float64)
+    color = torch.rand(2, 1, 3, dtype=torch.float64)
+    light = gs.DirectionalLight((0, -1, 0), torch.tensor([0.5, 0.6, 0.7], dtype=torch.float64))
+    push = gs.Push(force=(1.0, 0, 0))
+    fields = {"pushes": [push], "mass": masses, "look": gs.Look(color=color)}
+    camera = gs.Camera(eye=eyes, target=(0, 0, 0))
+    whole, shape = seen(scene_of(rigid(**fields), camera=camera, lights=[light], background=eyes / 5))
+    assert shape == (2, 3, 3)
+    assert whole.vertices.shape == (18, 8, 3)
+    assert whole.background.shape == (18, 1, 1, 3)
+    one = {**fields, "mass": masses[1, 0], "look": gs.Look(color=color[1, 0])}
+    camera = gs.Camera(eye=eyes[2], target=(0, 0, 0))
+    lights = [gs.DirectionalLight((0, -1, 0), 0.7)]
+    single, _ = seen(scene_of(rigid(**one), camera=camera, lights=lights, background=eyes[2] / 5))
+    for field in ("vertices", "attributes"):
+        world = getattr(whole, field).unflatten(0, shape)[1, 2]
+        torch.testing.assert_close(world, getattr(single, field), rtol=1e-12, atol=1e-12)
+    assert torch.equal(whole.background[-1], single.background[0])
+
+
+def test_what_frames_share_is_not_repeated():
+    view, _ = seen(scene_of(rigid(), lights=()))
+    assert view.attributes.stride(0) == 0
+    assert view.background.shape == (1, 1, 1, 3)
+
+
+def test_frames():
+    scene = scene_of(rigid())
+    trajectory = gs.simulate(scene, frames=5, fps=30, substeps=2)
+    whole = triangles(scene, trajectory, (8, 8))[0].vertices
+    for frames, rows in (([0, -1, 2], [0, 4, 2]), (slice(1, 4, 2), [1, 3]), (slice(None, None, -1), [4, 3, 2, 1, 0])):
+        some, shape = triangles(scene, trajectory, (8, 8), frames)
+        assert shape == (len(rows),)
+        torch.testing.assert_close(some.vertices, whole[rows], rtol=0, atol=1e-12)
+    for frames, error, message in (
+        ([5], OutOfRange, r"frames = 5: the trajectory has 5 frames: from -5 to 4"),
+        ([], OutOfRange, r"frames = \[\]"),
+        (slice(7, 9), OutOfRange, r"frames = slice"),
+        (3, WrongType, r"frames = 3: .*a list"),
+    ):
+        with pytest.raises(error, match=message):
+            triangles(scene, trajectory, (8, 8), frames)
+
+
+CASES = {
+    "no camera": (lambda: scene_of(rigid(), camera=None), InvalidInput, r"scene\.camera = None: .*gs\.Camera\(eye"),
+    "nothing": (lambda: scene_of(rigid(look=None)), InvalidInput, r"nothing to see"),
+    "other dtype": (
+        lambda: scene_of(rigid(look=gs.Look(color=torch.ones(3, dtype=torch.float32)))),
+        MixedDtypes,
+        r"cube\.look\.color = torch\.float32: the trajectory is torch\.float64",
+    ),
+    "batches that differ": (
+        lambda: scene_of(rigid(mass=np.ones(2), look=gs.Look(color=np.ones((3, 3))))),
+        WrongShape,
+        r"cube\.look\.color = batch \(3,\)",
+    ),
+    "background of another size": (
+        lambda: scene_of(rigid(), background=np.zeros((24, 16, 3))),
+        WrongShape,
+        r"scene\.background = image of 24 x 16: .*16 x 24",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_refused(case):
+    build, error, message = CASES[case]
+    with pytest.raises(error, match=message):
+        seen(build())
+
+
+def test_trajectory_of_another_scene():
+    trajectory = gs.simulate(scene_of(rigid(name="brick")), frames=1)
+    with pytest.raises(UnknownName, match="cube"):
+        triangles(scene_of(rigid()), trajectory, (8, 8))
+
+
+def test_background_image_and_single_precision():
+    image = np.random.default_rng(0).random((16, 24, 3))
+    scene = scene_of(rigid(), background=image)
+    view, _ = triangles(scene, gs.simulate(scene, frames=2, dtype=torch.float32), (16, 24))
+    assert view.background.shape == (1, 16, 24, 3)
+    assert {view.background.dtype, view.vertices.dtype, view.attributes.dtype} == {torch.float32}
