@@ -25,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Differentiable simulation from pixels to physics and back.",
 )
-check = typer.Typer(no_args_is_help=True, help="Check gradients and physics on this machine.")
+check = typer.Typer(no_args_is_help=True, help="Check gradients, physics and rendering on this machine.")
 bench = typer.Typer(no_args_is_help=True, help="Measure speed beside peers in the same run.")
 app.add_typer(check, name="check")
 app.add_typer(bench, name="bench")
@@ -88,6 +88,14 @@ def check_physics(as_json: JsonOption = None) -> None:
     from gradsim.check.physics import run_checks as run
 
     _report(run, "physics against known answers", ("expected", "got"), as_json)
+
+
+@check.command("render")
+def check_render(as_json: JsonOption = None) -> None:
+    """Gradients of all renderers, and the exact image against point sampling."""
+    from gradsim.check.render import check_render as run
+
+    _report(run, "renderers", ("expected", "got"), as_json)
 
 
 def _report(

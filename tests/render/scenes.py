@@ -130,6 +130,18 @@ def beside(size: tuple[int, int], *, textured: bool = True) -> Triangles:
     return on_screen(corners, np.array([4.0, 3.0, 5.0]), size, textured=textured)
 
 
+def level(size: tuple[int, int], *, textured: bool = True) -> Triangles:
+    """A triangle with a level edge, its third vertex high above the image, and the same upside down."""
+    height, width = size
+    corners = np.array(
+        [
+            [[-0.2 * width, 0.47 * height], [0.43 * width, -3.7 * height], [1.1 * width, 0.47 * height]],
+            [[-0.3 * width, 0.58 * height], [0.57 * width, 4.1 * height], [1.2 * width, 0.58 * height]],
+        ]
+    )
+    return on_screen(corners, np.array([4.0, 3.0, 5.0]), size, textured=textured)
+
+
 def half_plane(size: tuple[int, int], *, edge: float) -> Triangles:
     """All to the left of a column [px], in one colour."""
     triangles = on_screen(np.array([[[edge, 90.0], [edge, -90.0], [-90.0, 3.0]]]), np.full(3, 4.0), size)

@@ -22,6 +22,7 @@ SCENES = {
     "plain colors": lambda size: scenes.two_bodies(size, textured=False),
     "across the camera": scenes.across_the_camera,
     "beside the image": scenes.beside,
+    "level edges": scenes.level,
 }
 
 

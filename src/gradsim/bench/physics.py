@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 import gradsim as gs
 from gradsim.bench.newton_peer import NewtonBeam, import_newton
+from gradsim.bench.result import Speeds, footer, new_table, newton_speeds, peer_note, thousands
 from gradsim.bench.timing import Machine, least_times, this_machine, undisturbed
 from gradsim.scene.integrators import SymplecticEuler
 from gradsim.simulate.assemble import assemble
@@ -115,31 +115,16 @@ class Beam:
         return gs.simulate(scene, frames=2, fps=1.0 / (self.dt * steps), substeps=steps).vertices[-1]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One size and precision. Speeds in steps a second; None where nothing was measured or printed."""
+@dataclass(frozen=True, kw_only=True)
+class Row(Speeds):
+    """One size and precision, with gradients to mu and lam of every element; None where the paper prints nothing."""
 
     tets: int
     nodes: int
     dtype: str
-    forward: float
-    both: float  # forward and backward, gradients to mu and lam of every element
-    newton_forward: float | None  # one launch a kernel, from Python
-    newton_both: float | None
-    newton_graph_forward: float | None  # the whole rollout recorded
-    newton_graph_both: float | None
-    paper_forward: float | None  # on a GPU
+    paper_forward: float | None  # steps a second on a GPU
     paper_backward: float | None
     overhead: float  # of a call with new parameter values beyond the rollout itself [s]; see `simulate_overhead`
-
-    @property
-    def ratio_forward(self) -> float | None:
-        """gradsim's speed in units of Newton's best."""
-        return self.forward / self.newton_graph_forward if self.newton_graph_forward else None
-
-    @property
-    def ratio_both(self) -> float | None:
-        return self.both / self.newton_graph_both if self.newton_graph_both else None
 
 
 @dataclass(frozen=True)
@@ -153,7 +138,7 @@ class Bench:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        rows = [{**asdict(row), "ratio_forward": row.ratio_forward, "ratio_both": row.ratio_both} for row in self.rows]
+        rows = [row.as_dict() for row in self.rows]
         return {"machine": asdict(self.machine), "steps": self.steps, "note": self.note, "rows": rows}
 
 
@@ -180,17 +165,12 @@ def bench_physics(
         if size not in CELLS:
             raise gs.InvalidInput("sizes", size, f"must be among {', '.join(map(str, SIZES))}")
     say = progress or (lambda _: None)
-    note = None
-    if peer:
-        try:
-            import_newton()
-        except gs.MissingExtra as missing:
-            peer, note = False, str(missing)
+    note = peer_note(import_newton) if peer else None
     rows = []
     for size in sizes:
         beam = Beam(CELLS[size])
         for dtype in dtypes:
-            rival = peer and dtype == "float32"
+            rival = peer and note is None and dtype == "float32"
             say(f"{size} tets, {dtype}{', and Newton' if rival else ''}")
             rows.append(_row(beam, dtype, steps, rival, seconds))
     return Bench(tuple(rows), steps, this_machine("torch", "warp-lang", "newton"), note)
@@ -213,10 +193,7 @@ def _row(beam: Beam, dtype: str, steps: int, rival: bool, seconds: float) -> Row
         dtype=dtype,
         forward=speeds["forward"],
         both=speeds["both"],
-        newton_forward=speeds.get("newton_forward"),
-        newton_both=speeds.get("newton_both"),
-        newton_graph_forward=speeds.get("newton_graph_forward"),
-        newton_graph_both=speeds.get("newton_graph_both"),
+        **newton_speeds(speeds),
         paper_forward=paper_forward,
         paper_backward=paper_backward,
         overhead=simulate_overhead(beam, precision, steps),
@@ -270,35 +247,11 @@ def simulate_overhead(beam: Beam, dtype: torch.dtype, steps: int) -> float:
 def table(bench: Bench) -> Table:
     """The measurements for a terminal."""
     title = f"Thousand physics steps a second, one world, rollouts of {bench.steps} steps: forward / with backward"
-    result = Table(title=title, box=SIMPLE_HEAD, title_justify="left", caption_justify="left")
     pairs = ("gradsim", "Newton\nlaunches", "Newton\ngraph", "gradsim per\nNewton graph", "paper's GPU\nfwd / bwd")
-    for heading in ("tets", "dtype", *pairs, "call\nms"):
-        result.add_column(heading, justify="right")
+    result = new_table(title, ("tets", "dtype", *pairs, "call\nms"))
     for row in bench.rows:
-        result.add_row(
-            f"{row.tets:,}",
-            row.dtype,
-            _speeds(row.forward, row.both),
-            _speeds(row.newton_forward, row.newton_both),
-            _speeds(row.newton_graph_forward, row.newton_graph_both),
-            _pair(row.ratio_forward, row.ratio_both, ".2f"),
-            _speeds(row.paper_forward, row.paper_backward),
-            f"{1e3 * row.overhead:.2f}",
-        )
-    versions = ", ".join(f"{name} {version or '-'}" for name, version in bench.machine.versions.items())
-    lines = (
-        "call: what a simulate() with new parameter values costs beyond its rollout",
-        f"{bench.machine.cpu}, {bench.machine.cores} cores; {versions}",
-        bench.note,
-    )
-    result.caption = "\n".join(filter(None, lines))
+        paper = thousands(row.paper_forward, row.paper_backward)
+        result.add_row(f"{row.tets:,}", row.dtype, *row.columns(), paper, f"{1e3 * row.overhead:.2f}")
+    remark = "call: what a simulate() with new parameter values costs beyond its rollout"
+    result.caption = footer(bench.machine, remark, bench.note)
     return result
-
-
-def _speeds(forward: float | None, other: float | None) -> str:
-    thousands = [None if speed is None else speed / 1e3 for speed in (forward, other)]
-    return _pair(thousands[0], thousands[1], ".1f")
-
-
-def _pair(first: float | None, second: float | None, form: str) -> str:
-    return " / ".join("-" if value is None else format(value, form) for value in (first, second))

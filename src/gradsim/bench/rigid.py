@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 import gradsim as gs
 from gradsim.bench.newton_peer import import_newton
 from gradsim.bench.newton_rigid import NewtonCubes
-from gradsim.bench.physics import _pair, _speeds
+from gradsim.bench.result import Speeds, footer, new_table, newton_speeds, pair, peer_note
 from gradsim.bench.timing import Machine, least_times, this_machine
 
 BATCHES = (1, 64, 1024)
@@ -116,30 +115,15 @@ class Cubes:
         return trajectory["cube"].center_of_mass[..., -1, :]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One batch, precision and number of threads. Speeds in world-steps a second; None where nothing was measured."""
+@dataclass(frozen=True, kw_only=True)
+class Row(Speeds):
+    """One batch, precision and number of threads: steps of all worlds, gradients to mass, ke, mu, velocity of each."""
 
     worlds: int
     dtype: str
     threads: int  # of gradsim; Newton has one on a CPU
-    forward: float
-    both: float  # forward and backward, gradients to mass, ke, mu and velocity of every world
-    newton_forward: float | None  # one launch a kernel, from Python
-    newton_both: float | None
-    newton_graph_forward: float | None  # the whole rollout recorded
-    newton_graph_both: float | None
     call_forward: float  # a rollout of one step, what a call costs at least [s]
     call_both: float
-
-    @property
-    def ratio_forward(self) -> float | None:
-        """gradsim's speed in units of Newton's best."""
-        return self.forward / self.newton_graph_forward if self.newton_graph_forward else None
-
-    @property
-    def ratio_both(self) -> float | None:
-        return self.both / self.newton_graph_both if self.newton_graph_both else None
 
 
 @dataclass(frozen=True)
@@ -153,7 +137,7 @@ class Bench:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        rows = [{**asdict(row), "ratio_forward": row.ratio_forward, "ratio_both": row.ratio_both} for row in self.rows]
+        rows = [row.as_dict() for row in self.rows]
         return {
             "machine": asdict(self.machine),
             "steps": self.steps or {"one world": SINGLE_STEPS, "more": STEPS},
@@ -185,18 +169,13 @@ def bench_rigid(
         if batch < 1:
             raise gs.InvalidInput("batches", batch, "a batch needs at least one world")
     say = progress or (lambda _: None)
-    note = None
-    if peer:
-        try:
-            import_newton()
-        except gs.MissingExtra as missing:
-            peer, note = False, str(missing)
+    note = peer_note(import_newton) if peer else None
     threads = sorted({1, torch.get_num_threads()})
     rows: list[Row] = []
     try:
         for batch in batches:
             for dtype in dtypes:
-                rival = peer and dtype == "float32"
+                rival = peer and note is None and dtype == "float32"
                 say(f"{batch} cubes, {dtype}{', and Newton' if rival else ''}")
                 count = steps or (SINGLE_STEPS if batch == 1 else STEPS)
                 rows += _rows(Cubes(batch), dtype, count, threads, rival, seconds)
@@ -226,10 +205,7 @@ def _rows(cubes: Cubes, dtype: str, steps: int, threads: Sequence[int], rival: b
             threads=count,
             forward=speeds[f"forward {count}"],
             both=speeds[f"both {count}"],
-            newton_forward=speeds.get("newton_forward"),
-            newton_both=speeds.get("newton_both"),
-            newton_graph_forward=speeds.get("newton_graph_forward"),
-            newton_graph_both=speeds.get("newton_graph_both"),
+            **newton_speeds(speeds),
             call_forward=times[f"call_forward {count}"],
             call_both=times[f"call_both {count}"],
         )
@@ -262,26 +238,11 @@ def table(bench: Bench) -> Table:
         "Rigid cubes with eight contacts on a plane, each in a world of its own:\n"
         f"thousand steps a second over all worlds, rollouts of {steps} steps: forward / with backward"
     )
-    result = Table(title=title, box=SIMPLE_HEAD, title_justify="left", caption_justify="left")
     pairs = ("gradsim", "Newton\nlaunches", "Newton\ngraph", "gradsim per\nNewton graph", "call\nms")
-    for heading in ("worlds", "dtype", "threads", *pairs):
-        result.add_column(heading, justify="right")
+    result = new_table(title, ("worlds", "dtype", "threads", *pairs))
     for row in bench.rows:
-        result.add_row(
-            f"{row.worlds:,}",
-            row.dtype,
-            str(row.threads),
-            _speeds(row.forward, row.both),
-            _speeds(row.newton_forward, row.newton_both),
-            _speeds(row.newton_graph_forward, row.newton_graph_both),
-            _pair(row.ratio_forward, row.ratio_both, ".2f"),
-            _pair(1e3 * row.call_forward, 1e3 * row.call_both, ".2f"),
-        )
-    versions = ", ".join(f"{name} {version or '-'}" for name, version in bench.machine.versions.items())
-    lines = (
-        "threads: gradsim's; Newton has one on a CPU; call: a rollout of one step, what simulate() costs at least",
-        f"{bench.machine.cpu}, {bench.machine.cores} cores; {versions}",
-        bench.note,
-    )
-    result.caption = "\n".join(filter(None, lines))
+        call = pair(1e3 * row.call_forward, 1e3 * row.call_both, ".2f")
+        result.add_row(f"{row.worlds:,}", row.dtype, str(row.threads), *row.columns(), call)
+    remark = "threads: gradsim's; Newton has one on a CPU; call: a rollout of one step, what simulate() costs at least"
+    result.caption = footer(bench.machine, remark, bench.note)
     return result

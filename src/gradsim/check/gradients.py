@@ -7,6 +7,7 @@ an impact whose force jumps. `check_long_gradients` therefore also takes large s
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -69,7 +70,9 @@ def directions_of(value: torch.Tensor, count: int = DIRECTIONS) -> torch.Tensor:
     return torch.randn(count, *value.shape, generator=generator, dtype=value.dtype) * scale
 
 
-def check_parameter(loss: Objective, values: Values, name: str, gradient: torch.Tensor, topic: str) -> Fact:
+def check_parameter(
+    loss: Objective, values: Values, name: str, gradient: torch.Tensor, topic: str, differences: Any = differences
+) -> Fact:
     """One parameter's adjoint against differences: worst error over directions, relative to the largest of them."""
     directions = directions_of(values[name])
     adjoint = (directions * gradient).reshape(len(directions), -1).sum(1)

@@ -12,14 +12,14 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
 from torch.autograd.function import once_differentiable
 
 from gradsim import bridge
 from gradsim.render.job import Job
-from gradsim.render.kernels.raster import raster_kernels, run
+from gradsim.render.kernels.raster import RasterKernels, raster_kernels, run
 from gradsim.render.triangles import Connectivity, Triangles
 from gradsim.scene.errors import BrokenGradient
 
@@ -49,6 +49,13 @@ def rasterize(rasterizer: Rasterizer, triangles: Triangles, size: tuple[int, int
     return _Raster.apply(call, triangles.vertices, triangles.attributes, texels, triangles.background)
 
 
+class _Inputs(NamedTuple):
+    vertices: torch.Tensor
+    attributes: torch.Tensor
+    texels: torch.Tensor
+    background: torch.Tensor
+
+
 class _Call:
     """Everything about a call but its tensors."""
 
@@ -64,16 +71,15 @@ class _Call:
         (self.height, self.width), self.channels = size, 4 if alpha else 3
         self.threads = torch.get_num_threads()
 
-    def jobs(self, **tensors: torch.Tensor | None) -> list[Job]:
+    def jobs(self, inputs: _Inputs, **buffers: torch.Tensor | None) -> list[Job]:
         """One job for each share of the frames."""
-        vertices, attributes, background = tensors["vertices"], tensors["attributes"], tensors["background"]
-        assert vertices is not None and attributes is not None and background is not None
-        frames, mesh = len(vertices), self.connectivity
+        mesh, attributes, background = self.connectivity, inputs.attributes, inputs.background
+        tensors = {**inputs._asdict(), **buffers}
         common = Job(
             height=self.height,
             width=self.width,
             channels=self.channels,
-            vertex_count=vertices.shape[1],
+            vertex_count=inputs.vertices.shape[1],
             corner_count=attributes.shape[1],
             face_count=len(mesh.faces),
             edge_count=len(mesh.edges),
@@ -85,6 +91,7 @@ class _Call:
             **{name: getattr(mesh, name).data_ptr() for name in ("faces", "corners", "edges", "marks", "textures")},
             **{name: tensor.data_ptr() for name, tensor in tensors.items() if tensor is not None},
         )
+        frames = len(inputs.vertices)
         shares = min(SHARES, frames)
         bounds = [frames * k // shares for k in range(shares + 1)]
         jobs = []
@@ -94,9 +101,10 @@ class _Call:
             jobs.append(job)
         return jobs
 
-    def kernels(self, vertices: torch.Tensor, attributes: torch.Tensor) -> Any:
+    def kernels(self, inputs: _Inputs) -> RasterKernels:
         bridge.initialize()
-        return raster_kernels(self.rasterizer.stem, bridge.real_type(vertices.dtype), attributes.shape[-1])
+        real = bridge.real_type(inputs.vertices.dtype)
+        return raster_kernels(self.rasterizer.stem, real, inputs.attributes.shape[-1])
 
     def parallel(self, work: Callable[[int], None], count: int) -> None:
         with bridge.running:
@@ -127,7 +135,7 @@ class _Share:
 
 class _Raster(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         call: _Call,
         vertices: torch.Tensor,
@@ -135,51 +143,48 @@ class _Raster(torch.autograd.Function):
         texels: torch.Tensor,
         background: torch.Tensor,
     ) -> torch.Tensor:
-        vertices, texels, background = vertices.contiguous(), texels.contiguous(), background.contiguous()
         if attributes.stride(0) != 0 or not attributes[0].is_contiguous():
             attributes = attributes.contiguous()
+        inputs = _Inputs(vertices.contiguous(), attributes, texels.contiguous(), background.contiguous())
         size = (len(vertices), call.height, call.width)
-        image = vertices.new_empty(*size, call.channels)
         width = call.rasterizer.kept_width
+        image = vertices.new_empty(*size, call.channels)
         kept = vertices.new_empty(*size, width) if width > 1 or ctx.needs_input_grad[4] else None
         owners = torch.empty(size, dtype=torch.int32)
-        inputs = {"vertices": vertices, "attributes": attributes, "texels": texels, "background": background}
-        results = {"image": image, "kept": kept, "owners": owners}
-        jobs = call.jobs(**inputs, **results)
+        jobs = call.jobs(inputs, image=image, kept=kept, owners=owners)
         shares = [_Share(job) for job in jobs]
-        kernel = call.kernels(vertices, attributes).forward
+        kernel = call.kernels(inputs).forward
         call.parallel(lambda k: _finish(kernel, jobs[k], shares[k]), len(jobs))
         ctx.call, ctx.shares = call, shares
-        ctx.save_for_backward(vertices, attributes, texels, background, kept, owners, image)
+        ctx.save_for_backward(*inputs, image, kept, owners)
         return image
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, image_adj: torch.Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, image_adj: torch.Tensor) -> Any:
         call, shares = ctx.call, ctx.shares
-        vertices, attributes, texels, background, kept, owners, image = ctx.saved_tensors
+        *given, image, kept, owners = ctx.saved_tensors
+        inputs = _Inputs(*given)
         _, shape, color, texture, behind = ctx.needs_input_grad
         call.rasterizer.before_backward(image_adj, alpha=call.channels == 4, shape=shape)
         image_adj = image_adj.contiguous()
-        vertices_adj = torch.empty_like(vertices)
-        attributes_adj = attributes.new_empty(attributes.shape) if color else None
-        texels_adj = texels.new_zeros(len(shares), *texels.shape) if texture else None
-        inputs = {"vertices": vertices, "attributes": attributes, "texels": texels, "background": background}
+        vertices_adj = torch.empty_like(inputs.vertices)
+        attributes_adj = inputs.attributes.new_empty(inputs.attributes.shape) if color else None
+        texels_adj = inputs.texels.new_zeros(len(shares), *inputs.texels.shape) if texture else None
         adjoints = {"image_adj": image_adj, "vertices_adj": vertices_adj, "attributes_adj": attributes_adj}
-        jobs = call.jobs(**inputs, **adjoints, image=image, kept=kept, owners=owners)
-        for share, job in enumerate(jobs):
-            shares[share].lend(job)
+        jobs = call.jobs(inputs, image=image, kept=kept, owners=owners, **adjoints)
+        for number, (share, job) in enumerate(zip(shares, jobs, strict=True)):
+            share.lend(job)
             if texels_adj is not None:
-                job.texels_adj = texels_adj[share].data_ptr()
-        kernel = call.kernels(vertices, attributes).backward
+                job.texels_adj = texels_adj[number].data_ptr()
+        kernel = call.kernels(inputs).backward
         call.parallel(lambda k: _finish(kernel, jobs[k], shares[k]), len(jobs))
         if not torch.isfinite(vertices_adj).all():  # a look at the image's own adjoint would cost more than at these
             raise BrokenGradient("the gradient that reached the video is not finite: look at the loss")
-        seen = None
-        if behind:  # how much of the background each pixel lets through
-            through = kept[..., :1] * image_adj[..., :3]
-            seen = through.sum_to_size(background.shape)
-        return None, vertices_adj, attributes_adj, None if texels_adj is None else texels_adj.sum(0), seen
+        background_adj = None
+        if behind:  # as much as each pixel lets through
+            background_adj = (kept[..., :1] * image_adj[..., :3]).sum_to_size(inputs.background.shape)
+        return None, vertices_adj, attributes_adj, None if texels_adj is None else texels_adj.sum(0), background_adj
 
 
 def _finish(kernel: Any, job: Job, share: _Share) -> None:

@@ -115,13 +115,14 @@ template <class T> struct Fragment : Small<T> {
 };
 
 // What is visible in a pixel with overlapping fragments. The visible part of a fragment P is P minus the union of what
-// hides it, summed as signed convex pieces:
+// hides it. Where few do, it is summed as signed convex pieces:
 //     |Q \ (A1 u A2 u ..)| = |Q| - sum_a |Q n A_a \ (A_1 u .. u A_{a-1})|
-// Depths are compared over each overlap, so no order among the fragments is assumed, and where two pierce each other
-// the line between them is one more side of the piece. Beyond LEVELS of nesting the rest is cut into disjoint convex
-// pieces instead, which bounds the work by a polynomial and the stack by two polygons a fragment.
+// and where many do, P is cut into disjoint convex pieces instead: the work grows as a polynomial, and errors of colours,
+// which are not quite linear over a piece, do not add up over large pieces that cancel. Depths are compared over each
+// overlap, so no order among the fragments is assumed, and where two pierce each other the line between them is one more
+// side of the piece.
 template <class T> struct Pixel {
-    enum { LEVELS = 4, SPARE_NODES = 32 };
+    enum { FEW = 3, SPARE_NODES = 32 };
     struct Node {
         Large<T> p;
         int a;
@@ -205,43 +206,45 @@ template <class T> struct Pixel {
         return found;
     }
 
-    // Calls piece(fragment, sign, polygon) for all signed pieces of all fragments.
+    // Calls piece(fragment, sign, polygon) for all pieces of all fragments.
     template <class Piece> void resolve(int n, int x, int y, Piece&& piece) {
-        Large<T> stack[LEVELS + 1];
-        int at[LEVELS + 1], limit[LEVELS + 1];
         for (int i = 0; i < n; i++) {
-            Fragment<T>& g = fragments[i];
             int found = find(i, n, x, y);
             if (found < 0) continue;
-            copy(g, stack[0]);
-            piece(g, T(1), stack[0]);
-            int level = 0;  // depth first over subsets of occluders: only the current chain is stored
-            T sign = 1;
-            at[0] = 0;
-            limit[0] = found;
-            while (level >= 0) {
-                if (at[level] == limit[level]) {
-                    level--;
-                    sign = -sign;
-                    continue;
-                }
-                int a = at[level]++;
-                Large<T>& q = stack[level + 1];
-                T mx, my;
-                if (clip(stack[level], occluders[a], q) == APART || centroid(q, mx, my) <= 0) continue;
-                if (hidden(q, a)) continue;
-                if (level + 2 >= LEVELS && a > 0) {
-                    subtract(q, a, -sign, g, piece);
-                    continue;
-                }
-                piece(g, -sign, q);
-                if (a) {
-                    level++;
-                    at[level] = 0;
-                    limit[level] = a;
-                    sign = -sign;
-                }
+            if (found > FEW) {
+                Large<T> p;
+                copy(fragments[i], p);
+                subtract(p, found, fragments[i], piece);
+            } else {
+                include(found, fragments[i], piece);
             }
+        }
+    }
+
+    // Signed pieces of a fragment with few occluders: depth first over their subsets, storing the current chain only.
+    template <class Piece> void include(int found, Fragment<T>& g, Piece&& piece) {
+        Large<T> stack[FEW + 1];
+        int at[FEW + 1], limit[FEW + 1], level = 0;
+        T sign = 1, mx, my;
+        copy(g, stack[0]);
+        piece(g, sign, stack[0]);
+        at[0] = 0;
+        limit[0] = found;
+        while (level >= 0) {
+            if (at[level] == limit[level]) {
+                level--;
+                sign = -sign;
+                continue;
+            }
+            int a = at[level]++;
+            Large<T>& q = stack[level + 1];
+            if (clip(stack[level], occluders[a], q) == APART || centroid(q, mx, my) <= 0 || hidden(q, a)) continue;
+            piece(g, -sign, q);
+            if (a == 0) continue;
+            level++;
+            at[level] = 0;
+            limit[level] = a;
+            sign = -sign;
         }
     }
 
@@ -256,8 +259,8 @@ template <class T> struct Pixel {
         return false;
     }
 
-    // Calls piece for q without what its first occluders hide, as disjoint polygons.
-    template <class Piece> void subtract(const Large<T>& q, int count, T sign, Fragment<T>& g, Piece&& piece) {
+    // Disjoint pieces of a fragment with many occluders.
+    template <class Piece> void subtract(const Large<T>& q, int count, Fragment<T>& g, Piece&& piece) {
         int top = 1;
         copy(q, nodes[0].p);
         nodes[0].a = 0;
@@ -289,7 +292,7 @@ template <class T> struct Pixel {
                     copy(in, p);
                 }
             }
-            if (open) piece(g, sign, p);
+            if (open) piece(g, T(1), p);
         }
     }
 

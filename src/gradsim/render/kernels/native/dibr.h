@@ -63,7 +63,9 @@ struct Count {
     int* base;
     int stride;
 
-    Count(int height, int width, Arena& arena) : base(arena.take<int>((Int)(height + 1) * (width + 1))), stride(width + 1) {}
+    Count(int height, int width, Arena& arena) : stride(width + 1) {
+        base = arena.take<int>((Int)(height + 1) * stride);
+    }
 
     template <class Matters> void build(int height, Matters matters) {
         for (int x = 0; x < stride; x++) base[x] = 0;

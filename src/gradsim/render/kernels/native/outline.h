@@ -48,7 +48,7 @@ template <class T> struct Outline {
     void span(int y, int& from, int& to) const {
         T low = left, high = right, py = y + T(0.5);
         for (int k = 0; k < 3; k++) {
-            T x = limit[k] - tilt[k] * py - T(0.5);  // not a number on a level edge: no bound
+            T x = limit[k] - tilt[k] * py - T(0.5);  // of a level edge infinite or not a number: no bound
             if (rightward[k]) { if (x > low) low = x; }
             else if (x < high) high = x;
         }

@@ -101,7 +101,8 @@ RENDER_INLINE Row<double> exponential(Row<double> a) {
     Row<double> n = __builtin_elementwise_rint(a * 1.4426950408889634);
     Row<double> r = a - n * 6.93145751953125e-1 - n * 1.42860682030941723212e-6, s = r * r;
     Row<double> p = (s * 1.26177193074810590878e-4 + 3.02994407707441961300e-2) * s + 9.99999999999999999910e-1;
-    Row<double> q = ((s * 3.00198505138664455042e-6 + 2.52448340349684104192e-3) * s + 2.27265548208155028766e-1) * s + 2.0;
+    Row<double> q = (s * 3.00198505138664455042e-6 + 2.52448340349684104192e-3) * s + 2.27265548208155028766e-1;
+    q = q * s + 2.0;
     p *= r;
     Row<double> e = 1.0 + 2.0 * (p / (q - p));
     Mask<double> bits = (__builtin_convertvector(n, Mask<double>) + 1023) << 52;
@@ -124,8 +125,12 @@ template <> struct Zip<Row<float>> {
     RENDER_INLINE R odd(R a, R b) {
         return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
     }
-    RENDER_INLINE R pack(R a) { return __builtin_shufflevector(a, a, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 3, 7, 11, 15); }
-    RENDER_INLINE R unpack(R a) { return __builtin_shufflevector(a, a, 0, 1, 2, 12, 3, 4, 5, 13, 6, 7, 8, 14, 9, 10, 11, 15); }
+    RENDER_INLINE R pack(R a) {
+        return __builtin_shufflevector(a, a, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 3, 7, 11, 15);
+    }
+    RENDER_INLINE R unpack(R a) {
+        return __builtin_shufflevector(a, a, 0, 1, 2, 12, 3, 4, 5, 13, 6, 7, 8, 14, 9, 10, 11, 15);
+    }
 };
 template <> struct Zip<Row<double>> {
     typedef Row<double> R;

@@ -15,11 +15,11 @@
 namespace gradsim {
 
 template <class T> struct SoftOptions {
-    T sharpness;  // 1 / sigma [1/px^2]
-    T scale;      // 1 / (gamma (far - near)) [1/m]
+    T sharpness;   // 1 / sigma [1/px^2]
+    T scale;       // 1 / (gamma (far - near)) [1/m]
     T background;  // depth [m]
     T reach, cut, stretch;
-    T margin;     // distance at which D ends [px]
+    T margin;      // distance at which D ends [px]
 
     SoftOptions(const Job<T>& job) {
         const double half = 0.5 * job.height, sigma = job.options[0] * half * half, gamma = job.options[1];
@@ -97,7 +97,8 @@ void blend(const Frame<T, A>& frame, const Triangle<T>& t, const SoftOptions<T>&
             Row<T> before = load<Row<T>>(depth), ahead = (before - row.depth) * soft.scale;
             Mask<T> nearer = row.seen & (ahead > 0);
             Row<T> fade = exponential(ahead > 0 ? -ahead : ahead);  // of those so far, or of this one
-            Row<T> old = nearer ? fade : fill(T(1)), now = row.seen ? (nearer ? row.cover : row.cover * fade) : Row<T>{};
+            Row<T> old = nearer ? fade : fill(T(1)), now = nearer ? row.cover : row.cover * fade;
+            now = row.seen ? now : Row<T>{};
             Row<T> attribute[A], color[3];
             row.interpolate(corner, attribute);
             paint(frame, t, now > 0, attribute, color);
