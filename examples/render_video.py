@@ -39,9 +39,10 @@ pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=1000 
 height = trajectory["ball"].position[:, 1]
 lowest = int(height.argmin())
 print(
-    f"{len(video)} frames in {path}; the ball is lowest after {trajectory.time[lowest]:.2f} s, {height[lowest]:.2f} m up"
+    f"{len(video)} frames in {path}; the ball is lowest at {trajectory.time[lowest]:.2f} s, {height[lowest]:.2f} m up"
 )
 with Image.open(path) as saved:
     assert saved.n_frames == 37
-assert 0.0 <= video.min() and video.max() < 1.3  # highlights may exceed 1: render clamps nothing
+assert video.min() >= 0.0
+assert video.max() < 1.3  # highlights may exceed 1: render clamps nothing
 assert 0.1 < height[lowest] < 0.35 < height[-1]  # flattened, and up again

@@ -155,15 +155,20 @@ def renderers() -> None:
     save(figure, "renderers.png")
 
 
-def brightness(x: torch.Tensor, size: tuple[int, int], renderer: Any) -> torch.Tensor:
-    """Mean of the colours, [..., H W], with a textured cube at x [...], behind another one."""
+def two_cubes(x: torch.Tensor, size: tuple[int, int], renderer: Any) -> torch.Tensor:
+    """A textured cube at x [...], behind another one, [..., H, W, 3]."""
     place = torch.stack([x, torch.zeros_like(x), torch.zeros_like(x)], -1)
     turn = (0.25, 0.3, 0.06, 1.0)
     back = gs.Rigid("back", gs.meshes.box(1.0), 1.0, position=place, rotation=turn, look=gs.Look(texture=patches()))
     blue = gs.Look(color=(0.18, 0.53, 0.67))
     front = gs.Rigid("front", gs.meshes.box(0.45), 1.0, position=(0.45, -0.2, 0.9), rotation=turn, look=blue)
     scene = gs.Scene([back, front], camera=gs.Camera(eye=(0.0, 0.0, 4.5), target=(0.05, 0.0, 0.0), fov=26))
-    return gs.render(scene, gs.simulate(scene, frames=1), size, renderer).mean(-1).flatten(-3)
+    return gs.render(scene, gs.simulate(scene, frames=1), size, renderer)[..., 0, :, :, :]
+
+
+def brightness(image: torch.Tensor) -> torch.Tensor:
+    """Mean of the colours, [..., H W]."""
+    return image.mean(-1).flatten(-2)
 
 
 def derivative(x: float, size: tuple[int, int], renderer: Any) -> torch.Tensor:
@@ -172,7 +177,7 @@ def derivative(x: float, size: tuple[int, int], renderer: Any) -> torch.Tensor:
     pieces = []
     for pixels in torch.arange(count).split(512):
         place = torch.full((len(pixels),), x, dtype=torch.float64, requires_grad=True)
-        seen = brightness(place, size, renderer).gather(1, pixels[:, None])
+        seen = brightness(two_cubes(place, size, renderer)).gather(1, pixels[:, None])
         pieces += torch.autograd.grad(seen.sum(), place)
     return torch.cat(pieces)
 
@@ -182,23 +187,26 @@ def gradients() -> None:
     pixel = 4.5 * 2 * np.tan(np.radians(13)) / size[0]  # [m], at the cube's distance
     path = pixel * ((np.arange(points) + 0.5) / points - 0.5)
     ends = torch.tensor([-pixel / 2, pixel / 2], dtype=torch.float64)
-    figure = Figure(figsize=(9.0, 5.1), dpi=100)
-    axes = figure.subplots(2, 3)
+    figure = Figure(figsize=(9.0, 7.4), dpi=100)
+    axes = figure.subplots(3, 3)
     for column, (name, renderer) in zip(axes.T, RENDERERS.items(), strict=True):
-        before, after = brightness(ends, size, renderer)
+        images = two_cubes(ends, size, renderer)
+        before, after = brightness(images)
         change = after - before
         seen = pixel * sum(derivative(x, size, renderer) for x in path) / points
         missed = float((change - seen).abs().sum() / change.abs().sum())
         print(f"{name}: the gradient misses {missed:.2g} of the change")
-        for axis, image in zip(column, (change, seen), strict=True):
+        column[0].imshow(bytes_of(images[0]))
+        for axis, image in zip(column[1:], (change, seen), strict=True):
             shown = axis.imshow(image.detach().reshape(size), cmap="RdBu_r", vmin=-0.3, vmax=0.3)
+        for axis in column:
             axis.set(xticks=[], yticks=[])
         column[0].set_title(name, fontsize=12)
-        column[1].set_xlabel(f"misses {100 * missed:.2g} % of the change", fontsize=10)
-    for axis, label in zip(axes[:, 0], ("change of the image", "gradient, along the path"), strict=True):
+        column[2].set_xlabel(f"misses {100 * missed:.2g} % of the change", fontsize=10)
+    for axis, label in zip(axes[:, 0], ("image", "its change", "gradient, integrated"), strict=True):
         axis.set_ylabel(label, fontsize=11)
-    figure.subplots_adjust(left=0.035, right=0.9, bottom=0.06, top=0.94, wspace=0.03, hspace=0.04)
-    bar = figure.colorbar(shown, cax=figure.add_axes((0.912, 0.06, 0.014, 0.88)))
+    figure.subplots_adjust(left=0.035, right=0.9, bottom=0.04, top=0.96, wspace=0.03, hspace=0.03)
+    bar = figure.colorbar(shown, cax=figure.add_axes((0.912, 0.04, 0.014, 0.608)))
     bar.set_label("brightness, for a pixel to the right", fontsize=10)
     save(figure, "gradients.png")
 

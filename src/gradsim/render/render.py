@@ -14,7 +14,7 @@ from gradsim.render.softras import SoftRas
 from gradsim.render.triangles import Triangles
 from gradsim.render.view import Frames, triangles
 from gradsim.scene.camera import checked_pixels
-from gradsim.scene.errors import WrongType
+from gradsim.scene.errors import OutOfRange, WrongType
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 
@@ -82,17 +82,18 @@ def render(
     if isinstance(renderer, Mitsuba):
         return renderer.render(scene, trajectory, size, frames, alpha=alpha, depth=depth)
     seen, shape = triangles(scene, trajectory, size, frames)
+    if isinstance(renderer, SoftRas) and not renderer.far > seen.near:
+        raise OutOfRange("SoftRas.far", renderer.far, f"must lie behind the camera's near plane at {seen.near:g} m")
     video = rasterize(renderer, seen, size, alpha=alpha).unflatten(0, shape)
     return (video, _depth(renderer, seen, size).unflatten(0, shape)) if depth else video
 
 
 def _depth(renderer: Rasterizer, seen: Triangles, size: tuple[int, int]) -> torch.Tensor:
-    """The depth [B, H, W]: an image of triangles whose colour is their depth, over a black background."""
-    connectivity = seen.connectivity
-    bare = connectivity.painted_by_vertex
-    depths = seen.vertices[..., 2:].expand(-1, -1, 3)
+    """The depth [B, H, W]: a picture of triangles in the colours depth and one, before black, and the ratio of both."""
+    depths = torch.nn.functional.pad(seen.vertices[..., 2:], (0, 1), value=1.0)
+    colors = torch.nn.functional.pad(depths, (0, 1))
     black = seen.background.new_zeros(1, 1, 1, 3)
-    image = rasterize(renderer, Triangles(bare, seen.vertices, depths, None, black, seen.near), size, alpha=True)
-    value, coverage = image[..., 0], image[..., 3]
-    empty = coverage <= 0
-    return torch.where(empty, torch.inf, value / torch.where(empty, 1.0, coverage))
+    plain = Triangles(seen.connectivity.painted_by_vertex, seen.vertices, colors, None, black, seen.near)
+    depth, share, _ = rasterize(renderer, plain, size, alpha=False).unbind(-1)
+    empty = share <= torch.finfo(share.dtype).eps
+    return torch.where(empty, torch.inf, depth / torch.where(empty, 1.0, share))
