@@ -36,8 +36,9 @@ test: $(READY) ## Lint, check types and layers, run the tests
 	$(BIN)/lint-imports --no-logo
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --maxprocesses 4 --dist loadfile  # one core for each test process
 
-bench: $(PEERS) ## Measure the physics side by side with its peers
+bench: $(PEERS) ## Measure physics and rendering side by side with their peers
 	@$(BIN)/gradsim bench physics
+	@$(BIN)/gradsim bench render
 
 clean: ## Remove .venv, caches and build products
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,4 +1,6 @@
-"""Makes the pictures of docs/rendering.md and the strip of the README: python docs/images/make_rendering.py.
+"""Makes the pictures of docs/rendering.md and README.md; needs the extra `mitsuba`.
+
+    python docs/images/make_rendering.py
 
 bounce.png      six frames of a soft cube that bounces
 renderers.png   one scene in every renderer and shading variant
@@ -44,7 +46,7 @@ def gores(size: int = 96) -> np.ndarray:
 def patches() -> np.ndarray:
     """Sixteen colours that run into each other, [4, 4, 3]."""
     y, x = np.mgrid[0:4, 0:4] * (np.pi / 2)
-    return 0.5 + 0.4 * np.stack([np.cos(x) * np.cos(y), np.sin(x + y), np.cos(2 * x - y)], -1)
+    return 0.72 + 0.25 * np.stack([np.cos(x) * np.cos(y), np.sin(x + y), np.cos(2 * x - y)], -1)
 
 
 def around(mesh: gs.TriMesh) -> np.ndarray:
@@ -72,10 +74,6 @@ def sides(points: np.ndarray, faces: np.ndarray) -> np.ndarray:
 
 def bytes_of(image: torch.Tensor) -> np.ndarray:
     return (255 * image.detach().numpy().clip(0, 1) + 0.5).astype(np.uint8)
-
-
-def enlarged(image: np.ndarray, factor: int) -> np.ndarray:
-    return image.repeat(factor, 0).repeat(factor, 1)
 
 
 def bounce() -> None:
@@ -212,12 +210,10 @@ def gradients() -> None:
 
 
 def save(picture: np.ndarray | Figure, name: str) -> None:
-    """A PNG of at most 256 colours without dither, a third of the size."""
     if isinstance(picture, Figure):
         picture.savefig(HERE / name)
         picture = np.asarray(Image.open(HERE / name).convert("RGB"))
-    few = Image.fromarray(picture).quantize(256, dither=Image.Dither.NONE)
-    few.save(HERE / name, optimize=True)
+    Image.fromarray(picture).save(HERE / name, optimize=True)
     print(f"{HERE / name}: {(HERE / name).stat().st_size / 1000:.0f} kB")
 
 

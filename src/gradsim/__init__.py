@@ -32,6 +32,7 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticSphere
 from gradsim.scene.smoke import Closed, Periodic, Smoke
 from gradsim.scene.trajectory import State, Trajectory
+from gradsim.scene.unknown import unknown
 from gradsim.simulate.rollout import simulate
 from gradsim.simulate.stability import stable_dt
 
@@ -90,4 +91,5 @@ __all__ = [
     "render",
     "simulate",
     "stable_dt",
+    "unknown",
 ]

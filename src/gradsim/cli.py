@@ -169,6 +169,27 @@ def bench_physics(
         _write_json(as_json, results)
 
 
+@bench.command("render")
+def bench_render(
+    as_json: JsonOption = None,
+    size: Annotated[list[int] | None, typer.Option(help="Faces, may be repeated; all sizes if not given.")] = None,
+    pixels: Annotated[
+        list[int] | None, typer.Option(help="Height and width of the images, may be repeated; 64, 128, 256.")
+    ] = None,
+    peer: Annotated[bool, typer.Option(help="Also time DEODR, if installed.")] = True,
+) -> None:
+    """Milliseconds a frame of Exact and SoftRas, forward and with gradients, beside DEODR and plain kernels."""
+    from gradsim.bench import pictures, render, render_report
+
+    with console.status("compiling kernels (first use only)") as status:
+        result = render.bench_render(
+            tuple(size or pictures.SIZES), pixels=tuple(pixels or render.PIXELS), peer=peer, progress=status.update
+        )
+    console.print(render_report.report(result))
+    if as_json is not None:
+        _write_json(as_json, render_report.as_dict(result))
+
+
 def _write_json(path: Path, content: object) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(content, indent=2) + "\n")

@@ -53,7 +53,7 @@ def test_colours_of_dibr_alone_warn():
 
 
 @pytest.mark.parametrize(
-    "count, size, shift", [(8, 1.0, 0), (30, 0.7, 0), (200, 0.3, 0), (16, 0.7, 3.4), (40, 0.3, 3.4)]
+    ("count", "size", "shift"), [(8, 1.0, 0), (30, 0.7, 0), (200, 0.3, 0), (16, 0.7, 3.4), (40, 0.3, 3.4)]
 )
 def test_triangles_that_pierce_each_other_and_the_near_plane(count, size, shift):
     triangles = soup(count, size, shift=shift)

@@ -102,7 +102,8 @@ def test_single_precision():
     scene = scene_of().bodies[0]
     scene = gs.Scene([scene], camera=gs.Camera(eye=(0.5, 0.4, 4.0), target=(0.0, 0.0, 0.0)))
     single, double = (
-        gs.render(scene, gs.simulate(scene, frames=2, dtype=dtype), (24, 32)) for dtype in (torch.float32, torch.float64)
+        gs.render(scene, gs.simulate(scene, frames=2, dtype=dtype), (24, 32))
+        for dtype in (torch.float32, torch.float64)
     )
     assert single.dtype == torch.float32
     assert (single - double).abs().max() < 1e-4
@@ -132,3 +133,33 @@ def test_a_broken_loss_is_noticed():
     video = gs.render(scene, gs.simulate(scene, frames=1), (16, 16))
     with pytest.raises(gs.BrokenGradient):
         (video * torch.nan).sum().backward()
+
+
+def test_second_derivatives_are_refused():
+    x = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    scene = scene_of(x)
+    video = gs.render(scene, gs.simulate(scene, frames=1), (16, 16))
+    with pytest.raises(gs.BrokenGradient, match="gradients of gradients"):
+        torch.autograd.grad(video.square().sum(), x, create_graph=True)
+
+
+def test_a_trajectory_of_another_body_is_refused():
+    small, large = (
+        gs.Scene([gs.Rigid("body", mesh, mass=1.0)], camera=gs.Camera(eye=(0.0, 0.0, 3.0), target=(0.0, 0.0, 0.0)))
+        for mesh in (gs.meshes.box(1.0), gs.meshes.icosphere(0.5, 2))
+    )
+    with pytest.raises(gs.InvalidInput, match="render the scene that was simulated"):
+        gs.render(large, gs.simulate(small, frames=1), (16, 16))
+
+
+def test_default_texture_is_mirrored_nowhere():
+    """A picture with a bright upper left corner, on all six sides of a cube."""
+    texture = torch.full((8, 8, 3), 0.2, dtype=torch.float64)
+    texture[:4, :4] = 1.0
+    cube = gs.Rigid("cube", gs.meshes.box(1.0), mass=1.0, look=gs.Look(texture=texture, lit=False))
+    for eye in ((0, 0, 3), (0, 0, -3), (3, 0, 0), (-3, 0, 0), (0, 3, 0), (0, -3, 0)):
+        up = (0, 1, 0) if eye[1] == 0 else (0, 0, -eye[1])
+        scene = gs.Scene([cube], camera=gs.Camera(eye=eye, target=(0, 0, 0), up=up, fov=15), background=(0, 0, 0))
+        image = gs.render(scene, gs.simulate(scene, frames=1), (32, 32))[0, ..., 0]
+        assert image[:16, :16].mean() > 2 * image[:16, 16:].mean(), eye
+        assert image[:16, :16].mean() > 2 * image[16:, :16].mean(), eye

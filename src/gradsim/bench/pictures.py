@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -14,24 +15,19 @@ from gradsim.render.raster import Rasterizer, rasterize
 from gradsim.render.triangles import Triangles
 from gradsim.render.view import triangles
 
-SIZES = (12, 320, 2000, 20000)  # faces, about
+MESHES: dict[int, Callable[[], gs.TriMesh]] = {
+    12: partial(gs.meshes.box, 1.2),
+    320: partial(gs.meshes.icosphere, 0.9, 2),
+    2000: partial(gs.meshes.sphere, 0.9, 21, 48),  # 1,920 faces
+    20000: partial(gs.meshes.sphere, 0.9, 71, 144),  # 20,160 faces
+}
+SIZES = tuple(MESHES)
 FPS = 30.0  # [1/s]
-
-
-def mesh_of(size: int) -> gs.TriMesh:
-    """A cube or a sphere of about as many faces."""
-    if size not in SIZES:
-        raise gs.InvalidInput("sizes", size, f"must be among {', '.join(map(str, SIZES))}")
-    if size == 12:
-        return gs.meshes.box(1.2)
-    if size == 320:
-        return gs.meshes.icosphere(0.9, 2)
-    return gs.meshes.sphere(0.9, 21, 48) if size == 2000 else gs.meshes.sphere(0.9, 71, 144)
 
 
 def turning(size: int, pixels: int, frames: int) -> Triangles:
     """A mesh that turns before the camera, over black; colours at its vertices, smooth and of every frame's own."""
-    mesh = mesh_of(size)
+    mesh = MESHES[size]()
     colors = 0.5 + 0.4 * mesh.vertices / np.linalg.norm(mesh.vertices, axis=1, keepdims=True)
     body = gs.Rigid(
         "body",
@@ -104,7 +100,7 @@ class Pair:
     @cached_property
     def scene(self) -> gs.Scene:
         aside = 0.0 if self.worlds is None else torch.linspace(-0.2, 0.2, self.worlds, dtype=torch.float64)[:, None]
-        start = torch.tensor([[-0.7, 0.3, 0.4], [0.7, -0.2, -0.4]], dtype=torch.float64) + torch.zeros(3)
+        start = torch.tensor([[-0.7, 0.3, 0.4], [0.7, -0.2, -0.4]], dtype=torch.float64)
         cube = gs.Rigid(
             "cube",
             gs.meshes.box(0.8),

@@ -13,9 +13,10 @@ class Exact:
     """Images by exact visible area.
 
     A pixel is the mean of what is seen through it: triangles are cut to the pixel, and what is closer cuts away what it
-    hides, along its edges or, where two pierce each other, along the line between them. The image is continuous in
-    everything it is made of, and its gradient, an integral along the outlines, sees every change of it. Colours and
-    textures are taken at the centroid of each visible piece, so texels should not be much smaller than pixels.
+    hides, along its edges or, where two pierce each other, along the line between them. Areas are continuous in what
+    they are made of, and their gradient, an integral along the outlines, sees every change of them. Colours are taken
+    at the centroid of each visible piece: that is exact for colours that are linear over a pixel; textures, which are
+    not, should not have texels much smaller than pixels, and jump a little where a piece is cut in another way.
     """
 
     stem: ClassVar[str] = "exact"

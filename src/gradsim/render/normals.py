@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
+
+from gradsim.scene.once import once_differentiable
 
 AT_ONCE = 20_000  # faces whose vectors stay in the processor's cache
 

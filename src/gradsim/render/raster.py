@@ -15,13 +15,13 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from gradsim import bridge
 from gradsim.render.job import Job
 from gradsim.render.kernels.raster import RasterKernels, raster_kernels, run
 from gradsim.render.triangles import Connectivity, Triangles
 from gradsim.scene.errors import BrokenGradient
+from gradsim.scene.once import once_differentiable
 
 SHARES = 8
 FIRST_SCRATCH = 1 << 20  # [bytes]

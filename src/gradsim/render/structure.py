@@ -268,8 +268,10 @@ def _uv_corners(surface: Surface) -> tuple[np.ndarray, np.ndarray | None]:
 
 def box_projection(points: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Texture coordinates by projecting each face, along the axis its normal is closest to, onto the bounding box."""
-    axis = np.abs(face_normals(points, faces)).argmax(axis=1)
+    normals = face_normals(points, faces)
+    axis = np.abs(normals).argmax(axis=1)
     low, extent = points.min(axis=0), np.maximum(np.ptp(points, axis=0), 1e-300)
-    unit = (points - low) / extent
-    views = np.concatenate([unit[:, [2, 1]], unit[:, [0, 2]], unit[:, [0, 1]]])  # along x, y, z
-    return faces + axis[:, None] * len(points), views
+    x, y, z = ((points - low) / extent).T
+    views = [(z, y), (1 - z, y), (x, z), (x, 1 - z), (1 - x, y), (x, y)]  # seen from -x, x, -y, y, -z, z: not mirrored
+    side = 2 * axis + (np.take_along_axis(normals, axis[:, None], 1)[:, 0] > 0)
+    return faces + side[:, None] * len(points), np.concatenate([np.stack(view, 1) for view in views])

@@ -14,7 +14,8 @@ import torch
 from gradsim.render.bars import bar_mesh, bar_vertices
 from gradsim.render.structure import Part, Surface
 from gradsim.render.worlds import Worlds, affine, common
-from gradsim.scene.bodies import Soft, Springs
+from gradsim.scene.bodies import Soft, Springs, node_count
+from gradsim.scene.errors import WrongShape
 from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Ground
 from gradsim.scene.meshes import TriMesh, grid
@@ -105,6 +106,7 @@ def pose_of(thing: Any, trajectory: Trajectory, part: Part, worlds: Worlds) -> P
     if not hasattr(thing, "name"):
         return Pose(part.rest[None, None], False)
     motion = trajectory[thing.name]
+    _check_count(thing, motion)
     if isinstance(motion, RigidMotion) and not motion.points.requires_grad:
         rotation = worlds(motion.rotation, tuple(motion.rotation.shape[-2:]))
         origin = worlds(motion.position, tuple(motion.position.shape[-2:]))
@@ -113,6 +115,18 @@ def pose_of(thing: Any, trajectory: Trajectory, part: Part, worlds: Worlds) -> P
     x = bar_vertices(thing, motion.vertices) if isinstance(thing, Springs) else motion.vertices
     x = _chosen(x, part)
     return Pose(worlds(x, tuple(x.shape[-3:])), True)
+
+
+def _check_count(body: Any, motion: Any) -> None:
+    """Raise where a trajectory is of another body of that name."""
+    found = (motion.points if isinstance(motion, RigidMotion) else motion.vertices).shape[-2]
+    if hasattr(body, "mesh"):
+        needed = len(body.mesh.vertices)
+    else:
+        needed = node_count(body) if isinstance(body, Springs) else len(skeleton(body).offsets)
+    if found != needed:
+        remedy = f"the scene's {body.name!r} has {needed}: render the scene that was simulated"
+        raise WrongShape("trajectory", f"{body.name!r} with {found} vertices", remedy)
 
 
 def _chosen(x: torch.Tensor, part: Part) -> torch.Tensor:

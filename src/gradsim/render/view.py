@@ -16,7 +16,7 @@ from gradsim.render.triangles import Triangles
 from gradsim.render.worlds import Worlds, joined
 from gradsim.scene.errors import InvalidInput, MixedDevices, MixedDtypes, OutOfRange, WrongShape, WrongType
 from gradsim.scene.looks import Look
-from gradsim.scene.quantity import batch_shape, plain
+from gradsim.scene.quantity import batch_shape, check_known, plain
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import SmokeMotion
 from gradsim.scene.trajectory import RigidMotion, Trajectory
@@ -104,6 +104,7 @@ def _common(scene: Scene, trajectory: Trajectory) -> Worlds:
             batch = torch.broadcast_shapes(batch, motion.vertices.shape[:-3])
     dtype, device = trajectory.time.dtype, trajectory.time.device
     for path, value, spec in scene.view_quantities():
+        check_known(path, value)
         own, array = batch_shape(value, spec.shape), plain(value)
         if own:
             try:

@@ -17,6 +17,7 @@ from gradsim.scene.quantity import (
     Spec,
     check_counts,
     exactly_one,
+    inner_unknown,
     plain,
     quantities,
     quantity,
@@ -271,7 +272,8 @@ def node_count(body: NodeBody) -> int:
 
 
 def _first_world(points: Any) -> np.ndarray:
-    array = points if isinstance(points, np.ndarray) else points.detach().cpu().numpy()
+    given = plain(points)
+    array = given if isinstance(given, np.ndarray) else given.detach().cpu().numpy()
     return array.reshape(-1, *array.shape[-2:])[0]
 
 
@@ -282,7 +284,7 @@ def _check_vertices(body: Any) -> None:
 
 
 def _checked_points(name: str, points: Any, count: int | None) -> Any:
-    array = validated_array(name, plain(points), Spec("m", shape=(3,)))
+    array = validated_array(name, inner_unknown(points) or plain(points), Spec("m", shape=(3,)))
     if array.ndim < 2 or (count is not None and array.shape[-2] != count):
         raise WrongShape(name, f"shape {tuple(array.shape)}", f"must have shape [..., {count or 'N'}, 3]")
     return array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class Camera:
 
     eye: Quantity | None = quantity(None, "m", shape=(3,))
     target: Quantity | None = quantity(None, "m", shape=(3,))
+    _: KW_ONLY
     up: Quantity | None = quantity(None, "1", shape=(3,))
     fov: Quantity | None = quantity(None, "degrees", above=0.0, below=180.0)
     pose: Quantity | None = quantity(None, "1", shape=(4, 4))

@@ -63,6 +63,10 @@ class MeshFileError(InvalidInput):
     """A mesh file is missing, unreadable, or of the wrong kind."""
 
 
+class VideoFileError(InvalidInput):
+    """A video file is missing, unreadable, too short, or of the wrong kind."""
+
+
 class OutOfMemory(InvalidInput):
     """The memory limit is too small for the rollout that was asked for."""
 
@@ -102,7 +106,7 @@ class Diverged(GradsimError, ArithmeticError):
 
 
 class BrokenGradient(GradsimError, ArithmeticError):
-    """A backward pass produced NaN or infinity."""
+    """A backward pass produced NaN or infinity, or was asked for what it cannot give."""
 
 
 class ContactWarning(UserWarning):

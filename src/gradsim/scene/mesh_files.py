@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsim.scene.errors import InvalidInput, MeshFileError, MissingExtra, OutOfRange
+from gradsim.scene.files import write_whole
 from gradsim.scene.meshes import DEGENERATE, Floats, TetMesh, TriMesh, diagonal, oriented, triangle_areas
 from gradsim.scene.surfaces import check_closed
 
@@ -80,12 +79,12 @@ def save_mesh(mesh: TriMesh | TetMesh, path: str | os.PathLike[str]) -> None:
     suffix = _known_suffix(file)
     if suffix in VOLUME_FORMATS:
         try:
-            _replace(file, lambda target: _write_volume(mesh, target, suffix))
+            write_whole(file, lambda target: _write_volume(mesh, target, suffix), MeshFileError)
         except ImportError as error:
             raise _missing_reader(file, error) from error
     elif isinstance(mesh, TriMesh):
         content = _surface_bytes(mesh, suffix)
-        _replace(file, lambda target: target.write_bytes(content))
+        write_whole(file, lambda target: target.write_bytes(content), MeshFileError)
     else:
         raise MeshFileError(
             str(file),
@@ -245,16 +244,6 @@ def _write_volume(mesh: TriMesh | TetMesh, target: Path, suffix: str) -> None:
     # XDMF would put its numbers into a second, HDF5 file, named after the temporary one.
     options = {"data_format": "XML"} if suffix == ".xdmf" else {}
     getattr(meshio, VOLUME_FORMATS[suffix]).write(str(target), meshio.Mesh(mesh.vertices, cells), **options)
-
-
-def _replace(file: Path, write: Callable[[Path], object]) -> None:
-    """Write beside the file, then move into place, so that no reader meets half a file."""
-    if not file.parent.is_dir():
-        raise MeshFileError(str(file), "no such folder", "needs an existing folder: create it first")
-    with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.stem}-") as folder:
-        target = Path(folder) / file.name
-        write(target)
-        os.replace(target, file)
 
 
 def _checked_length(name: str, value: float | None, *, default: float, largest: float) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
+from gradsim.scene.unknown import Unknown
 
 Plain: TypeAlias = "float | Sequence[Any] | np.ndarray | torch.Tensor"
 
@@ -56,7 +57,7 @@ class Signal:
     values: Any
 
 
-Quantity: TypeAlias = "Plain | Each | Signal"
+Quantity: TypeAlias = "Plain | Each | Signal | Unknown"
 
 
 @dataclass(frozen=True)
@@ -120,24 +121,40 @@ def validated(name: str, value: Any, spec: Spec) -> Any:
     return validated_array(name, value, spec)
 
 
-def validated_array(name: str, value: Any, spec: Spec) -> np.ndarray | torch.Tensor:
+def validated_array(name: str, value: Any, spec: Spec) -> Any:
+    if isinstance(value, Unknown):
+        for part, array in (("guess", value.guess), *value.bounds.items()):
+            loose = part != "guess" and spec.above is not None  # a bound may stand where the quantity may not
+            _check_array(
+                f"{name}'s {part}", array, dataclasses.replace(spec, above=None, low=spec.above) if loose else spec
+            )
+        return value
     if isinstance(value, torch.Tensor):
         if not value.is_floating_point():
             raise WrongType(name, f"tensor of {value.dtype}", "must be a floating-point tensor")
         array: Any = value.detach()
     elif isinstance(value, (str, bytes, bool)):
-        raise WrongType(name, repr(value), f"must be a number or tensor [{spec.unit}]")
+        raise WrongType(name, repr(value), _kind(spec))
     else:
         try:
             value = array = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
-            raise WrongType(name, repr(value)[:80], f"must be a number or tensor [{spec.unit}]") from None
+            raise WrongType(name, repr(value)[:80], _kind(spec)) from None
+    _check_array(name, array, spec)
+    return value
+
+
+def _kind(spec: Spec) -> str:
+    shape = "a number" if not spec.shape else " x ".join(map(str, spec.shape)) + " numbers"
+    return f"must be {shape} [{spec.unit}], or a tensor of them"
+
+
+def _check_array(name: str, array: Any, spec: Spec) -> None:
     tail = tuple(array.shape[array.ndim - len(spec.shape) :])
     if tail != spec.shape:
         wanted = ", ".join(map(str, spec.shape))
         raise WrongShape(name, f"shape {tuple(array.shape)}", f"must have trailing shape ({wanted}), batch first")
     _check_range(name, array, spec)
-    return value
 
 
 def _check_range(name: str, array: Any, spec: Spec) -> None:
@@ -165,10 +182,31 @@ def _short(array: Any, worst: float | None = None) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The array or tensor inside `Each` and `Signal`."""
+    """The array or tensor inside `Each` and `Signal`; of an unknown its guess."""
     while isinstance(value, (Each, Signal)):
         value = value.values
-    return value
+    return value.guess if isinstance(value, Unknown) else value
+
+
+def inner_unknown(value: Any) -> Unknown | None:
+    """The unknown a quantity is, or holds inside `Each` and `Signal`."""
+    while isinstance(value, (Each, Signal)):
+        value = value.values
+    return value if isinstance(value, Unknown) else None
+
+
+def check_known(path: str, value: Any) -> None:
+    """Raise where a quantity is still to be found."""
+    if inner_unknown(value) is not None:
+        remedy = "is unknown: give it a value with scene.with_values({...}), or find it with gs.estimate(scene, video)"
+        raise InvalidInput(path, inner_unknown(value), remedy)
+
+
+def filled(value: Any, found: Any) -> Any:
+    """A quantity with `found` in place of what is inside its `Each` and `Signal`."""
+    if isinstance(value, (Each, Signal)):
+        return type(value)(filled(value.values, found))
+    return found
 
 
 def numbers(value: Any) -> np.ndarray | None:

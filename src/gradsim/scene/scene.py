@@ -12,11 +12,22 @@ from gradsim.scene.errors import InvalidInput, UnknownName, WrongShape, WrongTyp
 from gradsim.scene.lights import DEFAULT_LIGHTS, LIGHTS, Light
 from gradsim.scene.looks import check_color, look_quantities
 from gradsim.scene.materials import Ground
+from gradsim.scene.paths import with_values
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
-from gradsim.scene.quantity import Plain, Quantity, Spec, quantities, quantity, validate_quantities, validated_array
+from gradsim.scene.quantity import (
+    Plain,
+    Quantity,
+    Spec,
+    inner_unknown,
+    quantities,
+    quantity,
+    validate_quantities,
+    validated_array,
+)
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.shapes import SHAPES, StaticShape
 from gradsim.scene.smoke import Smoke
+from gradsim.scene.unknown import Unknown
 
 Body: TypeAlias = "NodeBody | Rigid | AnyPendulum | Smoke"
 BODIES = (Soft, Cloth, Springs, Rigid, Pendulum, DoublePendulum, Smoke)
@@ -111,6 +122,16 @@ class Scene:
             if body.name == name:
                 return body
         raise UnknownName("body", repr(name), f"the scene has {', '.join(body.name for body in self.bodies)}")
+
+    @property
+    def unknowns(self) -> dict[str, Unknown]:
+        """What is to be found, by path."""
+        given = ((path, inner_unknown(value)) for path, value, _ in (*self.quantities(), *self.view_quantities()))
+        return {path: value for path, value in given if value is not None}
+
+    def with_values(self, values: Mapping[str, Any]) -> Scene:
+        """The same scene with other values at some paths, such as `{"cube.density": 300.0, "ground.mu": tensor}`."""
+        return with_values(self, values)
 
     def quantities(self) -> Iterator[tuple[str, Any, Spec]]:
         """Path, value and specification of every quantity that is given, such as `beam.material.mu`."""

@@ -13,7 +13,7 @@ from gradsim.scene.bodies import NodeBody, Soft, Springs
 from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
 from gradsim.scene.materials import Contact, Ground
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
-from gradsim.scene.quantity import Each, Signal, batch_shape, is_each, plain
+from gradsim.scene.quantity import Each, Signal, batch_shape, check_known, is_each, plain
 from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
@@ -86,6 +86,7 @@ def _common(
     batch: tuple[int, ...] = ()
     lead: tuple[str, torch.Tensor] | None = None
     for path, value, shape in given:
+        check_known(path, value)
         array = plain(value)
         own = batch_shape(value, shape)
         if own:

@@ -7,10 +7,10 @@ import warnings
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from gradsim.scene.errors import ContactWarning, Diverged, InvalidInput, OutOfRange, StabilityWarning
 from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
+from gradsim.scene.once import once_differentiable
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import Smoke
 from gradsim.scene.trajectory import State, Trajectory

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from gradsim.scene.errors import BrokenGradient, Diverged, OutOfRange, WrongShape
+from gradsim.scene.once import once_differentiable
 from gradsim.scene.smoke import Boundary, Closed
 
 GHOSTS = 2  # cells beyond a border that a spline's four coefficients along an axis may reach

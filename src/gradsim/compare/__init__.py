@@ -1,0 +1,1 @@
+"""Two videos in, a number out."""

@@ -1,0 +1,1 @@
+"""From observations to answers: unknowns, optimizers, estimates and what they are worth."""

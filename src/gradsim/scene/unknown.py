@@ -1,0 +1,91 @@
+"""What is to be found: a guess and bounds in place of a quantity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
+
+
+@dataclass(frozen=True, eq=False)
+class Unknown:
+    """A quantity to be estimated, written `gs.unknown(guess, low=..., high=...)`."""
+
+    guess: np.ndarray
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        bounds = "".join(f", {name}={_short(value)}" for name, value in self.bounds.items())
+        return f"unknown({_short(self.guess)}{bounds})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.guess.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.guess.ndim
+
+    @property
+    def bounds(self) -> dict[str, np.ndarray]:
+        """Those of `low` and `high` that are given."""
+        return {name: value for name in ("low", "high") if (value := getattr(self, name)) is not None}
+
+
+def _short(value: np.ndarray) -> str:
+    return f"{float(value):g}" if value.ndim == 0 else f"array of shape {value.shape}"
+
+
+def unknown(guess: Any, low: Any = None, high: Any = None, shape: tuple[int, ...] | None = None) -> Unknown:
+    """A quantity to be estimated, in place of any number or vector of a scene.
+
+    Positive quantities are searched on a logarithmic scale, bounded ones between their bounds, rotations on the sphere
+    of unit quaternions. Bounds also say where other starts are drawn from.
+
+    Args:
+        guess: Where to start: a number, or an array of the quantity's shape.
+        low, high: Bounds, numbers or arrays; None for none but those the quantity has anyway.
+        shape: Shape of an unknown with many values that share one guess, as in
+            `mass=gs.each(gs.unknown(0.1, low=0.01, high=1.0, shape=(node_count,)))`.
+    """
+    arrays = {name: _array(name, value) for name, value in (("guess", guess), ("low", low), ("high", high))}
+    start = arrays["guess"]
+    if start is None:
+        raise WrongType("unknown.guess", None, "must be a number or an array to start from")
+    if shape is not None:
+        try:
+            start = np.broadcast_to(start, shape).copy()
+        except ValueError:
+            raise WrongShape("unknown.guess", f"shape {start.shape}", f"does not fit shape={shape}") from None
+    for name in ("low", "high"):
+        bound = arrays[name]
+        if bound is None:
+            continue
+        try:
+            arrays[name] = np.broadcast_to(bound, start.shape).copy()
+        except ValueError:
+            raise WrongShape(
+                f"unknown.{name}", f"shape {bound.shape}", f"must fit the guess of {start.shape}"
+            ) from None
+    low_, high_ = arrays["low"], arrays["high"]
+    if low_ is not None and high_ is not None and not np.all(low_ < high_):
+        raise OutOfRange("unknown.low", f"{low_.min():g}", f"must lie below high = {high_.max():g}")
+    if (low_ is not None and np.any(start < low_)) or (high_ is not None and np.any(start > high_)):
+        raise OutOfRange("unknown.guess", _short(start), "must lie between low and high")
+    return Unknown(start, low_, high_)
+
+
+def _array(name: str, value: Any) -> np.ndarray | None:
+    if value is None:
+        return None
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError):
+        raise WrongType(f"unknown.{name}", repr(value)[:80], "must be a number or an array of numbers") from None
+    if not np.isfinite(array).all():
+        raise OutOfRange(f"unknown.{name}", _short(array), "must be finite")
+    return array

@@ -1,0 +1,1 @@
+"""Videos from files and to files."""

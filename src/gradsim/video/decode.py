@@ -1,0 +1,163 @@
+"""Pictures out of files, through PyAV."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import av
+import numpy as np
+from av.codec import Codec
+from av.container import InputContainer
+from av.video.format import VideoFormat
+from av.video.frame import VideoFrame
+from av.video.reformatter import ColorRange, Colorspace, Interpolation
+from av.video.stream import VideoStream
+from numpy.typing import NDArray
+
+from gradsim.scene.errors import VideoFileError
+from gradsim.video.video import Encoding
+
+# The defaults of swscale are off by up to 4/255 in flat colours, these by 1/255. Its 16-bit outputs are worse.
+PRECISE = int(
+    Interpolation.BICUBIC
+    | Interpolation.ACCURATE_RND
+    | Interpolation.FULL_CHR_H_INT
+    | Interpolation.FULL_CHR_H_INP
+    | Interpolation.BITEXACT
+)
+
+# x264 and x265 write their options into the first frame.
+CRF = re.compile(rb"rc=crf.{0,200}? crf=(\d+(?:\.\d+)?)|\bcrf=(\d+(?:\.\d+)?)[^\x00]{0,200} rc=crf", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file tells without being decoded."""
+
+    count: int  # of frames that can be read
+    declared: int  # of frames that the file should have; 0 where it does not say
+    fps: float
+    steady: bool  # whether the frames are evenly spaced in time
+    encoding: Encoding
+
+
+def contents(file: Path | BytesIO) -> Contents:
+    """Look through the packets of a file.
+
+    Raises:
+        VideoFileError: It is no video, or its pixels are not square.
+    """
+    times, bits, quality = [], 0, None
+    with _opened(file) as (container, stream):
+        aspect = stream.sample_aspect_ratio
+        if aspect and aspect != 1:
+            remedy = "ffmpeg -i input -vf scale=iw*sar:ih,setsar=1 output"
+            raise VideoFileError(_name(file), f"pixels {aspect} as wide as high", f"needs square pixels: {remedy}")
+        for packet in container.demux(stream):
+            if packet.size == 0:
+                continue
+            if packet.is_corrupt:
+                break
+            if not times:
+                found = CRF.search(bytes(packet))
+                quality = float(found[1] or found[2]) if found else None
+            if not packet.is_discard:
+                times.append(float((packet.pts or 0) * (packet.time_base or 0)))
+            bits += 8 * packet.size
+        rate = stream.guessed_rate or stream.average_rate
+        fps = float(rate) if rate else 0.0
+        declared = stream.frames
+        if not declared and container.duration and len(container.streams) == 1:
+            declared = round(container.duration / av.time_base * fps)
+        codec, pixels = stream.codec_context.codec.canonical_name, stream.codec_context.pix_fmt
+        tick = float(stream.time_base or 0)
+    if isinstance(file, Path) and codec == "gif" and not file.read_bytes().endswith(b";"):
+        declared = len(times) + 1  # a GIF does not say how long it is, but ends in a semicolon
+    fps, steady = _rhythm(sorted(times), fps, tick)
+    encoding = Encoding(
+        codec, _is_lossy(codec, pixels), 8, pixels, frame_bits=bits / max(len(times), 1), quality=quality
+    )
+    return Contents(len(times), declared, fps, steady, encoding)
+
+
+def decoded(file: Path | BytesIO, frames: range) -> Iterator[NDArray[np.unsignedinteger]]:
+    """The chosen frames one after another, upright, [H, W, 3]: 8 bits a channel, 16 where a still picture has them."""
+    with _opened(file) as (container, stream):
+        stream.thread_type = "AUTO"  # type: ignore[assignment]
+        for number, frame in enumerate(container.decode(stream)):
+            if number in frames:
+                yield _upright(frame)
+            if number >= frames[-1]:
+                return
+
+
+@contextmanager
+def _opened(file: Path | BytesIO) -> Iterator[tuple[InputContainer, VideoStream]]:
+    """A file's first stream of pictures; what ffmpeg raises gets a name."""
+    if isinstance(file, BytesIO):
+        file.seek(0)
+    try:
+        with av.open(file if isinstance(file, BytesIO) else str(file)) as container:
+            if not container.streams.video:
+                raise VideoFileError(_name(file), "no pictures in it", "needs a video, not sound alone")
+            yield container, container.streams.video[0]
+    except av.FFmpegError as error:
+        reason = error.strerror or type(error).__name__
+        raise VideoFileError(
+            _name(file), "unreadable", f"needs a whole video or picture file; copy or convert it again ({reason})"
+        ) from error
+
+
+def _name(file: Path | BytesIO) -> str:
+    return str(file) if isinstance(file, Path) else "video in memory"
+
+
+def _rhythm(times: list[float], fps: float, tick: float) -> tuple[float, bool]:
+    """The rate that sorted times keep, and whether they do; `tick` is how finely they are stored [s]."""
+    if len(times) < 2 or tick * fps >= 1 or times[-1] <= times[0]:
+        return fps, True
+    mean = (len(times) - 1) / (times[-1] - times[0])
+    for rate, tolerance in ((fps, 1.01 * tick), (mean, 0.25 / mean)):
+        if rate and max(abs(time - times[0] - k / rate) for k, time in enumerate(times)) <= tolerance:
+            return rate, True
+    return mean, False
+
+
+def _is_lossy(codec: str, pixels: str | None) -> bool:
+    """Whether more is lost than the rounding of each channel."""
+    if codec == "gif" or Codec(codec, "r").lossy:
+        return True
+    components = VideoFormat(pixels).components if pixels else ()
+    return any(part.width < components[0].width for part in components)
+
+
+def _upright(frame: VideoFrame) -> NDArray[np.unsignedinteger]:
+    picture = _rgb(frame)
+    turns = round(frame.rotation / 90)
+    return np.rot90(picture, turns) if turns else picture
+
+
+def _rgb(frame: VideoFrame) -> NDArray[np.unsignedinteger]:
+    """Red, green and blue [H, W, 3], by the matrix and range that the file names."""
+    name = frame.format.name
+    if name.startswith(("rgb48", "rgba64")):
+        return frame.to_ndarray()[..., :3]  # type: ignore[return-value]
+    if name.startswith("gray16"):
+        return np.repeat(frame.to_ndarray()[..., None], 3, axis=2)  # type: ignore[return-value]
+    is_full = name.startswith("yuvj") or frame.format.is_rgb or frame.color_range == ColorRange.JPEG
+    source = ColorRange.JPEG if is_full else ColorRange.MPEG
+    # Where a file does not name its matrix, ffmpeg, which will have written it, used that of BT.601.
+    matrix = frame.colorspace if frame.colorspace in (1, 4, 7, 9) else int(Colorspace.ITU601)
+    converted = frame.reformat(
+        format="rgb24",
+        src_colorspace=matrix,
+        src_color_range=source,
+        dst_color_range=ColorRange.JPEG,
+        interpolation=PRECISE,
+    )
+    return converted.to_ndarray()  # type: ignore[return-value]

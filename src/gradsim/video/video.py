@@ -1,0 +1,113 @@
+"""The noun: frames, their rate, and how they were stored."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from gradsim.scene.camera import checked_pixels
+from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
+from gradsim.video.area import reduced
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a video was stored: what it takes to store another one the same way, see `gradsim.video.encode`."""
+
+    codec: str = "raw"  # ffmpeg's name: "h264", "png", ...; "raw" for arrays
+    lossy: bool = False  # more is lost than the rounding to `depth`: residuals of a fit are then not noise
+    depth: int | None = None  # bits a channel; None for floating-point numbers
+    pixel_format: str | None = None  # ffmpeg's name, such as "yuv420p"
+    size: tuple[int, int] | None = None  # of the pictures, (H, W) [px], cropped but not yet reduced
+    frame_bits: float | None = None  # mean size of a frame [bit]
+    quality: float | None = None  # the encoder's crf or quantizer, lower is better; None where the file does not tell
+    linear: bool = False  # whether the sRGB curve was taken off after reading
+
+
+@dataclass(frozen=True, eq=False)
+class Video:
+    """Frames in [0, 1] at a constant rate. `video[3:7]` is some of the frames, `video[::2]` at half the rate.
+
+    Args:
+        frames: Pictures [T, H, W, 3].
+        fps: Frames a second; None where the file does not tell.
+        source: The file or folder it came from.
+        encoding: How it was stored there.
+    """
+
+    frames: torch.Tensor = field(repr=False)
+    fps: float | None = None  # [1/s]
+    source: Path | None = None
+    encoding: Encoding = Encoding()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.frames, torch.Tensor) or not self.frames.is_floating_point():
+            kind = getattr(self.frames, "dtype", type(self.frames).__name__)
+            raise WrongType("video.frames", kind, "must be a floating-point tensor [T, H, W, 3]")
+        if self.frames.ndim != 4 or self.frames.shape[-1] != 3 or 0 in self.frames.shape:
+            raise WrongShape("video.frames", f"shape {tuple(self.frames.shape)}", "must be [T, H, W, 3], without batch")
+        checked_fps(self.fps)
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __repr__(self) -> str:
+        height, width = self.size
+        rate = "unknown rate" if self.fps is None else f"{self.fps:g} fps"
+        origin = "" if self.source is None else f", {self.codec} from {self.source}"
+        return f"Video({len(self)} frames of {height} x {width} at {rate}{origin})"
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the frames [px]."""
+        return self.frames.shape[1], self.frames.shape[2]
+
+    @property
+    def codec(self) -> str:
+        """How it was stored, by ffmpeg's name: "h264", "png", ...; "raw" for arrays."""
+        return self.encoding.codec
+
+    @property
+    def lossy(self) -> bool:
+        """Whether storing it lost more than the rounding of values."""
+        return self.encoding.lossy
+
+    def __getitem__(self, key: int | slice) -> Video:
+        if not isinstance(key, slice):
+            frame = operator.index(key)
+            if not -len(self) <= frame < len(self):
+                raise IndexError(f"frame {frame}: the video has {len(self)} frames")
+            key = slice(frame % len(self), frame % len(self) + 1)
+        if key.step is not None and key.step < 1:
+            raise OutOfRange("step of frames", key.step, "must be >= 1: time runs forward")
+        fps = None if self.fps is None else self.fps / (key.step or 1)
+        return replace(self, frames=self.frames[key], fps=fps)
+
+    def reduced(self, size: tuple[int, int]) -> Video:
+        """The video in smaller pictures of the same shape, (H, W), each pixel the mean of the area it covers."""
+        check_shape_kept(self.size, checked_pixels("size", size))
+        return replace(self, frames=reduced(self.frames, size))
+
+
+def checked_fps(fps: float | None) -> float | None:
+    if fps is not None and not (isinstance(fps, (int, float)) and math.isfinite(fps) and fps > 0):
+        raise OutOfRange("fps", fps, "must be a number of frames a second, > 0")
+    return fps
+
+
+def check_shape_kept(old: tuple[int, int], new: tuple[int, int]) -> None:
+    """Raise where pictures of one size would be squeezed into another, beyond the rounding to whole pixels."""
+    height, width = new[1] * old[0] / old[1], new[0] * old[1] / old[0]
+    if abs(height - new[0]) < 1 or abs(width - new[1]) < 1:
+        return
+    side = min(old[0] // new[0], old[1] // new[1])
+    part = (side * new[0], side * new[1])
+    corner = ((old[0] - part[0]) // 2, (old[1] - part[1]) // 2)
+    remedy = f"would squeeze {old[0]} x {old[1]} pixels: use ({new[0]}, {round(width)})"
+    if side > 0:
+        remedy += f", or cut out a part of that shape when loading, such as crop={(*corner, *part)}"
+    raise OutOfRange("size", new, remedy)
