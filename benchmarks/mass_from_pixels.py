@@ -39,17 +39,17 @@ from gradsim.bench.timing import this_machine
 
 TRUTH, GUESS = 3.7, 5.0  # [kg]
 FRAMES, FPS, SIZE = 30, 30.0, (128, 128)
-EDGE = 0.5  # of the cube [m]
-EYE, TARGET, FOV = np.array([1.1, 0.9, 3.4]), np.array([0.5, 0.45, 0.0]), 42.0  # [m], [m], [degrees]
+EDGE = 0.9  # of the cube [m]
+EYE, TARGET, FOV = np.array([1.0, 0.8, 3.8]), np.array([0.35, 0.55, 0.0]), 42.0  # [m], [m], [degrees]
 GRID = 32  # points along a pixel's edge
 SAMPLES = 256
 BACKGROUND = (0.05, 0.1, 0.15)
 COLORS = np.array(  # of the sides at -x, +x, -y, +y, -z, +z
     [[0.9, 0.2, 0.2], [0.2, 0.8, 0.3], [0.2, 0.3, 0.9], [0.9, 0.8, 0.2], [0.8, 0.3, 0.8], [0.3, 0.8, 0.9]]
 )
-BLURS = (12.0, 6.0, 3.0, 1.5, 0.0)  # [px]
-STEPS = 4  # for each blur
-LAST_STEPS = 12  # without blur, at most
+LEVELS = ((12.0, 8), (6.0, 8), (3.0, 8), (1.5, 8), (0.0, 8), (0.0, 16), (0.0, 30))  # blur [px], and how many frames
+STEPS = 4  # on each level
+LAST_STEPS = 12  # on the last, at most
 FAR = 0.35  # longest step in log mass
 
 
@@ -100,20 +100,20 @@ def world(mass: float | torch.Tensor) -> gs.Scene:
         position=(0.0, 0.0, 0.0),
         rotation=(0.2, 0.3, 0.1, math.sqrt(0.86)),
         angular_velocity=(1.0, 2.0, -0.5),
-        pushes=[gs.Push(impulse=(3.7, 17.5, 0.5), point=(0.03, -0.05, 0.02))],
+        pushes=[gs.Push(impulse=(2.5, 17.5, 0.5), point=(0.36, -0.04, 0.22))],
         look=gs.Look(face_colors=COLORS[side]),
     )
     camera = gs.Camera(eye=EYE, target=TARGET, fov=FOV)
     return gs.Scene([cube], camera=camera, lights=(), background=BACKGROUND)
 
 
-def move(scene: gs.Scene) -> gs.Trajectory:
-    return gs.simulate(scene, frames=FRAMES, fps=FPS, substeps=16, integrator=gs.Midpoint())
+def move(scene: gs.Scene, frames: int = FRAMES) -> gs.Trajectory:
+    return gs.simulate(scene, frames=frames, fps=FPS, substeps=16, integrator=gs.Midpoint())
 
 
-def film(log_mass: torch.Tensor, method: Method) -> torch.Tensor:
+def film(log_mass: torch.Tensor, method: Method, frames: int = FRAMES) -> torch.Tensor:
     scene = world(log_mass.exp())
-    return gs.render(scene, move(scene), SIZE, method.renderer, alpha=method.alpha)
+    return gs.render(scene, move(scene, frames), SIZE, method.renderer, alpha=method.alpha)
 
 
 def supersampled() -> torch.Tensor:
@@ -209,13 +209,14 @@ def weigh(method: Method, target: torch.Tensor) -> tuple[float, int]:
     """The mass that explains a video [kg], and the steps it took."""
     target = target if method.alpha else target[..., :3]
     log_mass, steps = torch.tensor(math.log(GUESS), dtype=torch.float64), 0
-    for blur in BLURS:
-        for _ in range(STEPS if blur else LAST_STEPS):
+    for blur, frames in LEVELS:
+        for _ in range(LAST_STEPS if frames == FRAMES else STEPS):
             with torch.no_grad():
-                ends = film(log_mass + method.difference * torch.tensor([1.0, -1.0], dtype=torch.float64), method)
-                slope = blurred((ends[0] - ends[1]) / (2 * method.difference), blur)
+                either = log_mass + method.difference * torch.tensor([1.0, -1.0], dtype=torch.float64)
+                ahead, behind = film(either, method, frames)
+                slope = blurred((ahead - behind) / (2 * method.difference), blur)
             here = log_mass.clone().requires_grad_()
-            loss = 0.5 * blurred(film(here, method) - target, blur).square().sum()
+            loss = 0.5 * blurred(film(here, method, frames) - target[:frames], blur).square().sum()
             (gradient,) = torch.autograd.grad(loss, here)
             step = -float(gradient / slope.square().sum())
             log_mass += max(-FAR, min(FAR, step))

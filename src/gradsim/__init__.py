@@ -1,6 +1,12 @@
 """gradsim: differentiable simulation from pixels to physics and back."""
 
 from gradsim import meshes
+from gradsim.fit.estimate import estimate
+from gradsim.fit.gauss_newton import GaussNewton
+from gradsim.fit.observations import States
+from gradsim.fit.result import Fit
+from gradsim.compare.pixels import mse
+from gradsim.compare.silhouettes import cumulative
 from gradsim.render.dibr import DIBR
 from gradsim.render.exact import Exact
 from gradsim.render.mitsuba import Mitsuba
@@ -16,9 +22,12 @@ from gradsim.scene.errors import (
     GradsimError,
     InvalidInput,
     MissingExtra,
+    SceneFileError,
     SilhouetteWarning,
     StabilityWarning,
 )
+from gradsim.scene.files.forms import scene_schema
+from gradsim.scene.files.load import load_scene, load_scene_file
 from gradsim.scene.integrators import Midpoint, SymplecticEuler
 from gradsim.scene.lights import AmbientLight, DirectionalLight, PointLight
 from gradsim.scene.looks import Checker, Look
@@ -31,14 +40,21 @@ from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticSphere
 from gradsim.scene.smoke import Closed, Periodic, Smoke
+from gradsim.scene.time import Time
 from gradsim.scene.trajectory import State, Trajectory
 from gradsim.scene.unknown import unknown
 from gradsim.simulate.rollout import simulate
 from gradsim.simulate.stability import stable_dt
+from gradsim.video.load import load_video
+from gradsim.video.save import save_video
+from gradsim.video.video import Video
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "States",
+    "GaussNewton",
+    "Fit",
     "AmbientLight",
     "Bending",
     "BrokenGradient",
@@ -69,6 +85,7 @@ __all__ = [
     "Region",
     "Rigid",
     "Scene",
+    "SceneFileError",
     "Signal",
     "SilhouetteWarning",
     "Smoke",
@@ -82,13 +99,23 @@ __all__ = [
     "StaticSphere",
     "SymplecticEuler",
     "TetMesh",
+    "Time",
     "Trajectory",
     "TriMesh",
+    "Video",
+    "cumulative",
     "each",
+    "estimate",
     "errors",
     "load_mesh",
+    "load_scene",
+    "load_scene_file",
+    "load_video",
     "meshes",
+    "mse",
     "render",
+    "save_video",
+    "scene_schema",
     "simulate",
     "stable_dt",
     "unknown",

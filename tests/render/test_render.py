@@ -110,7 +110,7 @@ def test_single_precision():
 
 
 @pytest.mark.parametrize(
-    "change, words",
+    ("change", "words"),
     [
         ({"size": (0, 10)}, "size"),
         ({"size": 64}, "size"),

@@ -10,7 +10,8 @@ import torch
 from gradsim.fit.residuals import Residual, evaluated, jacobian
 
 TRIALS = (1e-2, 1.0, 1e2, 1e4)  # factors of the damping that are tried at once
-LEAST, MOST = 1e-12, 1e6  # damping
+LEAST, MOST = 1e-12, 1.0  # damping; beyond it no trial was better, so this is the minimum
+ENOUGH = 1e-9  # relative gain of an iteration that is not worth another
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def descend(
         take = k[better]
         z[take], r[take] = trial[rows, best][better], found[rows, best][better]
         cost[take] = costs[rows, best][better]
-        small = better & ((step < options.tolerance) | ((gain < 1e-6) & (step < 1e-6)))
+        small = better & ((step < options.tolerance) | (gain < ENOUGH))
         active[k] = ~small & (damping[k] <= MOST)
         history.append((z.clone(), cost.clone()))
         report(z, cost)

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import torch
 
-from gradsim.compare.pyramid import reduced
 from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer
 from gradsim.render.render import render
@@ -19,6 +18,7 @@ from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 from gradsim.simulate.rollout import simulate
+from gradsim.video.area import reduced
 
 COARSEST = 16  # [px], shorter side
 

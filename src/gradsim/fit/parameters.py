@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +52,7 @@ class Coordinate:
         """Coordinates [..., size] to values [..., *shape]."""
         if self.scale == "rotation":
             return _turned(self.guess, z)
-        z = z.reshape(*z.shape[:-1], *self.shape)
+        z = z.reshape((*z.shape[:-1], *self.shape))
         if self.scale == "log":
             return torch.exp(z)
         if self.scale == "logit":
@@ -133,6 +134,25 @@ class Parameters:
         self.coordinates = [_coordinate(path, u, spec, dtype) for path, u, spec in given if u is not None]
         if not self.coordinates:
             raise InvalidInput("scene", "no unknowns", "mark what is to be found: mass=gs.unknown(2.0, low=1, high=10)")
+        self._number()
+
+    @classmethod
+    def shared(cls, scenes: Sequence[Scene]) -> Parameters:
+        """Unknowns of several scenes: those with the same path are one, and must be declared alike."""
+        whole = cls(scenes[0])
+        for scene in scenes[1:]:
+            for c in cls(scene).coordinates:
+                known = next((k for k in whole.coordinates if k.path == c.path), None)
+                if known is None:
+                    whole.coordinates.append(c)
+                elif not torch.equal(known.guess, c.guess) or known.scale != c.scale:
+                    raise InvalidInput(
+                        c.path, "another guess or bounds", "scenes that share an unknown declare it alike"
+                    )
+        whole._number()
+        return whole
+
+    def _number(self) -> None:
         ends = np.cumsum([0, *(c.size for c in self.coordinates)])
         self.slices = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
 

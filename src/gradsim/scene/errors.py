@@ -67,6 +67,21 @@ class VideoFileError(InvalidInput):
     """A video file is missing, unreadable, too short, or of the wrong kind."""
 
 
+class SceneFileError(InvalidInput):
+    """A scene file is missing, unreadable, or says something that cannot be.
+
+    Attributes:
+        file: The scene file.
+        line: Line in it, counted from 1, or None for the whole file.
+    """
+
+    def __init__(self, file: str, line: int | None, name: str, value: object, valid: str):
+        super().__init__(name, value, valid)
+        self.file, self.line = file, line
+        where = file if line is None else f"{file}, line {line}"
+        self.args = (f"{where}: {self.args[0]}",)
+
+
 class OutOfMemory(InvalidInput):
     """The memory limit is too small for the rollout that was asked for."""
 

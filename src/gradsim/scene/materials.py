@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
-from gradsim.scene.errors import OutOfRange, WrongType
+from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
 from gradsim.scene.looks import Checker
 from gradsim.scene.quantity import (
     Each,
     Quantity,
     Spec,
+    inner_unknown,
     is_each,
     plain,
     quantity,
@@ -26,6 +27,10 @@ def _engineering(label: str, young: Quantity, poisson: Quantity, limit: float) -
 
     At a ratio of `limit` the material is incompressible and its modulus `lam` infinite.
     """
+    for name, value in (("young", young), ("poisson", poisson)):
+        if inner_unknown(value) is not None:
+            remedy = "mu and lam may be unknown, what they are computed from may not: give those instead"
+            raise InvalidInput(f"{label}.{name}", inner_unknown(value), remedy)
     E = validated_array(f"{label}.young", plain(young), Spec("Pa", above=0.0))
     nu = validated_array(f"{label}.poisson", plain(poisson), Spec("1", above=-1.0, below=limit))
     if isinstance(E, torch.Tensor) and not isinstance(nu, torch.Tensor):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsim.scene.atomic import write_whole
 from gradsim.scene.errors import InvalidInput, MeshFileError, MissingExtra, OutOfRange
-from gradsim.scene.files import write_whole
 from gradsim.scene.meshes import DEGENERATE, Floats, TetMesh, TriMesh, diagonal, oriented, triangle_areas
 from gradsim.scene.surfaces import check_closed
 

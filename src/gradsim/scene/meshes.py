@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from gradsim.scene.errors import (
     WrongShape,
     WrongType,
 )
+from gradsim.scene.recipes import Recipe, built_in
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
@@ -50,6 +51,7 @@ class TriMesh:
     vertices: Floats
     faces: Ints
     uv: Floats | None = None
+    recipe: Recipe | None = field(default=None, init=False, repr=False)  # of a built-in mesh
 
     def __repr__(self) -> str:
         return f"TriMesh({len(self.vertices)} vertices, {len(self.faces)} faces)"
@@ -124,6 +126,7 @@ class TetMesh:
 
     vertices: Floats
     tets: Ints
+    recipe: Recipe | None = field(default=None, init=False, repr=False)  # of a built-in mesh
 
     def __repr__(self) -> str:
         return f"TetMesh({len(self.vertices)} vertices, {len(self.tets)} tets)"
@@ -171,6 +174,7 @@ class TetMesh:
         return _read_only(faces[np.sort(order[first[count == 1]])])
 
 
+@built_in
 def tet_box(size: ArrayLike, cells: ArrayLike) -> TetMesh:
     """Box centred at the origin, five tetrahedra a cell; vertices run with x slowest and z fastest.
 
@@ -188,6 +192,7 @@ def tet_box(size: ArrayLike, cells: ArrayLike) -> TetMesh:
     return TetMesh(vertices, tets.reshape(-1, 4))
 
 
+@built_in
 def tet_ball(radius: float, cells: int) -> TetMesh:
     """Solid ball about the origin: a cube of six tetrahedra a cell, its shells of constant max|p| rounded to spheres.
 
@@ -206,6 +211,7 @@ def tet_ball(radius: float, cells: int) -> TetMesh:
     return oriented(r * stretch * cube, _outward_kuhn_tets(n))
 
 
+@built_in
 def grid(size: ArrayLike, cells: ArrayLike, *, alternate: bool = True) -> TriMesh:
     """Flat rectangle in the x-z plane, normal +y, centred at the origin, uv from 0 to 1; vertices run with x slowest.
 

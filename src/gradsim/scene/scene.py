@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -27,6 +28,7 @@ from gradsim.scene.quantity import (
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.shapes import SHAPES, StaticShape
 from gradsim.scene.smoke import Smoke
+from gradsim.scene.time import Time
 from gradsim.scene.unknown import Unknown
 
 Body: TypeAlias = "NodeBody | Rigid | AnyPendulum | Smoke"
@@ -132,6 +134,20 @@ class Scene:
     def with_values(self, values: Mapping[str, Any]) -> Scene:
         """The same scene with other values at some paths, such as `{"cube.density": 300.0, "ground.mu": tensor}`."""
         return with_values(self, values)
+
+    def save(self, path: str | os.PathLike[str], *, time: Time | None = None) -> None:
+        """Write a scene file (.yaml) that `gs.load_scene` reads back as the same scene.
+
+        Arrays of more than 64 numbers go to an .npz file of the same name beside it. Tensors are written as the numbers
+        they hold now, and pinned nodes as their numbers.
+
+        Args:
+            path: File in a folder that exists.
+            time: Time settings that belong to the scene.
+        """
+        from gradsim.scene.files.save import save_scene
+
+        save_scene(self, path, time=time)
 
     def quantities(self) -> Iterator[tuple[str, Any, Spec]]:
         """Path, value and specification of every quantity that is given, such as `beam.material.mu`."""

@@ -15,6 +15,8 @@ from gradsim.scene.meshes import TriMesh
 from gradsim.scene.quantity import Spec, validated_array
 from gradsim.scene.surfaces import box, capsule, sphere
 
+UNIT = 1e-12  # a quaternion this close to unit length is kept as it is, so that a saved shape is loaded as the same
+
 
 def _fixed(shape: Any, name: str, spec: Spec) -> None:
     """A shape's geometry is plain numbers: it passes no gradient on, and says so."""
@@ -78,7 +80,8 @@ class StaticBox(Contact):
         length = float(np.linalg.norm(self.rotation))
         if length == 0.0:
             raise OutOfRange("StaticBox.rotation", "(0, 0, 0, 0)", "must not be zero; (0, 0, 0, 1) is no rotation")
-        object.__setattr__(self, "rotation", self.rotation / length)
+        if abs(length - 1.0) > UNIT:
+            object.__setattr__(self, "rotation", self.rotation / length)
         _check_look(self)
 
 

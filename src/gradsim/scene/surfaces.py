@@ -17,10 +17,12 @@ from gradsim.scene.meshes import (
     tet_box,
     triangle_areas,
 )
+from gradsim.scene.recipes import built_in
 
 FINEST_ICOSPHERE = 8  # 1.3 million faces
 
 
+@built_in
 def box(size: ArrayLike) -> TriMesh:
     """Box about the origin: 8 vertices, with x slowest and z fastest, and 12 faces.
 
@@ -31,6 +33,7 @@ def box(size: ArrayLike) -> TriMesh:
     return TriMesh(cell.vertices, cell.surface)
 
 
+@built_in
 def sphere(radius: float, rings: int = 16, segments: int = 32) -> TriMesh:
     """Sphere about the origin by latitude and longitude, poles on the y axis.
 
@@ -48,6 +51,7 @@ def sphere(radius: float, rings: int = 16, segments: int = 32) -> TriMesh:
     return _revolved(r * np.cos(latitude), r * np.sin(latitude), segments)
 
 
+@built_in
 def icosphere(radius: float, subdivisions: int = 3) -> TriMesh:
     """Sphere about the origin of nearly equal triangles: an icosahedron, each face cut in four `subdivisions` times.
 
@@ -69,6 +73,7 @@ def icosphere(radius: float, subdivisions: int = 3) -> TriMesh:
     return TriMesh(r * unit.vertices, unit.faces)
 
 
+@built_in
 def cylinder(radius: float, height: float, segments: int = 32) -> TriMesh:
     """Cylinder about the origin, its axis along y, a vertex in the middle of each end.
 
@@ -81,6 +86,7 @@ def cylinder(radius: float, height: float, segments: int = 32) -> TriMesh:
     return _revolved(np.array([0.0, r, r, 0.0]), h * np.array([-0.5, -0.5, 0.5, 0.5]), segments)
 
 
+@built_in
 def cone(radius: float, height: float, segments: int = 32) -> TriMesh:
     """Cone with its axis along y and its tip up; the origin is half-way up, the centre of mass a quarter.
 
@@ -93,6 +99,7 @@ def cone(radius: float, height: float, segments: int = 32) -> TriMesh:
     return _revolved(np.array([0.0, r, 0.0]), h * np.array([-0.5, -0.5, 0.5]), segments)
 
 
+@built_in
 def capsule(radius: float, height: float, segments: int = 32) -> TriMesh:
     """Cylinder with half a sphere at each end, about the origin, its axis along y: height + 2 radius long.
 
@@ -108,6 +115,7 @@ def capsule(radius: float, height: float, segments: int = 32) -> TriMesh:
     return _revolved(np.concatenate([radii[::-1], radii]), np.concatenate([-heights[::-1], heights]), segments)
 
 
+@built_in
 def torus(major: float, minor: float, rings: int = 16, segments: int = 32) -> TriMesh:
     """Ring about the origin that lies in the x-z plane, its axis along y.
 

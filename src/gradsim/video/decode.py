@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -31,8 +32,11 @@ PRECISE = int(
     | Interpolation.BITEXACT
 )
 
-# x264 and x265 write their options into the first frame.
-CRF = re.compile(rb"rc=crf.{0,200}? crf=(\d+(?:\.\d+)?)|\bcrf=(\d+(?:\.\d+)?)[^\x00]{0,200} rc=crf", re.DOTALL)
+# Matrices besides BT.601 by the numbers in files, which are also swscale's: BT.709, FCC, SMPTE 240M, BT.2020.
+NAMED = (1, 4, 7, 9)
+
+# x264 and x265 write their options into the header or the first frame.
+CRF = re.compile(rb"rc=crf [^\x00]{0,200}?crf=(\d+\.\d+)")
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Contents:
     """What a file tells without being decoded."""
 
     count: int  # of frames that can be read
-    declared: int  # of frames that the file should have; 0 where it does not say
+    missing: int  # of frames that the file announces beyond these
     fps: float
     steady: bool  # whether the frames are evenly spaced in time
     encoding: Encoding
@@ -52,7 +56,9 @@ def contents(file: Path | BytesIO) -> Contents:
     Raises:
         VideoFileError: It is no video, or its pixels are not square.
     """
-    times, bits, quality = [], 0, None
+    times: list[float] = []
+    sizes: list[int] = []  # [bit]
+    quality = None
     with _opened(file) as (container, stream):
         aspect = stream.sample_aspect_ratio
         if aspect and aspect != 1:
@@ -63,37 +69,58 @@ def contents(file: Path | BytesIO) -> Contents:
                 continue
             if packet.is_corrupt:
                 break
-            if not times:
-                found = CRF.search(bytes(packet))
-                quality = float(found[1] or found[2]) if found else None
+            if not sizes:
+                found = CRF.search((stream.codec_context.extradata or b"") + bytes(packet))
+                quality = float(found[1]) if found else None
             if not packet.is_discard:
                 times.append(float((packet.pts or 0) * (packet.time_base or 0)))
-            bits += 8 * packet.size
+            sizes.append(8 * packet.size)
         rate = stream.guessed_rate or stream.average_rate
         fps = float(rate) if rate else 0.0
-        declared = stream.frames
-        if not declared and container.duration and len(container.streams) == 1:
-            declared = round(container.duration / av.time_base * fps)
+        missing = max(stream.frames - len(sizes), 0)
+        if not stream.frames and container.duration and len(container.streams) == 1:
+            seconds = container.duration / av.time_base
+            missing = max(round(seconds * fps) - 1 - len(sizes), 0)  # the last frame's duration is not always counted
         codec, pixels = stream.codec_context.codec.canonical_name, stream.codec_context.pix_fmt
         tick = float(stream.time_base or 0)
     if isinstance(file, Path) and codec == "gif" and not file.read_bytes().endswith(b";"):
-        declared = len(times) + 1  # a GIF does not say how long it is, but ends in a semicolon
+        missing = max(missing, 1)  # a GIF does not say how long it is, but ends in a semicolon
     fps, steady = _rhythm(sorted(times), fps, tick)
-    encoding = Encoding(
-        codec, _is_lossy(codec, pixels), 8, pixels, frame_bits=bits / max(len(times), 1), quality=quality
-    )
-    return Contents(len(times), declared, fps, steady, encoding)
+    count = _unbroken(file, fps) if missing else len(times)
+    bits = sum(sizes) / max(len(sizes), 1)
+    encoding = Encoding(codec, _is_lossy(codec, pixels), 8, pixels, frame_bits=bits, quality=quality)
+    return Contents(count, missing + len(times) - count, fps, steady, encoding)
 
 
 def decoded(file: Path | BytesIO, frames: range) -> Iterator[NDArray[np.unsignedinteger]]:
     """The chosen frames one after another, upright, [H, W, 3]: 8 bits a channel, 16 where a still picture has them."""
     with _opened(file) as (container, stream):
-        stream.thread_type = "AUTO"  # type: ignore[assignment]
-        for number, frame in enumerate(container.decode(stream)):
+        stream.thread_type = "AUTO"
+        for number, frame in enumerate(_intact(container, stream)):
             if number in frames:
                 yield _upright(frame)
             if number >= frames[-1]:
                 return
+
+
+def _intact(container: InputContainer, stream: VideoStream) -> Iterator[VideoFrame]:
+    """Frames up to the place where a file is cut off."""
+    for packet in container.demux(stream):
+        if packet.is_corrupt:
+            yield from stream.decode(None)
+            return
+        yield from stream.decode(packet)
+
+
+def _unbroken(file: Path | BytesIO, fps: float) -> int:
+    """How many frames of a cut-off file follow each other without a gap: they are not stored in the order of time."""
+    times: list[float] = []
+    with _opened(file) as (container, stream), suppress(av.FFmpegError):
+        for frame in _intact(container, stream):
+            if times and frame.time - times[-1] > 1.5 / fps:
+                break
+            times.append(frame.time)
+    return len(times)
 
 
 @contextmanager
@@ -142,22 +169,21 @@ def _upright(frame: VideoFrame) -> NDArray[np.unsignedinteger]:
     return np.rot90(picture, turns) if turns else picture
 
 
-def _rgb(frame: VideoFrame) -> NDArray[np.unsignedinteger]:
+def _rgb(frame: VideoFrame) -> Any:
     """Red, green and blue [H, W, 3], by the matrix and range that the file names."""
     name = frame.format.name
     if name.startswith(("rgb48", "rgba64")):
-        return frame.to_ndarray()[..., :3]  # type: ignore[return-value]
+        return frame.to_ndarray()[..., :3]
     if name.startswith("gray16"):
-        return np.repeat(frame.to_ndarray()[..., None], 3, axis=2)  # type: ignore[return-value]
+        return np.repeat(frame.to_ndarray()[..., None], 3, axis=2)
     is_full = name.startswith("yuvj") or frame.format.is_rgb or frame.color_range == ColorRange.JPEG
-    source = ColorRange.JPEG if is_full else ColorRange.MPEG
     # Where a file does not name its matrix, ffmpeg, which will have written it, used that of BT.601.
-    matrix = frame.colorspace if frame.colorspace in (1, 4, 7, 9) else int(Colorspace.ITU601)
+    matrix = frame.colorspace if frame.colorspace in NAMED else int(Colorspace.ITU601)
     converted = frame.reformat(
         format="rgb24",
         src_colorspace=matrix,
-        src_color_range=source,
+        src_color_range=ColorRange.JPEG if is_full else ColorRange.MPEG,
         dst_color_range=ColorRange.JPEG,
         interpolation=PRECISE,
     )
-    return converted.to_ndarray()  # type: ignore[return-value]
+    return converted.to_ndarray()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 from av.codec import Codec
 from av.filter import Graph
+from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, Colorspace
 from av.video.stream import VideoStream
@@ -26,7 +28,8 @@ from gradsim.video.decode import PRECISE, contents, decoded
 from gradsim.video.transfer import from_light, to_light
 from gradsim.video.video import Video
 
-BT709 = 1  # the number that files know its matrix, primaries and transfer curve by
+# The numbers of their matrix, primaries and transfer curve in files.
+BT601, BT709 = 6, 1
 
 
 @dataclass(frozen=True)
@@ -37,18 +40,20 @@ class Encoder:
     pixel_format: str = "yuv420p"
     knob: str | None = None  # the option that sets the quality, lower is better
     best: int = 0
+    good: int = 0  # hard to tell from the original
     worst: int = 0
+    matrix: int = BT709  # of colours; some files cannot name it, and are read by BT.601
     options: tuple[tuple[str, str], ...] = ()
 
 
 ENCODERS = {
-    "h264": Encoder("libx264", knob="crf", worst=51),
-    "hevc": Encoder("libx265", knob="crf", worst=51, options=(("x265-params", "log-level=none:pools=1"),)),
-    "vp9": Encoder("libvpx-vp9", knob="crf", worst=63, options=(("b", "0"),)),
-    "vp8": Encoder("libvpx", knob="crf", best=4, worst=63, options=(("b", "100M"),)),
-    "av1": Encoder("libsvtav1", knob="crf", best=1, worst=63, options=(("svtav1-params", "lp=1"),)),
-    "mpeg4": Encoder("mpeg4", knob="qscale", best=1, worst=31),
-    "mjpeg": Encoder("mjpeg", "yuvj420p", knob="qscale", best=1, worst=31),
+    "h264": Encoder("libx264", knob="crf", good=18, worst=51),
+    "hevc": Encoder("libx265", knob="crf", good=20, worst=51, options=(("x265-params", "log-level=none:pools=1"),)),
+    "vp9": Encoder("libvpx-vp9", knob="crf", good=24, worst=63, options=(("b", "0"),)),
+    "vp8": Encoder("libvpx", knob="crf", best=4, good=8, worst=63, matrix=BT601, options=(("b", "100M"),)),
+    "av1": Encoder("libsvtav1", knob="crf", best=1, good=24, worst=63, options=(("svtav1-params", "lp=1"),)),
+    "mpeg4": Encoder("mpeg4", knob="qscale", best=2, good=2, worst=31, matrix=BT601),
+    "mjpeg": Encoder("mjpeg", "yuvj420p", knob="qscale", best=2, good=2, worst=31, matrix=BT601),
     "ffv1": Encoder("ffv1", "bgr0"),
     "gif": Encoder("gif", "pal8"),
 }
@@ -100,6 +105,7 @@ def write_video(
     """Encode 8-bit pictures [T, H, W, 3] into a file, the same on every machine: by one thread."""
     count, height, width, _ = pictures.shape
     rate = Fraction(fps).limit_denominator(100_000)
+    os.environ.setdefault("SVT_LOG", "1")  # errors only: the AV1 encoder would print a page of settings
     with av.open(
         target if isinstance(target, BytesIO) else str(target),
         "w",
@@ -114,7 +120,7 @@ def write_video(
         if encoder.knob == "qscale":
             context.qscale, context.global_quality = True, round(118 * (quality or 2))  # in units of FF_QP2LAMBDA
         if stream.pix_fmt.startswith("yuv"):
-            context.colorspace = context.color_primaries = context.color_trc = BT709
+            context.colorspace = context.color_primaries = context.color_trc = encoder.matrix
             context.color_range = ColorRange.JPEG if stream.pix_fmt.startswith("yuvj") else ColorRange.MPEG
         palette = _with_palettes(pictures, rate) if stream.pix_fmt == "pal8" else None
         for number in range(count):
@@ -141,7 +147,7 @@ def _converted(picture: NDArray[np.uint8], stream: VideoStream) -> VideoFrame:
     frame = VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
     return frame.reformat(
         format=stream.pix_fmt,
-        dst_colorspace=Colorspace.ITU709,
+        dst_colorspace=Colorspace.ITU709 if stream.codec_context.colorspace == BT709 else Colorspace.ITU601,
         src_color_range=ColorRange.JPEG,
         dst_color_range=stream.codec_context.color_range,
         interpolation=PRECISE,
@@ -152,7 +158,7 @@ def _with_palettes(pictures: NDArray[np.uint8], rate: Fraction) -> Iterator[Vide
     """Frames of at most 256 colours, each with a palette of its own, so that few colours are kept exactly."""
     count, height, width, _ = pictures.shape
     graph = Graph()
-    source = graph.add_buffer(width=width, height=height, format="rgb24", time_base=1 / rate)
+    source = graph.add_buffer(width=width, height=height, format=VideoFormat("rgb24"), time_base=1 / rate)
     split = graph.add("split")
     find = graph.add("palettegen", "stats_mode=single:reserve_transparent=0")
     use = graph.add("paletteuse", "new=1:dither=none")

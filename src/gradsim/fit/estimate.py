@@ -1,0 +1,231 @@
+"""estimate(): from a video and a scene with unknowns to their values, with intervals."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from gradsim.fit.bootstrap import bootstrapped
+from gradsim.fit.gauss_newton import GaussNewton
+from gradsim.fit.observations import Clock, Observation, Pixels, Trial
+from gradsim.fit.parameters import Parameters
+from gradsim.fit.problem import Problem
+from gradsim.fit.result import Fit, Stage
+from gradsim.fit.search import Found, Search
+from gradsim.fit.uncertainty import Uncertainty, Verdict, uncertainty
+from gradsim.render.exact import Exact
+from gradsim.render.raster import Rasterizer
+from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
+from gradsim.scene.integrators import Integrator, Midpoint
+from gradsim.scene.scene import Scene
+from gradsim.simulate.stability import stable_dt
+from gradsim.video.video import Video
+
+LUMA = ((0.299, 0.587, 0.114),)
+BORDER = 4  # [px], where the background of a compressed video is looked for
+NORMAL = 1.959964  # half width of a 95 % interval, in standard deviations
+SUBSTEPS = (8, 1024)
+
+Seen = Video | torch.Tensor | Observation
+Progress = Callable[[Stage], None]
+
+
+def estimate(
+    scene: Scene | Sequence[Scene],
+    video: Seen | Sequence[Seen],
+    *,
+    fps: float | None = None,
+    substeps: int | None = None,
+    integrator: Integrator = Midpoint(),
+    renderer: Rasterizer = Exact(),
+    mask: torch.Tensor | None = None,
+    optimizer: GaussNewton = GaussNewton(),
+    starts: int = 1,
+    seed: int = 0,
+    bootstrap: bool | None = None,
+    progress: Progress = lambda stage: None,
+) -> Fit:
+    """Find what is unknown in a scene from what was seen of it.
+
+    The search goes from coarse to fine pictures and from few to all frames; see `gradsim.fit.search`. Interrupting it
+    (Ctrl-C) returns the best so far.
+
+    Args:
+        scene: With unknowns: `mass=gs.unknown(2.0, low=1.0, high=10.0)`. Several scenes, with as many videos, share the
+            unknowns that have the same path: other cameras or other trials.
+        video: What `gs.load_video` gives, or a tensor [T, H, W, 3] with `fps`; or `gs.States`.
+        fps: Frames a second, where the video does not tell.
+        substeps: Physics steps a frame; what is stable over the range of the unknowns if None.
+        integrator: Second order by default, for a small bias at few steps.
+        renderer: How the scene is drawn for comparison.
+        mask: Weights of the pixels, [H, W] or [T, H, W]; 0 leaves out.
+        optimizer: Options of the descents.
+        starts: Searches, the first from the guesses, the others from random places within the bounds.
+        seed: Of all that is drawn.
+        bootstrap: Whether intervals come from fits of videos encoded anew; if None where the video is compressed, whose
+            differences are no noise.
+        progress: Told of every stage.
+
+    Returns:
+        Values with 95 % intervals, and whether this video can tell them.
+    """
+    begin = time.perf_counter()
+    scenes = [scene] if isinstance(scene, Scene) else list(scene)
+    videos = list(video) if isinstance(video, (list, tuple)) else [video]
+    if len(scenes) != len(videos):
+        raise InvalidInput("video", f"{len(videos)} for {len(scenes)} scenes", "give as many videos as scenes")
+    trials = []
+    for one, seen in zip(scenes, videos, strict=True):
+        one, observation, rate = _observed(one, seen, fps, mask, renderer)
+        trials.append(Trial(one, observation, Clock(rate, _substeps(one, rate, substeps, integrator), integrator)))
+    parameters = Parameters(scenes[0]) if len(scenes) == 1 else Parameters.shared(scenes)
+    problem = Problem(parameters, tuple(trials))
+    history: list[Stage] = []
+
+    def told(name: str, z: torch.Tensor, square: float) -> None:
+        values = {path: value.tolist() for path, value in parameters.values(z).items()}
+        history.append(Stage(name, values, square, time.perf_counter() - begin))
+        progress(history[-1])
+
+    found, agreeing, interrupted = _searched(problem, optimizer, max(1, starts), seed, told)
+    doubt = uncertainty(problem, found.z)
+    compressed = [seen for seen in videos if isinstance(seen, Video) and seen.encoding.lossy]
+    method, center, deviation, width = "residuals", found.z, doubt.deviation, NORMAL
+    if bootstrap or (bootstrap is None and compressed):
+        if not compressed:
+            raise InvalidInput("bootstrap", True, "needs a compressed video from gs.load_video to encode others alike")
+        center, deviation, width = bootstrapped(problem, found.z, videos, optimizer, seed, told)
+        method = "bootstrap: fits of videos encoded like this one"
+        deviation = torch.maximum(deviation, doubt.deviation)
+    return _answer(problem, found, doubt, center, deviation, width, method, interrupted).with_record(
+        history=tuple(history), starts=max(1, starts), agreeing=agreeing, seconds=time.perf_counter() - begin
+    )
+
+
+def _searched(problem: Problem, optimizer: GaussNewton, starts: int, seed: int, told: Any) -> tuple[Found, int, bool]:
+    """The best of several searches, how many agree with it, and whether it was interrupted."""
+    generator = torch.Generator().manual_seed(seed)
+    places = [problem.parameters.start(), *problem.parameters.draw(starts - 1, generator)]
+    results: list[Found] = []
+    interrupted = False
+    for number, place in enumerate(places):
+        search = Search(problem, optimizer, seed + number, told)
+        try:
+            results.append(search.run(place))
+        except KeyboardInterrupt:
+            interrupted = True
+            if search.best is not None:
+                results.append(search.best)
+            break
+    if not results:
+        raise KeyboardInterrupt
+    results.sort(key=lambda result: result.mean_square)
+    best = results[0]
+    agreeing = sum(float((result.z - best.z).abs().max()) < 1e-2 for result in results)
+    for other in results[1:]:
+        apart = float((other.z - best.z).abs().max()) >= 1e-2
+        if apart and other.mean_square < 1.5 * best.mean_square + 1e-8:
+            best.rivals.append((other.z, other.mean_square))
+    return best, agreeing, interrupted
+
+
+def _answer(
+    problem: Problem,
+    found: Found,
+    doubt: Uncertainty,
+    center: torch.Tensor,
+    deviation: torch.Tensor,
+    width: float,
+    method: str,
+    interrupted: bool,
+) -> Fit:
+    parameters = problem.parameters
+    low, high = parameters.limits()
+    ends = [parameters.values((center + side * width * deviation).clamp(low, high)) for side in (-1, 1)]
+    values = parameters.values(center)
+    intervals = {path: (torch.minimum(*pair), torch.maximum(*pair)) for path, pair in _paired(ends)}
+    status, advice = "converged", ""
+    verdicts = dict(zip(parameters.names, doubt.verdicts, strict=True))
+    if interrupted:
+        status, advice = "interrupted", "this is the best so far; run it again for an answer"
+    elif found.rivals:
+        status = "several answers"
+        advice = "other values explain the video as well: see `rivals`; more frames, another push or view may tell"
+        verdicts = {name: Verdict("weak", advice) if v.word == "identifiable" else v for name, v in verdicts.items()}
+    elif not found.accepted and not _plausible(doubt):
+        status = "above the noise"
+        advice = "the scene does not explain all of the video: look at the difference, check camera, colours and motion"
+    known = {path: value for path, value in values.items() if path in problem.trials[0].scene.unknowns}
+    return Fit(
+        values=values,
+        intervals=intervals,
+        verdicts=verdicts,
+        correlation=doubt.correlation,
+        directions=doubt.directions,
+        noise=doubt.noise,
+        method=method,
+        status=status,
+        advice=advice,
+        scene=problem.trials[0].scene.with_values(known),
+        trials=problem.trials,
+        parameters=parameters,
+        coordinates=center,
+        deviation=deviation,
+        rivals=tuple(parameters.values(z) for z, _ in found.rivals),
+    )
+
+
+def _plausible(doubt: Uncertainty) -> bool:
+    """Whether the differences are as small as noise of a camera or a codec may be."""
+    return doubt.noise < 0.02
+
+
+def _paired(ends: list[dict[str, torch.Tensor]]) -> list[tuple[str, tuple[torch.Tensor, torch.Tensor]]]:
+    return [(path, (ends[0][path], ends[1][path])) for path in ends[0]]
+
+
+def _observed(
+    scene: Scene, seen: Any, fps: float | None, mask: torch.Tensor | None, renderer: Rasterizer
+) -> tuple[Scene, Any, float]:
+    """What was observed, in comparable form, and its rate; compressed videos by luma, before their own background."""
+    rate = fps if fps is not None else getattr(seen, "fps", None)
+    if rate is None:
+        raise InvalidInput("fps", None, "the video does not tell its rate: give fps=30.0, say")
+    if not rate > 0:
+        raise OutOfRange("fps", rate, "must be > 0 [1/s]")
+    if isinstance(seen, Video):
+        if seen.encoding.lossy:
+            color = _border(seen.frames)
+            if torch.as_tensor(scene.background).ndim == 1 and "scene.background" not in scene.unknowns:
+                scene = replace(scene, background=color)
+            channels = torch.tensor(LUMA, dtype=seen.frames.dtype)
+            return scene, Pixels(seen.frames, mask, renderer, channels), rate
+        return scene, Pixels(seen.frames, mask, renderer), rate
+    if isinstance(seen, torch.Tensor):
+        return scene, Pixels(seen.detach().to(torch.float64), mask, renderer), rate
+    if hasattr(seen, "residual"):
+        return scene, seen, rate
+    raise WrongType("video", type(seen).__name__, "must be a video, a tensor [T, H, W, 3], or gs.States")
+
+
+def _border(frames: torch.Tensor) -> torch.Tensor:
+    """Median colour along the edges of all pictures, [3]."""
+    top = frames[:, :BORDER].reshape(-1, 3)
+    sides = torch.cat([frames[:, :, :BORDER].reshape(-1, 3), frames[:, :, -BORDER:].reshape(-1, 3)])
+    return torch.cat([top, sides]).median(0).values
+
+
+def _substeps(scene: Scene, fps: float, substeps: int | None, integrator: Integrator) -> int:
+    """Steps a frame that most of what the unknowns may be can bear."""
+    if substeps is not None:
+        return substeps
+    parameters = Parameters(scene)
+    draws = [parameters.start(), *parameters.draw(15, torch.Generator().manual_seed(0))]
+    steps = sorted(1.0 / (fps * stable_dt(parameters.fill(z), integrator)) for z in draws)
+    needed = 1.3 * steps[int(0.8 * len(steps))]
+    return int(min(max(2 ** math.ceil(math.log2(max(needed, 1.0))), SUBSTEPS[0]), SUBSTEPS[1]))

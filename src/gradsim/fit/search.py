@@ -1,0 +1,199 @@
+"""The way to the minimum that was found to work: coarse pictures first, few frames first, and doubt.
+
+The cost of a video of contacts has many minima: a first bounce that comes too late hides all that follows. So the fit
+starts from the first frames and adds more as they are understood; coordinates that the frames so far do not tell are
+held by a weak prior; where the fit stays above the noise, others are drawn; and at the end restarts have to come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from gradsim.fit.gauss_newton import Descent, GaussNewton, Prior, descend
+from gradsim.fit.problem import Problem
+
+PRIOR = 5e-7  # weight, against mean squares summed over frames
+CLOSE = 1e-8  # mean square, besides the noise, of a fit that is right
+NEAR = 1e-6  # of one that may go on to more frames
+FIRST = 6  # frames
+GROW = 4
+DRAWS = 32
+TRIES = 4
+APART = 0.3  # coordinates, of tries that are worth taking both
+RESTARTS = (0.6, 0.8, 1.25, 1.6)  # factors
+Told = Callable[[str, torch.Tensor, float], None]  # stage, coordinates [P], mean square
+
+
+@dataclass(eq=False)
+class Found:
+    """Where a search ended."""
+
+    z: torch.Tensor  # [P]
+    mean_square: float  # at the finest level
+    accepted: bool  # at the noise floor
+    redraws: int = 0
+    rivals: list[tuple[torch.Tensor, float]] = field(default_factory=list)  # other minima as low, at their level
+
+
+class Search:
+    """One search over a problem; `report` is told of every stage."""
+
+    def __init__(self, problem: Problem, optimizer: GaussNewton, seed: int, report: Told = lambda *_: None):
+        self.problem, self.optimizer, self.report = problem, optimizer, report
+        self.generator = torch.Generator().manual_seed(seed)
+        self.limits = problem.parameters.limits()
+        middle, width = problem.parameters.prior()
+        self.prior = Prior(middle, width, PRIOR)
+        self.coarse = problem.levels - 1
+        self.middle = max(0, problem.levels - 2)
+        self.redraws = 0
+        self.best: Found | None = None  # so far, if interrupted
+
+    def run(self, start: torch.Tensor) -> Found:
+        """From a start [P] to the finest level."""
+        frames = self.problem.frames
+        z = self._first_frames(start)
+        z, ahead = self._whole(z)
+        if not ahead:
+            z = self._growing(z)
+        z, square = self._settled(z)
+        for level in range(self.middle - 1, -1, -1):
+            z = self._descend(z[None], level, frames, 12, "polish").z[0]
+        found = Found(z, 0.0, square <= self._bar(self.middle, CLOSE), self.redraws)
+        if self.problem.parameters.count > 1 and frames > 1:
+            self._restart(found)
+        found.mean_square = float(self.problem.mean_square(found.z[None], 0, frames))
+        return found
+
+    def _descend(
+        self, z: torch.Tensor, level: int, frames: int, iterations: int, stage: str, prior: bool = False
+    ) -> Descent:
+        options = GaussNewton(
+            iterations=iterations,
+            damping=self.optimizer.damping,
+            tolerance=self.optimizer.tolerance,
+            largest_step=self.optimizer.largest_step,
+            worlds=self.problem.batch(level),
+        )
+
+        def told(z: torch.Tensor, cost: torch.Tensor) -> None:
+            best = int(torch.argmin(cost))
+            square = float(cost[best]) / frames
+            self.best = Found(z[best].clone(), square, False, self.redraws)
+            self.report(f"{stage}, {frames} frames", z[best], square)
+
+        residual = self.problem.residual(level, frames)
+        return descend(residual, z, self.limits, options, prior=self.prior if prior else None, report=told)
+
+    def _bar(self, level: int, besides: float) -> float:
+        return besides + 1.3 * self.problem.floors[level]
+
+    def _first_frames(self, start: torch.Tensor) -> torch.Tensor:
+        """The best of a scan over each coordinate, judged by the first frames."""
+        frames = min(FIRST + 1, self.problem.frames)
+        candidates = torch.cat([start[None], self._scan(start, 12)])
+        square = self.problem.mean_square(candidates, self.coarse, frames)
+        return candidates[int(torch.argmin(torch.nan_to_num(square, nan=torch.inf)))]
+
+    def _scan(self, z: torch.Tensor, count: int) -> torch.Tensor:
+        """Each coordinate over its range, the others as in z, [P * count, P]."""
+        middle, width = self.prior.middle, self.prior.width
+        places = torch.linspace(-1.0, 1.0, count, dtype=z.dtype)
+        rows = []
+        for k in range(len(z)):
+            moved = z.repeat(count, 1)
+            moved[:, k] = middle[k] + width[k] * places
+            rows.append(moved)
+        return torch.cat(rows).clamp(*self.limits)
+
+    def _whole(self, z: torch.Tensor) -> tuple[torch.Tensor, bool]:
+        """An attempt on all frames at once, which suffices where nothing touches."""
+        frames = self.problem.frames
+        tried = z[None]
+        for level in (self.coarse, self.middle):
+            tried = self._descend(tried, level, frames, 10, "all at once").z
+        good = float(self.problem.mean_square(tried, self.middle, frames)) <= self._bar(self.middle, NEAR)
+        return (tried[0], True) if good else (z, False)
+
+    def _growing(self, z: torch.Tensor) -> torch.Tensor:
+        """Fit the first frames, then more and more of them."""
+        total = self.problem.frames
+        frames = min(FIRST, total)
+        while True:
+            for level in (self.coarse, self.middle):
+                done = self._descend(z[None], level, frames, 6, "growing", prior=True)
+                z = done.z[0]
+            if float(done.cost[0]) / frames > self._bar(self.middle, NEAR):
+                z = self._redrawn(z, frames, self._bar(self.middle, NEAR))
+            if frames == total:
+                return z
+            frames = min(frames + GROW, total)
+            if frames < total:  # if what is known explains the rest already, there is no need to go slowly
+                square = float(self.problem.mean_square(z[None], self.coarse, total))
+                if square < 30 * self._bar(self.coarse, NEAR):
+                    frames = total
+
+    def _redrawn(self, z: torch.Tensor, frames: int, bar: float) -> torch.Tensor:
+        """The best that descents from other starts come to; what the frames tell already stays near."""
+        self.redraws += 1
+        known = self.problem.deviations(z, self.coarse, frames) < 0.02
+        draws = self.problem.parameters.draw(DRAWS, self.generator)
+        near = z + 0.02 * torch.randn(draws.shape, generator=self.generator, dtype=z.dtype)
+        candidates = torch.cat([torch.where(known, near, draws), self._scan(z, 8)]).clamp(*self.limits)
+        square = self.problem.mean_square(candidates, self.coarse, frames)
+        chosen: list[torch.Tensor] = []
+        for k in torch.argsort(torch.nan_to_num(square, nan=torch.inf)).tolist():
+            if all(bool((candidates[k] - other).abs().max() >= APART) for other in chosen):
+                chosen.append(candidates[k])
+            if len(chosen) == TRIES:
+                break
+        tried = torch.stack([z, *chosen])
+        for level in (self.coarse, self.middle):
+            tried = self._descend(tried, level, frames, 8, "drawn anew", prior=True).z
+        square = self.problem.mean_square(tried, self.middle, frames)
+        return tried[int(torch.argmin(torch.nan_to_num(square, nan=torch.inf)))]
+
+    def _settled(self, z: torch.Tensor) -> tuple[torch.Tensor, float]:
+        """Without the prior, and above the noise floor with other draws."""
+        frames, bar = self.problem.frames, self._bar(self.middle, CLOSE)
+        done = self._descend(z[None], self.middle, frames, 12, "settling")
+        z, square = done.z[0], float(done.cost[0]) / frames
+        for _ in range(3 if self.problem.parameters.count > 1 else 1):
+            if square <= bar:
+                break
+            other = self._redrawn(z, frames, bar)
+            done = self._descend(other[None], self.middle, frames, 12, "settling")
+            if float(done.cost[0]) / frames < square:
+                z, square = done.z[0], float(done.cost[0]) / frames
+        return z, square
+
+    def _restart(self, found: Found) -> None:
+        """From beside the answer, along what is told least: lower minima are taken, others as low are noted."""
+        frames = self.problem.frames
+        weakest = torch.argsort(self.problem.deviations(found.z, self.middle, frames), descending=True)[:2]
+        moves = torch.log(torch.tensor(RESTARTS, dtype=found.z.dtype))
+        starts = found.z.repeat(len(weakest) * len(moves), 1)
+        for row, (k, move) in enumerate((k, move) for k in weakest for move in moves):
+            starts[row, k] += move
+        done = self._descend(starts, self.middle, frames, 8, "restarts")
+        own = float(self.problem.mean_square(found.z[None], self.middle, frames))
+        squares = done.cost / frames
+        for k in torch.argsort(squares).tolist():
+            z, square = done.z[k], float(squares[k])
+            away = float((z - found.z).abs().max())
+            if away < 1e-3 or square > 2.0 * own + CLOSE:
+                continue
+            for level in range(self.middle, -1, -1):
+                z = self._descend(z[None], level, frames, 12, "restarts").z[0]
+            if float((z - found.z).abs().max()) < 1e-3:
+                continue
+            now, then = (float(self.problem.mean_square(p[None], 0, frames)) for p in (z, found.z))
+            if now < then * (1 - 1e-6):
+                found.rivals.append((found.z, then))
+                found.z = z
+            elif now < 1.5 * then + CLOSE:
+                found.rivals.append((z, now))
+            return

@@ -1,0 +1,135 @@
+"""Quantities and arrays as a scene file has them.
+
+A quantity is a number, a list, or a mapping: {unknown: guess, low: ..., high: ...}, {each: [...]}, {signal: [...]},
+{file: numbers.npy}, {file: numbers.npz, key: name}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import AfterValidator, PlainValidator, StrictStr, ValidationInfo, WithJsonSchema
+
+from gradsim.scene.errors import InvalidInput, UnknownName, WrongType
+from gradsim.scene.paths import closest
+from gradsim.scene.quantity import Each, Signal, Spec
+from gradsim.scene.unknown import unknown
+
+WRAPPERS = {
+    "unknown": ("unknown", "low", "high", "shape"),
+    "each": ("each",),
+    "signal": ("signal",),
+    "file": ("file", "key"),
+}
+NUMBERS = "must be a number, a list of numbers, or one of {unknown: ...}, {each: ...}, {signal: ...}, {file: ...}"
+
+
+def short(value: Any) -> str:
+    """A value for reading."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def check_keys(given: Mapping[Any, Any], known: Iterable[str], owner: str) -> None:
+    """Raise for the first key that is not known."""
+    names = list(known)
+    for key, value in given.items():
+        if key not in names:
+            hint = closest(str(key), names)
+            raise UnknownName(str(key), short(value), f"{owner} has no such field; {hint}it has {', '.join(names)}")
+
+
+def beside(info: ValidationInfo, name: str) -> Path:
+    """A file named in a scene file: relative to the folder that the scene file is in."""
+    folder: Any = info.context
+    return Path(folder, name)
+
+
+def _array(value: Any, info: ValidationInfo, kinds: str = "iuf") -> np.ndarray:
+    """Numbers from a number, from lists of them, or from a file."""
+    if isinstance(value, Mapping) and "file" in value:
+        check_keys(value, WRAPPERS["file"], "an array file")
+        array = _array_file(beside(info, value["file"]), value.get("key"))
+    else:
+        if not isinstance(value, (int, float, list)):
+            raise WrongType("", short(value), NUMBERS)
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            raise WrongType("", short(value), "all rows of a list must be equally long") from None
+    if array.size and array.dtype.kind not in kinds:
+        raise WrongType("", short(value), NUMBERS)
+    return array
+
+
+def _array_file(path: Path, key: Any) -> np.ndarray:
+    if path.suffix not in (".npy", ".npz"):
+        raise InvalidInput("file", path.name, "must be a .npy file, or a .npz file and the key of an array in it")
+    try:
+        content = np.load(path, allow_pickle=False)
+        if path.suffix == ".npy":
+            return np.asarray(content)
+        with content:
+            if key not in content.files:
+                hint = closest(str(key), content.files)
+                valid = f"{hint}{path.name} has the keys {', '.join(content.files)}"
+                raise UnknownName("key", "missing" if key is None else repr(key), valid)
+            return np.asarray(content[key])
+    except FileNotFoundError:
+        raise InvalidInput("file", str(path), "there is no such file") from None
+    except (OSError, EOFError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput("file", str(path), f"is no array file ({error})") from None
+
+
+def _quantity(value: Any, info: ValidationInfo) -> Any:
+    if not isinstance(value, Mapping):
+        return _array(value, info)
+    kind = next((kind for kind in WRAPPERS if kind in value), None)
+    if kind is None:
+        check_keys(value, WRAPPERS, "a quantity")
+        raise WrongType("", "{}", NUMBERS)
+    check_keys(value, WRAPPERS[kind], f"{{{kind}: ...}}")
+    if kind == "each":
+        return Each(_quantity(value["each"], info))
+    if kind == "signal":
+        return Signal(_quantity(value["signal"], info))
+    if kind == "file":
+        return _array(value, info)
+    arrays = {name: _array(value[name], info) for name in ("unknown", "low", "high") if value.get(name) is not None}
+    if "unknown" not in arrays:
+        raise WrongType("unknown", "null", "must be a number or a list to start from")
+    shape = None if value.get("shape") is None else tuple(_array(value["shape"], info, "iu").reshape(-1).tolist())
+    return unknown(arrays["unknown"], arrays.get("low"), arrays.get("high"), shape)
+
+
+_FILE = {"type": "object", "properties": {"file": {"type": "string"}, "key": {"type": "string"}}, "required": ["file"]}
+
+
+def quantity_type(spec: Spec | None = None) -> Any:
+    """A quantity, for pydantic; its own noun checks shape and range, the specification documents them."""
+    number: dict[str, Any] = {"type": "number"}
+    schema: dict[str, Any] = {"anyOf": [number, {"type": "array"}, {"type": "object"}]}
+    if spec is not None:
+        limits = {"exclusiveMinimum": spec.above, "minimum": spec.low, "exclusiveMaximum": spec.below}
+        number |= {name: limit for name, limit in limits.items() if limit is not None}
+        per = "" if spec.per is None else f"; or {{each: ...}}, one for each {spec.per}"
+        signal = "; or {signal: ...}" if spec.signal else ""
+        shape = f", shape {list(spec.shape)}" if spec.shape else ""
+        schema["description"] = f"[{spec.unit}]{shape}{per}{signal}; or {{unknown: guess, low: ..., high: ...}}"
+    return Annotated[Any, PlainValidator(_quantity), WithJsonSchema(schema)]
+
+
+ARRAY: Any = Annotated[
+    Any, PlainValidator(_array), WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "array"}, _FILE]})
+]
+NODES: Any = Annotated[
+    Any,
+    PlainValidator(lambda value, info: _array(value, info, "iub")),
+    WithJsonSchema({"anyOf": [{"type": "array"}, _FILE], "description": "numbers of nodes, or true or false for each"}),
+]
+FILE: Any = Annotated[StrictStr, AfterValidator(lambda value, info: beside(info, value))]

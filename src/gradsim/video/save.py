@@ -1,0 +1,147 @@
+"""`save_video`: the verb, and the kinds of files it writes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import av
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gradsim.scene.atomic import write_whole
+from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, VideoFileError, WrongShape, WrongType
+from gradsim.video.encode import ENCODERS, png_bytes, to_bytes, write_video
+from gradsim.video.transfer import from_light
+from gradsim.video.video import Video, checked_fps
+
+# The codec that players of such files expect.
+CODECS = {
+    ".mp4": "h264",
+    ".m4v": "h264",
+    ".mov": "h264",
+    ".mkv": "h264",
+    ".avi": "mpeg4",
+    ".webm": "vp9",
+    ".gif": "gif",
+}
+ARRAYS = (".npy", ".npz")
+GIF_FPS = 50  # players slow down what is faster
+
+
+def save_video(
+    path: str | os.PathLike[str],
+    video: torch.Tensor | Video,
+    fps: float | None = None,
+    *,
+    quality: float | None = None,
+    codec: str | None = None,
+    linear: bool = False,
+) -> None:
+    """Write a video to a file, or to a folder of pictures. It appears whole or not at all.
+
+    Values are clamped to [0, 1] and stored as they are, as sRGB values made for displays. `linear=True` takes them for
+    amounts of light and puts the sRGB curve on first. .npy and .npz keep the numbers exactly, PNG pictures and the
+    codec "ffv1" (.mkv) round them to 8 bits; everything else is compressed with losses.
+
+    Args:
+        path: .mp4 .m4v .mov .mkv (H.264), .webm (VP9), .avi (MPEG-4), .gif, .npy, .npz, or a folder, for PNG pictures
+            named 00000.png and on. A folder that exists is replaced if it holds nothing but PNG pictures.
+        video: [T, H, W, 3], or [T, H, W, 1] for grey.
+        fps: Frames a second, kept by all but .npy and folders, which do without; a `Video` has its own.
+        quality: The encoder's constant rate factor, for .avi its quantizer: lower is better. None takes one that is
+            hard to tell from the original: 18 for H.264. Has no meaning for lossless files and .gif.
+        codec: Another codec by ffmpeg's name: "h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg", "ffv1".
+        linear: Whether the values are amounts of light.
+
+    Raises:
+        VideoFileError: The extension, codec or folder is unknown, or the file cannot hold the video.
+        WrongShape: The video is a batch, or has a fourth channel.
+    """
+    file = Path(path)
+    suffix = file.suffix.lower()
+    frames = _checked_frames(video.frames if isinstance(video, Video) else video)
+    frames = from_light(frames) if linear else frames
+    fps = checked_fps(fps if fps is not None or not isinstance(video, Video) else video.fps)
+    if suffix in ARRAYS:
+        write_whole(file, lambda target: _write_array(target, frames, fps), VideoFileError)
+    elif suffix in CODECS:
+        _write_movie(file, frames, fps, quality, codec or CODECS[suffix])
+    elif suffix == "":
+        _check_replaceable(file)
+        write_whole(file, lambda target: _write_folder(target, to_bytes(frames)), VideoFileError)
+    else:
+        kinds = f"needs one of {' '.join([*CODECS, *ARRAYS])}, or no extension for a folder of pictures"
+        raise VideoFileError(str(file), f"extension '{suffix}'", kinds)
+
+
+def _checked_frames(video: torch.Tensor) -> torch.Tensor:
+    """The frames of one world, clamped, in colour."""
+    if not isinstance(video, torch.Tensor) or not video.is_floating_point():
+        kind = getattr(video, "dtype", type(video).__name__)
+        raise WrongType(
+            "video", kind, "must be a gs.Video or a floating-point tensor [T, H, W, 3] with values in [0, 1]"
+        )
+    found = f"shape {tuple(video.shape)}"
+    if video.ndim > 4:
+        raise WrongShape("video", found, "holds several worlds: save them one by one, such as video[0]")
+    if video.ndim != 4 or 0 in video.shape:
+        raise WrongShape("video", found, "must be [T, H, W, 3]; a single picture is picture[None]")
+    if video.shape[-1] == 4:
+        raise WrongShape("video", found, "must not have the coverage as a fourth channel: save video[..., :3]")
+    if video.shape[-1] not in (1, 3):
+        raise WrongShape("video", found, "must have three channels, or one for grey: [T, H, W, 3]")
+    frames = video.detach().cpu()
+    if not bool(torch.isfinite(frames).all()):
+        bad = int((~torch.isfinite(frames)).sum())
+        raise NotFinite("video", found, f"{bad} of its values are NaN or infinite; all must be finite")
+    return frames.clamp(0, 1).expand(-1, -1, -1, 3)
+
+
+def _write_array(target: Path, frames: torch.Tensor, fps: float | None) -> None:
+    if target.suffix.lower() == ".npy":
+        np.save(target, frames.numpy())
+    else:
+        rate = {} if fps is None else {"fps": np.float64(fps)}
+        np.savez(target, frames=frames.numpy(), **rate)
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Raise unless a folder may be replaced by one of pictures."""
+    foreign = [item.name for item in folder.iterdir() if item.suffix != ".png"] if folder.is_dir() else []
+    if foreign or (folder.exists() and not folder.is_dir()):
+        found = f"holds {foreign[0]}" if foreign else "is a file"
+        raise VideoFileError(str(folder), found, "needs a new folder, or one with nothing but PNG pictures in it")
+
+
+def _write_folder(target: Path, pictures: NDArray[np.uint8]) -> None:
+    target.mkdir()
+    for number, picture in enumerate(pictures):
+        (target / f"{number:05d}.png").write_bytes(png_bytes(picture))
+
+
+def _write_movie(file: Path, frames: torch.Tensor, fps: float | None, quality: float | None, codec: str) -> None:
+    encoder = ENCODERS.get(codec)
+    if encoder is None:
+        raise VideoFileError(str(file), f"codec '{codec}'", f"needs one of {' '.join(ENCODERS)}")
+    if fps is None:
+        raise InvalidInput("fps", None, f"must be given, for {file.name} keeps time: save_video(path, video, fps)")
+    height, width = frames.shape[1:3]
+    if encoder.pixel_format.endswith("420p") and (height % 2 or width % 2):
+        even = f"{height - height % 2} x {width - width % 2}"
+        remedy = f"{codec} needs even height and width, such as {even}; .gif, .npy and PNG folders take any size"
+        raise VideoFileError(str(file), f"pictures of {height} x {width} pixels", remedy)
+    if codec == "gif" and fps > GIF_FPS:
+        raise OutOfRange("fps", fps, f"a .gif plays at most {GIF_FPS} frames a second: take fewer frames, video[::2]")
+    quality = encoder.good if quality is None else quality
+    if encoder.knob and not encoder.best <= quality <= encoder.worst:
+        raise OutOfRange("quality", quality, f"must lie between {encoder.best} and {encoder.worst} for {codec}")
+    pictures = to_bytes(frames)
+    try:
+        write_whole(file, lambda target: write_video(target, pictures, fps, encoder, quality), VideoFileError)
+    except (av.FFmpegError, ValueError) as error:
+        if isinstance(error, VideoFileError):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
+        raise VideoFileError(str(file), f"{codec} in {file.suffix}", f"could not be written ({reason})") from error
