@@ -39,8 +39,8 @@ from gradsim.bench.timing import this_machine
 
 TRUTH, GUESS = 3.7, 5.0  # [kg]
 FRAMES, FPS, SIZE = 30, 30.0, (128, 128)
-EDGE = 0.9  # of the cube [m]
-EYE, TARGET, FOV = np.array([1.0, 0.8, 3.8]), np.array([0.35, 0.55, 0.0]), 42.0  # [m], [m], [degrees]
+EDGE = 0.5  # of the cube [m]
+EYE, TARGET, FOV = np.array([0.85, 0.75, 2.8]), np.array([0.35, 0.5, 0.0]), 42.0  # [m], [m], [degrees]
 GRID = 32  # points along a pixel's edge
 SAMPLES = 256
 BACKGROUND = (0.05, 0.1, 0.15)
@@ -100,7 +100,7 @@ def world(mass: float | torch.Tensor) -> gs.Scene:
         position=(0.0, 0.0, 0.0),
         rotation=(0.2, 0.3, 0.1, math.sqrt(0.86)),
         angular_velocity=(1.0, 2.0, -0.5),
-        pushes=[gs.Push(impulse=(2.5, 17.5, 0.5), point=(0.36, -0.04, 0.22))],
+        pushes=[gs.Push(impulse=(2.5, 17.5, 0.5), point=(0.25, -0.25, 0.25))],
         look=gs.Look(face_colors=COLORS[side]),
     )
     camera = gs.Camera(eye=EYE, target=TARGET, fov=FOV)

@@ -1,12 +1,14 @@
 """gradsim: differentiable simulation from pixels to physics and back."""
 
 from gradsim import meshes
-from gradsim.fit.estimate import estimate
-from gradsim.fit.gauss_newton import GaussNewton
-from gradsim.fit.observations import States
-from gradsim.fit.result import Fit
 from gradsim.compare.pixels import mse
 from gradsim.compare.silhouettes import cumulative
+from gradsim.fit.estimate import estimate
+from gradsim.fit.gauss_newton import GaussNewton
+from gradsim.fit.minimize import minimize
+from gradsim.fit.observations import Masks, States, Tracks
+from gradsim.fit.optimizers import LBFGS, Adam, Wrapped
+from gradsim.fit.result import Fit
 from gradsim.render.dibr import DIBR
 from gradsim.render.exact import Exact
 from gradsim.render.mitsuba import Mitsuba
@@ -52,6 +54,11 @@ from gradsim.video.video import Video
 __version__ = "0.1.0"
 
 __all__ = [
+    "Wrapped",
+    "Adam",
+    "LBFGS",
+    "Tracks",
+    "Masks",
     "States",
     "GaussNewton",
     "Fit",
@@ -112,6 +119,7 @@ __all__ = [
     "load_scene_file",
     "load_video",
     "meshes",
+    "minimize",
     "mse",
     "render",
     "save_video",

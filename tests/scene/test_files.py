@@ -1,7 +1,9 @@
 """Scene files: what is saved is loaded as the same, what is wrong is said with its line, and the ready scenes work."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ import torch
 import gradsim as gs
 from gradsim.scene.files.document import parsed
 from gradsim.scene.files.load import ready_scenes
+
+PAGE = Path(__file__).parents[2] / "docs" / "scene-files.md"
+DOCUMENTED = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 RNG = np.random.default_rng(5)
 BOX = gs.meshes.box(0.5)
@@ -195,6 +200,15 @@ def test_meshes_and_arrays_from_files_beside_the_scene_file(tmp_path, monkeypatc
     cube = gs.load_scene(tmp_path / "scene.yaml")["cube"]
     assert np.array_equal(cube.mesh.vertices, BOX.vertices)
     assert np.array_equal(cube.mass.values, np.arange(1.0, 9.0))
+
+
+@pytest.mark.parametrize("block", DOCUMENTED, ids=lambda block: block.partition(":")[0])
+def test_documented_examples(block, tmp_path):
+    gs.meshes.save_mesh(BOX, tmp_path / "die.obj")
+    bodies = "" if "bodies:" in block else BASE.partition("ground:")[0]
+    (tmp_path / "scene.yaml").write_text(bodies + block)
+    file = gs.load_scene_file(tmp_path / "scene.yaml")
+    there_and_back(file.scene, tmp_path, file.time)
 
 
 def test_words_and_numbers_of_yaml():

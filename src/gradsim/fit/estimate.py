@@ -20,6 +20,7 @@ from gradsim.fit.search import Found, Search
 from gradsim.fit.uncertainty import Uncertainty, Verdict, uncertainty
 from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer
+from gradsim.render.render import render
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
 from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.scene import Scene
@@ -27,7 +28,7 @@ from gradsim.simulate.stability import stable_dt
 from gradsim.video.video import Video
 
 LUMA = ((0.299, 0.587, 0.114),)
-BORDER = 4  # [px], where the background of a compressed video is looked for
+FREE = 16  # pixels, least from which the background of a compressed video is taken
 NORMAL = 1.959964  # half width of a 95 % interval, in standard deviations
 SUBSTEPS = (8, 1024)
 
@@ -44,6 +45,9 @@ def estimate(
     integrator: Integrator = Midpoint(),
     renderer: Rasterizer = Exact(),
     mask: torch.Tensor | None = None,
+    frames: Sequence[int] | None = None,
+    robust: float | None = None,
+    brightness: bool = False,
     optimizer: GaussNewton = GaussNewton(),
     starts: int = 1,
     seed: int = 0,
@@ -58,12 +62,16 @@ def estimate(
     Args:
         scene: With unknowns: `mass=gs.unknown(2.0, low=1.0, high=10.0)`. Several scenes, with as many videos, share the
             unknowns that have the same path: other cameras or other trials.
-        video: What `gs.load_video` gives, or a tensor [T, H, W, 3] with `fps`; or `gs.States`.
+        video: What `gs.load_video` gives, or a tensor [T, H, W, 3] with `fps`; or instead of pixels
+            `gs.Masks`, `gs.Tracks` or `gs.States`.
         fps: Frames a second, where the video does not tell.
         substeps: Physics steps a frame; what is stable over the range of the unknowns if None.
         integrator: Second order by default, for a small bias at few steps.
         renderer: How the scene is drawn for comparison.
         mask: Weights of the pixels, [H, W] or [T, H, W]; 0 leaves out.
+        frames: Numbers of the frames that count; all if None.
+        robust: Difference of a pixel beyond which it counts by its size instead of its square; None for never.
+        brightness: Whether each frame may have a brightness of its own.
         optimizer: Options of the descents.
         starts: Searches, the first from the guesses, the others from random places within the bounds.
         seed: Of all that is drawn.
@@ -81,7 +89,8 @@ def estimate(
         raise InvalidInput("video", f"{len(videos)} for {len(scenes)} scenes", "give as many videos as scenes")
     trials = []
     for one, seen in zip(scenes, videos, strict=True):
-        one, observation, rate = _observed(one, seen, fps, mask, renderer)
+        options = {"mask": mask, "renderer": renderer, "chosen": frames, "robust": robust, "brightness": brightness}
+        one, observation, rate = _observed(one, seen, fps, options)
         trials.append(Trial(one, observation, Clock(rate, _substeps(one, rate, substeps, integrator), integrator)))
     parameters = Parameters(scenes[0]) if len(scenes) == 1 else Parameters.shared(scenes)
     problem = Problem(parameters, tuple(trials))
@@ -189,9 +198,7 @@ def _paired(ends: list[dict[str, torch.Tensor]]) -> list[tuple[str, tuple[torch.
     return [(path, (ends[0][path], ends[1][path])) for path in ends[0]]
 
 
-def _observed(
-    scene: Scene, seen: Any, fps: float | None, mask: torch.Tensor | None, renderer: Rasterizer
-) -> tuple[Scene, Any, float]:
+def _observed(scene: Scene, seen: Any, fps: float | None, options: dict[str, Any]) -> tuple[Scene, Any, float]:
     """What was observed, in comparable form, and its rate; compressed videos by luma, before their own background."""
     rate = fps if fps is not None else getattr(seen, "fps", None)
     if rate is None:
@@ -200,24 +207,31 @@ def _observed(
         raise OutOfRange("fps", rate, "must be > 0 [1/s]")
     if isinstance(seen, Video):
         if seen.encoding.lossy:
-            color = _border(seen.frames)
-            if torch.as_tensor(scene.background).ndim == 1 and "scene.background" not in scene.unknowns:
+            color = _background(scene, seen)
+            plain = torch.as_tensor(scene.background).ndim == 1 and "scene.background" not in scene.unknowns
+            if plain and color is not None:
                 scene = replace(scene, background=color)
             channels = torch.tensor(LUMA, dtype=seen.frames.dtype)
-            return scene, Pixels(seen.frames, mask, renderer, channels), rate
-        return scene, Pixels(seen.frames, mask, renderer), rate
+            return scene, Pixels(seen.frames, channels=channels, **options), rate
+        return scene, Pixels(seen.frames, **options), rate
     if isinstance(seen, torch.Tensor):
-        return scene, Pixels(seen.detach().to(torch.float64), mask, renderer), rate
+        return scene, Pixels(seen.detach().to(torch.float64), **options), rate
     if hasattr(seen, "residual"):
         return scene, seen, rate
-    raise WrongType("video", type(seen).__name__, "must be a video, a tensor [T, H, W, 3], or gs.States")
+    raise WrongType(
+        "video", type(seen).__name__, "must be a video, a tensor [T, H, W, 3], gs.Masks, gs.Tracks or gs.States"
+    )
 
 
-def _border(frames: torch.Tensor) -> torch.Tensor:
-    """Median colour along the edges of all pictures, [3]."""
-    top = frames[:, :BORDER].reshape(-1, 3)
-    sides = torch.cat([frames[:, :, :BORDER].reshape(-1, 3), frames[:, :, -BORDER:].reshape(-1, 3)])
-    return torch.cat([top, sides]).median(0).values
+def _background(scene: Scene, seen: Video) -> torch.Tensor | None:
+    """Median colour of the first picture where the scene, as guessed, shows nothing, [3]; None if that is nowhere."""
+    parameters = Parameters(scene)
+    guess = parameters.fill(parameters.start())
+    with torch.no_grad():
+        still = Clock(1.0, SUBSTEPS[0]).run(guess, 1)
+        covered = render(guess, still, seen.size, alpha=True)[0, ..., 3]
+    free = covered < 1e-3
+    return seen.frames[0][free].median(0).values if int(free.sum()) >= FREE else None
 
 
 def _substeps(scene: Scene, fps: float, substeps: int | None, integrator: Integrator) -> int:

@@ -35,6 +35,9 @@ PRECISE = int(
 # Matrices besides BT.601 by the numbers in files, which are also swscale's: BT.709, FCC, SMPTE 240M, BT.2020.
 NAMED = (1, 4, 7, 9)
 
+# Pixel formats of pictures with 16 bits a channel.
+DEEP = ("rgb48", "rgba64", "gray16")
+
 # x264 and x265 write their options into the header or the first frame.
 CRF = re.compile(rb"rc=crf [^\x00]{0,200}?crf=(\d+\.\d+)")
 
@@ -88,7 +91,8 @@ def contents(file: Path | BytesIO) -> Contents:
     fps, steady = _rhythm(sorted(times), fps, tick)
     count = _unbroken(file, fps) if missing else len(times)
     bits = sum(sizes) / max(len(sizes), 1)
-    encoding = Encoding(codec, _is_lossy(codec, pixels), 8, pixels, frame_bits=bits, quality=quality)
+    depth = 16 if str(pixels).startswith(DEEP) else 8
+    encoding = Encoding(codec, _is_lossy(codec, pixels), depth, pixels, frame_bits=bits, quality=quality)
     return Contents(count, missing + len(times) - count, fps, steady, encoding)
 
 
@@ -131,7 +135,9 @@ def _opened(file: Path | BytesIO) -> Iterator[tuple[InputContainer, VideoStream]
     try:
         with av.open(file if isinstance(file, BytesIO) else str(file)) as container:
             if not container.streams.video:
-                raise VideoFileError(_name(file), "no pictures in it", "needs a video, not sound alone")
+                raise VideoFileError(
+                    _name(file), "no pictures in it", "needs a whole video file; sound alone will not do"
+                )
             yield container, container.streams.video[0]
     except av.FFmpegError as error:
         reason = error.strerror or type(error).__name__
@@ -149,6 +155,8 @@ def _rhythm(times: list[float], fps: float, tick: float) -> tuple[float, bool]:
     if len(times) < 2 or tick * fps >= 1 or times[-1] <= times[0]:
         return fps, True
     mean = (len(times) - 1) / (times[-1] - times[0])
+    if tick >= 0.01:  # a GIF counts hundredths of a second, by which 30 cannot be told from 29.97
+        fps = round(fps)
     for rate, tolerance in ((fps, 1.01 * tick), (mean, 0.25 / mean)):
         if rate and max(abs(time - times[0] - k / rate) for k, time in enumerate(times)) <= tolerance:
             return rate, True
@@ -172,10 +180,9 @@ def _upright(frame: VideoFrame) -> NDArray[np.unsignedinteger]:
 def _rgb(frame: VideoFrame) -> Any:
     """Red, green and blue [H, W, 3], by the matrix and range that the file names."""
     name = frame.format.name
-    if name.startswith(("rgb48", "rgba64")):
-        return frame.to_ndarray()[..., :3]
-    if name.startswith("gray16"):
-        return np.repeat(frame.to_ndarray()[..., None], 3, axis=2)
+    if name.startswith(DEEP):
+        picture = np.atleast_3d(frame.to_ndarray())[..., :3]
+        return np.broadcast_to(picture, (*picture.shape[:2], 3))
     is_full = name.startswith("yuvj") or frame.format.is_rgb or frame.color_range == ColorRange.JPEG
     # Where a file does not name its matrix, ffmpeg, which will have written it, used that of BT.601.
     matrix = frame.colorspace if frame.colorspace in NAMED else int(Colorspace.ITU601)

@@ -113,12 +113,14 @@ def write_video(
         options={"movflags": "+faststart"} if isinstance(target, Path) and target.suffix in (".mp4", ".mov") else {},
     ) as output:
         options = dict(encoder.options) | ({encoder.knob: f"{quality:g}"} if encoder.knob == "crf" else {})
+        if encoder.name == "libx264" and torch.backends.cpu.get_cpu_capability() == "AVX512":
+            options["x264-params"] = "asm=AVX2"  # its AVX-512 code reads memory it never wrote: no two files alike
         stream: Any = output.add_stream(encoder.name, rate=rate, options=options)
         stream.width, stream.height, stream.pix_fmt = width, height, pixel_format or encoder.pixel_format
         context = stream.codec_context
         context.thread_count = 1
         if encoder.knob == "qscale":
-            context.qscale, context.global_quality = True, round(118 * (quality or 2))  # in units of FF_QP2LAMBDA
+            context.qmin = context.qmax = round(quality or encoder.good)
         if stream.pix_fmt.startswith("yuv"):
             context.colorspace = context.color_primaries = context.color_trc = encoder.matrix
             context.color_range = ColorRange.JPEG if stream.pix_fmt.startswith("yuvj") else ColorRange.MPEG
@@ -222,4 +224,4 @@ def _matching_quality(encoder: Encoder, written: Callable[[float], BytesIO], fra
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if gap(middle) > 0 else (low, middle)
-    return min((low, high), key=lambda quality: abs(gap(quality)))
+    return min((low, high, *sizes), key=lambda quality: abs(gap(quality)))

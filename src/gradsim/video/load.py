@@ -117,7 +117,7 @@ def _folder(folder: Path, fps: float | None) -> Reel:
         raise VideoFileError(str(folder), "no pictures in this folder", f"needs files of {' '.join(PICTURES)}")
     encoding = contents(files[0]).encoding
     bits = 8 * sum(file.stat().st_size for file in files) / len(files)
-    encoding = replace(encoding, depth=16 if "16" in str(encoding.pixel_format) else 8, frame_bits=bits)
+    encoding = replace(encoding, frame_bits=bits)
 
     def pictures(chosen: range) -> Iterator[np.ndarray]:
         size = None
@@ -139,12 +139,12 @@ def _natural(file: Path) -> list[tuple[int, str]]:
 
 def _array(file: Path, fps: float | None) -> Reel:
     try:
-        content: Any = np.load(file, mmap_mode="r" if file.suffix.lower() == ".npy" else None, allow_pickle=False)
-        if not isinstance(content, np.ndarray):
-            with content as members:
-                name = "frames" if "frames" in members or len(members.files) != 1 else members.files[0]
-                stored = float(members["fps"]) if fps is None and "fps" in members else None
-                fps, content = fps if stored is None else checked_fps(stored), members[name]
+        with file.open("rb") as stream:
+            content: Any = np.load(stream, allow_pickle=False)
+            if not isinstance(content, np.ndarray):
+                name = "frames" if "frames" in content or len(content.files) != 1 else content.files[0]
+                fps = checked_fps(float(content["fps"])) if fps is None and "fps" in content else fps
+                content = content[name]
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
         remedy = f"needs an array of numbers, in .npz by the name of frames ({error})"
         raise VideoFileError(str(file), "unreadable", remedy) from error

@@ -135,7 +135,7 @@ def _given(model: BaseModel) -> dict[str, Any]:
 
 def _model(make: Callable[..., Any], names: Names, base: type[Fields] = Fields, **changed: Any) -> type[BaseModel]:
     noun = inspect.isclass(make)
-    hints = get_type_hints(make.__init__ if noun else make, localns=names, include_extras=True)  # type: ignore[misc]
+    hints = get_type_hints(make.__init__ if noun else make, localns=names, include_extras=True)
     specs = {f.name: f.metadata.get("spec") for f in dataclasses.fields(make)} if noun else {}  # type: ignore[arg-type]
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(make).parameters.values():

@@ -1,0 +1,154 @@
+"""minimize(): a loss of a scene, made small by moving its unknowns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gradsim.fit.gauss_newton import GaussNewton, descend
+from gradsim.fit.optimizers import LBFGS, Descending, Step
+from gradsim.fit.parameters import Parameters
+from gradsim.scene.atomic import write_whole
+from gradsim.scene.errors import InvalidInput, WrongShape
+from gradsim.scene.scene import Scene
+
+STALL = 50  # iterations without a better loss
+FLAT = 1e-12  # largest slope of a minimum
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """Where a loss came to."""
+
+    values: dict[str, torch.Tensor]  # by path
+    loss: float
+    status: str  # "converged", "stalled", "out of iterations", "interrupted"
+    advice: str
+    scene: Scene  # with the values
+    iteration: int  # that the values are of
+    losses: torch.Tensor  # of all starts at their best, [K]
+    history: tuple[tuple[int, float, float], ...] = field(repr=False, default=())  # iteration, best loss, seconds
+
+    def __str__(self) -> str:
+        lines = [f"{path} = {value.tolist()}" for path, value in self.values.items()]
+        return "\n".join([*lines, f"loss {self.loss:.6g}, {self.status}" + (f": {self.advice}" if self.advice else "")])
+
+
+def minimize(
+    loss: Callable[[Scene], torch.Tensor],
+    scene: Scene,
+    optimizer: Descending | GaussNewton = LBFGS(),
+    *,
+    starts: int = 1,
+    seed: int = 0,
+    checkpoint: str | Path | None = None,
+    progress: Callable[[int, float], None] = lambda iteration, best: None,
+) -> Minimum:
+    """Find the values of a scene's unknowns for which a loss is smallest.
+
+    Ctrl-C returns the best so far.
+
+    Args:
+        loss: Of a scene with values in place of its unknowns. With several starts these have a leading batch, and the
+            loss is one number a world, [K]. For `GaussNewton` it gives residuals [K, ...] whose squares are summed.
+        scene: With unknowns.
+        optimizer: `LBFGS()`, `Adam()`, any of torch's as `Wrapped(...)`, or `GaussNewton()`.
+        starts: The guesses, and random places within the bounds.
+        seed: Of the random places.
+        checkpoint: File to keep the best places in, after every iteration; if it exists the search goes on from there.
+        progress: Told the iteration and the best loss.
+    """
+    parameters = Parameters(scene)
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.cat([parameters.start()[None], parameters.draw(starts - 1, generator)])
+    file = None if checkpoint is None else Path(checkpoint)
+    if file is not None and file.exists():
+        z = _resumed(file, z)
+    record = _Record(z.clone(), torch.full((len(z),), torch.inf, dtype=z.dtype))
+    steps = _steps(loss, parameters, optimizer, z)
+    status, advice = "out of iterations", "give it more iterations, or a better start"
+    begin = time.perf_counter()
+    try:
+        for iteration, (place, losses, slopes) in enumerate(steps):
+            record.take(iteration, place, losses, time.perf_counter() - begin)
+            progress(iteration, record.best)
+            if file is not None:
+                write_whole(file, lambda target: torch.save(record.places, target), InvalidInput)
+            if bool((slopes < FLAT).all()):
+                status, advice = "converged", ""
+                break
+            if iteration - record.improved > STALL:
+                status, advice = "stalled", "the loss stopped falling: try another start, rate or optimizer"
+                break
+        else:
+            if isinstance(optimizer, (GaussNewton, LBFGS)) and iteration + 1 < optimizer.iterations * starts:
+                status, advice = "converged", ""
+    except KeyboardInterrupt:
+        status, advice = "interrupted", "this is the best so far"
+    best = int(torch.argmin(record.losses))
+    values = parameters.values(record.places[best])
+    filled = scene.with_values(values)
+    history = tuple(record.history)
+    return Minimum(values, record.best, status, advice, filled, record.improved, record.losses, history)
+
+
+@dataclass(eq=False)
+class _Record:
+    """The best places so far."""
+
+    places: torch.Tensor  # [K, P]
+    losses: torch.Tensor  # [K]
+    improved: int = 0  # iteration of the last improvement
+    history: list[tuple[int, float, float]] = field(default_factory=list)
+
+    @property
+    def best(self) -> float:
+        return float(self.losses.min())
+
+    def take(self, iteration: int, z: torch.Tensor, losses: torch.Tensor, seconds: float) -> None:
+        better = losses < self.losses
+        if bool((losses < self.losses.min()).any()):
+            self.improved = iteration
+        self.places = torch.where(better[:, None], z, self.places)
+        self.losses = torch.where(better, losses, self.losses)
+        self.history.append((iteration, self.best, seconds))
+
+
+def _steps(loss: Any, parameters: Parameters, optimizer: Any, z: torch.Tensor) -> Iterator[Step]:
+    limits = parameters.limits()
+
+    def filled(z: torch.Tensor) -> Scene:
+        return parameters.fill(z[0] if len(z) == 1 else z)
+
+    if isinstance(optimizer, GaussNewton):
+        done = descend(lambda z: _rows(loss(filled(z)), len(z)), z, limits, optimizer)
+        for place, cost in done.history:
+            yield place, cost, torch.ones_like(cost)
+        return
+
+    def losses(z: torch.Tensor) -> torch.Tensor:
+        value = loss(filled(z.clamp(*limits)))
+        if value.numel() != len(z):
+            raise WrongShape("loss", f"shape {tuple(value.shape)}", f"must be one number a world: {len(z)}")
+        return value.reshape(len(z))
+
+    yield from optimizer.steps(losses, z)
+
+
+def _rows(residuals: torch.Tensor, count: int) -> torch.Tensor:
+    return residuals.reshape(1, -1) if count == 1 else residuals.flatten(1)
+
+
+def _resumed(file: Path, z: torch.Tensor) -> torch.Tensor:
+    try:
+        places = torch.load(file, weights_only=True)
+    except Exception as error:
+        raise InvalidInput("checkpoint", str(file), f"is no checkpoint of minimize: {error}") from None
+    if places.shape != z.shape:
+        raise WrongShape("checkpoint", f"{tuple(places.shape)}", f"this scene and these starts need {tuple(z.shape)}")
+    return places

@@ -1,0 +1,108 @@
+"""Descents for a loss with a gradient: many unknowns at the price of a backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+Loss = Callable[[torch.Tensor], torch.Tensor]  # coordinates [K, P] -> losses [K]
+Step = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # coordinates [K, P], losses [K], largest slopes [K]
+
+
+class Descending(Protocol):
+    """An optimizer of coordinates, by their gradient."""
+
+    @property
+    def iterations(self) -> int: ...
+
+    def steps(self, loss: Loss, z: torch.Tensor) -> Iterator[Step]:
+        """Where it comes to, iteration by iteration; the loss is that of the coordinates beside it."""
+
+
+def _slope(loss: Loss, z: torch.Tensor) -> Step:
+    leaf = z.detach().clone().requires_grad_()
+    losses = loss(leaf)
+    (gradient,) = torch.autograd.grad(losses.sum(), leaf)
+    return gradient, losses.detach(), gradient.abs().amax(1)
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam (Kingma and Ba 2015), all starts at once.
+
+    Args:
+        iterations: At most.
+        rate: Step, in natural units of the unknowns.
+        betas: Memory of gradients and of their squares.
+    """
+
+    iterations: int = 100
+    rate: float = 0.05
+    betas: tuple[float, float] = (0.9, 0.999)
+
+    def steps(self, loss: Loss, z: torch.Tensor) -> Iterator[Step]:
+        return Wrapped(lambda p: torch.optim.Adam(p, lr=self.rate, betas=self.betas), self.iterations).steps(loss, z)
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """Any optimizer of torch: `gs.Wrapped(lambda p: torch.optim.SGD(p, lr=0.1), iterations=50)`."""
+
+    make: Callable[[Any], torch.optim.Optimizer]
+    iterations: int = 100
+
+    def steps(self, loss: Loss, z: torch.Tensor) -> Iterator[Step]:
+        leaf = z.detach().clone().requires_grad_()
+        optimizer = self.make([leaf])
+        for _ in range(self.iterations):
+            place = leaf.detach().clone()
+            leaf.grad, losses, slopes = _slope(loss, place)
+            yield place, losses, slopes
+            optimizer.step()
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    """The quasi-Newton method with limited memory, one start after another, with a line search.
+
+    Args:
+        iterations: At most, of each start.
+        memory: Pairs of steps and gradients that are kept.
+        tolerance: Of the largest slope.
+    """
+
+    iterations: int = 100
+    memory: int = 20
+    tolerance: float = 1e-12
+
+    def steps(self, loss: Loss, z: torch.Tensor) -> Iterator[Step]:
+        places = z.detach().clone()
+        _, losses, slopes = _slope(loss, places)
+        yield places.clone(), losses.clone(), slopes.clone()
+        for k in range(len(z)):
+            leaf = places[k : k + 1].clone().requires_grad_()
+            optimizer = torch.optim.LBFGS(
+                [leaf],
+                lr=1.0,
+                max_iter=1,
+                history_size=self.memory,
+                tolerance_grad=self.tolerance,
+                tolerance_change=0.0,
+                line_search_fn="strong_wolfe",
+            )
+
+            def closure(leaf: torch.Tensor = leaf) -> torch.Tensor:
+                leaf.grad, value, _ = _slope(loss, leaf)
+                return value.sum()
+
+            for _ in range(self.iterations):
+                before = leaf.detach().clone()
+                optimizer.step(closure)
+                _, value, slope = _slope(loss, leaf)
+                places[k], losses[k], slopes[k] = leaf.detach()[0], value[0], slope[0]
+                yield places.clone(), losses.clone(), slopes.clone()
+                if float(slope) < self.tolerance or bool((leaf.detach() == before).all()):
+                    break

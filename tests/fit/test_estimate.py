@@ -1,0 +1,183 @@
+"""estimate(): values, intervals and verdicts from small videos."""
+
+import numpy as np
+import pytest
+import torch
+
+import gradsim as gs
+
+SIDES = np.repeat(np.random.default_rng(0).uniform(0.2, 1.0, (6, 3)), 2, axis=0)
+PUSH = gs.Push(impulse=(5.0, 3.0, -1.0), point=(0.05, 0.0, 0.1))
+
+
+def flight(mass=3.7, *, push=True, gravity=(0.0, -2.0, 0.0), eye=(0.0, 0.0, 5.0)) -> gs.Scene:
+    cube = gs.Rigid(
+        "cube",
+        gs.meshes.box(0.8),
+        mass=mass,
+        position=(-0.9, -0.3, 0.0),
+        angular_velocity=(0.9, 0.7, 0.0),
+        pushes=[PUSH] if push else [],
+        look=gs.Look(face_colors=SIDES),
+    )
+    camera = gs.Camera(eye=eye, target=(0.0, 0.0, 0.0), fov=40)
+    return gs.Scene([cube], gravity=gravity, camera=camera, background=(0.0, 0.0, 0.0))
+
+
+def filmed(scene: gs.Scene, frames: int = 12, size: int = 48, substeps: int = 8) -> torch.Tensor:
+    trajectory = gs.simulate(scene, frames=frames, fps=10, substeps=substeps, integrator=gs.Midpoint())
+    return gs.render(scene, trajectory, (size, size))
+
+
+@pytest.mark.parametrize("guess", [1.2, 5.0, 15.0])
+def test_mass_of_a_pushed_cube(guess):
+    fit = gs.estimate(flight(gs.unknown(guess, low=1.0, high=20.0)), filmed(flight()), fps=10, substeps=8)
+    assert float(fit.values["cube.mass"]) == pytest.approx(3.7, rel=5e-9)
+    assert fit.status == "converged"
+    assert fit.certain
+    assert fit.verdicts["cube.mass"].word == "identifiable"
+    assert not fit.scene.unknowns
+    assert "cube.mass [kg]" in str(fit)
+
+
+def test_intervals_of_a_noisy_video_hold_the_truth():
+    noise = 0.02 * torch.randn(12, 48, 48, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    fit = gs.estimate(flight(gs.unknown(5.0, low=1.0, high=20.0)), filmed(flight()) + noise, fps=10, substeps=8)
+    low, high = fit.intervals["cube.mass"]
+    assert low < 3.7 < high
+    assert high - low < 0.05
+    assert fit.noise == pytest.approx(0.02, rel=0.05)
+
+
+def test_mass_without_a_push_is_not_identifiable():
+    scene = flight(gs.unknown(5.0, low=1.0, high=20.0), push=False)
+    fit = gs.estimate(scene, filmed(flight(push=False)), fps=10, substeps=8)
+    assert fit.verdicts["cube.mass"].word == "not identifiable"
+    assert "push" in fit.verdicts["cube.mass"].reason
+    assert not fit.certain
+    low, high = fit.intervals["cube.mass"]
+    assert high > 3 * low
+
+
+def drop(density, ke, *, impulse=0.0) -> gs.Scene:
+    push = [gs.Push(impulse=(impulse, 0.0, 0.0))] if impulse else []
+    ball = gs.Rigid(
+        "ball",
+        gs.meshes.icosphere(0.4, 1),
+        mass=density,
+        position=(0.0, 1.0, 0.0),
+        contact=gs.Contact(ke=ke, kd=0.0, kf=0.0, mu=0.0, delta=0.01),
+        pushes=push,
+        look=gs.Look(smooth=0.0),
+    )
+    camera = gs.Camera(eye=(0.0, 0.6, 3.5), target=(0.0, 0.6, 0.0), fov=45)
+    return gs.Scene([ball], ground=gs.Ground(), camera=camera)
+
+
+@pytest.mark.filterwarnings("ignore::gradsim.ContactWarning")
+def test_only_the_ratio_of_stiffness_to_mass_is_told_without_a_push():
+    scene = drop(gs.unknown(1.5, low=0.5, high=5.0), gs.unknown(250.0, low=50.0, high=1000.0))
+    fit = gs.estimate(scene, filmed(drop(1.0, 200.0), frames=16, size=32, substeps=32), fps=10, substeps=32)
+    assert not fit.certain
+    assert any(
+        "ball.mass / ball.contact.ke" in text or "ball.contact.ke / ball.mass" in text for text in fit.directions
+    )
+    ratio = fit.values["ball.contact.ke"] / fit.values["ball.mass"]
+    assert float(ratio) == pytest.approx(200.0, rel=1e-3)
+
+
+def test_states_masks_and_tracks_instead_of_pixels():
+    scene, unknown = flight(), flight(gs.unknown(5.0, low=1.0, high=20.0))
+    trajectory = gs.simulate(scene, frames=12, fps=10, substeps=8, integrator=gs.Midpoint())
+    states = gs.States({"cube.position": trajectory["cube"].position, "cube.velocity": trajectory["cube"].velocity})
+    masks = gs.Masks(gs.render(scene, trajectory, (32, 32), alpha=True)[..., 3])
+    depth = 5.0 - trajectory["cube"].vertices[..., 2]
+    focal = 32 / np.tan(np.deg2rad(20.0))
+    x = 32 + focal * trajectory["cube"].vertices[..., 0] / depth
+    y = 32 - focal * trajectory["cube"].vertices[..., 1] / depth
+    tracks = gs.Tracks("cube", [0, 3, 6], torch.stack([x, y], -1)[:, [0, 3, 6]], (64, 64))
+    for seen in (states, masks, tracks):
+        fit = gs.estimate(unknown, seen, fps=10, substeps=8)
+        assert float(fit.values["cube.mass"]) == pytest.approx(3.7, rel=1e-7), type(seen)
+
+
+def test_two_cameras_share_a_mass_and_find_gravity():
+    def make(eye, mass=3.7, gravity=(0.0, -2.0, 0.0)):
+        return flight(mass, gravity=gravity, eye=eye)
+
+    eyes = [(0.0, 0.0, 5.0), (5.0, 0.5, 0.0)]
+    unknowns = {"mass": gs.unknown(5.0, low=1.0, high=20.0), "gravity": gs.unknown((0.3, -1.0, 0.0))}
+    fit = gs.estimate([make(eye, **unknowns) for eye in eyes], [filmed(make(eye)) for eye in eyes], fps=10, substeps=8)
+    assert float(fit.values["cube.mass"]) == pytest.approx(3.7, rel=1e-7)
+    assert torch.allclose(fit.values["scene.gravity"], torch.tensor([0.0, -2.0, 0.0]).double(), atol=1e-7)
+
+
+def test_masked_pixels_and_left_out_frames_do_not_count():
+    video = filmed(flight())
+    video[5] = 0.3
+    video[:, :8] = 0.9
+    mask = torch.ones(48, 48)
+    mask[:8] = 0.0
+    scene = flight(gs.unknown(5.0, low=1.0, high=20.0))
+    frames = [k for k in range(12) if k != 5]
+    fit = gs.estimate(scene, video, fps=10, substeps=8, mask=mask, frames=frames)
+    assert float(fit.values["cube.mass"]) == pytest.approx(3.7, rel=1e-7)
+
+
+def test_flicker_and_outliers():
+    video = filmed(flight())
+    video = video * torch.linspace(0.8, 1.2, 12).double()[:, None, None, None]
+    scene = flight(gs.unknown(5.0, low=1.0, high=20.0))
+    fit = gs.estimate(scene, video, fps=10, substeps=8, brightness=True)
+    assert float(fit.values["cube.mass"]) == pytest.approx(3.7, rel=1e-6)
+    spoiled = filmed(flight())
+    spoiled[:, 20:24, 20:24] = 1.0
+    plain, robust = (gs.estimate(scene, spoiled, fps=10, substeps=8, robust=limit) for limit in (None, 0.01))
+    errors = [abs(float(fit.values["cube.mass"]) - 3.7) for fit in (plain, robust)]
+    assert errors[1] < 0.5 * errors[0]
+
+
+def test_a_wrong_scene_is_not_called_converged():
+    other = flight()
+    other = gs.Scene(other.bodies, gravity=(2.0, 2.0, 0.0), camera=other.camera, background=(0.0, 0.0, 0.0))
+    fit = gs.estimate(flight(gs.unknown(5.0, low=1.0, high=20.0)), filmed(other), fps=10, substeps=8)
+    assert fit.status == "above the noise"
+    assert not fit.certain
+
+
+def test_interrupting_returns_the_best_so_far():
+    def progress(stage):
+        if len(seen) > 3:
+            raise KeyboardInterrupt
+        seen.append(stage)
+
+    seen = []
+    scene = flight(gs.unknown(5.0, low=1.0, high=20.0))
+    fit = gs.estimate(scene, filmed(flight()), fps=10, substeps=8, progress=progress)
+    assert fit.status == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"fps": None}, "fps"),
+        ({"fps": -1.0}, "fps"),
+        ({"video": torch.zeros(3, 8, 8)}, "[T, H, W, 3]"),
+        ({"video": "film.mp4"}, "gs.States"),
+        ({"mask": torch.ones(3, 3)}, "mask"),
+        ({"frames": [99]}, "99"),
+        ({"bootstrap": True}, "compressed"),
+        ({"scene": flight()}, "unknown"),
+    ],
+)
+def test_bad_calls_say_what_would_do(arguments, words):
+    given = {
+        "scene": flight(gs.unknown(5.0, low=1.0, high=20.0)),
+        "video": filmed(flight(), frames=3, size=16),
+        "fps": 10,
+        "substeps": 8,
+        **arguments,
+    }
+    with pytest.raises(gs.InvalidInput) as error:
+        gs.estimate(**given)
+    assert words in str(error.value)

@@ -1,0 +1,63 @@
+"""minimize() with all its optimizers."""
+
+import pytest
+import torch
+
+import gradsim as gs
+
+TARGET = torch.tensor([0.4, 0.9, 0.0], dtype=torch.float64)
+
+
+def thrown(velocity=gs.unknown((1.0, 1.0, 0.5))) -> gs.Scene:
+    return gs.Scene([gs.Rigid("ball", gs.meshes.icosphere(0.2, 1), mass=1.0, velocity=velocity)])
+
+
+def miss(scene: gs.Scene) -> torch.Tensor:
+    end = gs.simulate(scene, frames=2, fps=2, substeps=8)["ball"].position[..., -1, :]
+    return end - TARGET
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "tolerance"),
+    [
+        (gs.GaussNewton(), 1e-10),
+        (gs.LBFGS(), 1e-8),
+        (gs.Adam(iterations=300, rate=0.05), 1e-2),
+        (gs.Wrapped(lambda p: torch.optim.SGD(p, lr=0.5), iterations=200), 1e-3),
+    ],
+    ids=lambda o: type(o).__name__,
+)
+@pytest.mark.parametrize("starts", [1, 3])
+def test_throws_hit_their_target(optimizer, tolerance, starts):
+    newton = isinstance(optimizer, gs.GaussNewton)
+    loss = miss if newton else lambda scene: (miss(scene) ** 2).sum(-1)
+    best = gs.minimize(loss, thrown(), optimizer, starts=starts)
+    assert float(miss(best.scene).norm()) < tolerance
+    assert best.losses.shape == (starts,)
+    assert best.history[-1][1] == best.loss
+
+
+def test_interrupting_returns_the_best_so_far():
+    def progress(iteration, best):
+        if iteration == 5:
+            raise KeyboardInterrupt
+
+    best = gs.minimize(lambda s: (miss(s) ** 2).sum(-1), thrown(), gs.Adam(), progress=progress)
+    assert best.status == "interrupted"
+    assert best.loss == min(loss for _, loss, _ in best.history)
+
+
+def test_a_checkpoint_is_taken_up_again(tmp_path):
+    file = tmp_path / "places.pt"
+    loss = lambda s: (miss(s) ** 2).sum(-1)  # noqa: E731
+    first = gs.minimize(loss, thrown(), gs.Adam(iterations=30), checkpoint=file)
+    second = gs.minimize(loss, thrown(), gs.Adam(iterations=1), checkpoint=file)
+    assert second.loss == pytest.approx(first.loss, rel=1e-9)
+    file.write_text("nonsense")
+    with pytest.raises(gs.InvalidInput, match="no checkpoint"):
+        gs.minimize(loss, thrown(), checkpoint=file)
+
+
+def test_a_loss_of_the_wrong_shape_is_named():
+    with pytest.raises(gs.InvalidInput, match="one number a world"):
+        gs.minimize(miss, thrown(), gs.Adam(iterations=2))
