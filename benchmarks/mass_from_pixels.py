@@ -8,9 +8,13 @@ differentiable renderers, from three videos:
 - Mitsuba's, 256 points a pixel and a box filter; needs pip install 'gradsim[mitsuba]'.
 - `gs.Exact`'s own, rounded to 8 bits.
 
-The fit: Newton's steps in log mass from 5.0 kg, in float64, on both videos blurred by 12, 6, 3, 1.5 and 0 pixels. The
-gradient is the adjoint through renderer and physics; the curvature is Gauss and Newton's, by central differences.
-`Exact` sees colours alone; SoftRas and DIB-R, which need it, the coverage as well.
+The fit: Gauss-Newton in log mass from 5.0 kg, in float64. It starts with few frames, because the cube spins fast, and
+with both videos blurred by 12 pixels, and ends with all frames as they are. The gradient is the adjoint through renderer
+and physics; the curvature comes from central differences. `Exact` sees colours alone; SoftRas and DIB-R, which need it,
+the coverage as well.
+
+What is left is the video's own error. A grid of 32 x 32 points steps where the true coverage slides: over masses from
+3.5 to 3.85 kg the mass from its videos errs by 4e-8 (root mean square) in this scene, and by less with finer grids.
 
     python benchmarks/mass_from_pixels.py [--json report.json]
 
@@ -40,14 +44,14 @@ from gradsim.bench.timing import this_machine
 TRUTH, GUESS = 3.7, 5.0  # [kg]
 FRAMES, FPS, SIZE = 30, 30.0, (128, 128)
 EDGE = 0.5  # of the cube [m]
-EYE, TARGET, FOV = np.array([0.85, 0.75, 2.8]), np.array([0.35, 0.5, 0.0]), 42.0  # [m], [m], [degrees]
+EYE, TARGET, FOV = np.array([0.85, 0.8, 2.8]), np.array([0.35, 0.55, 0.0]), 42.0  # [m], [m], [degrees]
 GRID = 32  # points along a pixel's edge
 SAMPLES = 256
 BACKGROUND = (0.05, 0.1, 0.15)
 COLORS = np.array(  # of the sides at -x, +x, -y, +y, -z, +z
     [[0.9, 0.2, 0.2], [0.2, 0.8, 0.3], [0.2, 0.3, 0.9], [0.9, 0.8, 0.2], [0.8, 0.3, 0.8], [0.3, 0.8, 0.9]]
 )
-LEVELS = ((12.0, 8), (6.0, 8), (3.0, 8), (1.5, 8), (0.0, 8), (0.0, 16), (0.0, 30))  # blur [px], and how many frames
+LEVELS = ((12.0, 5), (6.0, 5), (3.0, 5), (1.5, 5), (0.0, 5), (0.0, 10), (0.0, 30))  # blur [px], and how many frames
 STEPS = 4  # on each level
 LAST_STEPS = 12  # on the last, at most
 FAR = 0.35  # longest step in log mass

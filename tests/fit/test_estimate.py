@@ -137,6 +137,20 @@ def test_flicker_and_outliers():
     assert errors[1] < 0.5 * errors[0]
 
 
+@pytest.mark.parametrize("late", [0.021, -0.013])
+def test_a_video_that_starts_late_or_early(late):
+    """The first frames do not count: the push makes the motion between them jump."""
+    scene = flight()
+    fine = gs.simulate(scene, frames=1150, fps=1000, substeps=1, integrator=gs.Midpoint())
+    moments = [max(0, round(1000 * (k / 10 + late))) for k in range(11)]
+    video = gs.render(scene, fine, (48, 48), frames=moments)
+    unknown = flight(gs.unknown(5.0, low=1.0, high=20.0))
+    shift = gs.unknown(0.0, low=-0.05, high=0.05)
+    fit = gs.estimate(unknown, video, fps=10, substeps=64, offset=shift, frames=range(2, 11))
+    assert float(fit.values["video.offset"]) == pytest.approx(late, abs=2e-4)
+    assert float(fit.values["cube.mass"]) == pytest.approx(3.7, rel=1e-3)
+
+
 def test_a_wrong_scene_is_not_called_converged():
     other = flight()
     other = gs.Scene(other.bodies, gravity=(2.0, 2.0, 0.0), camera=other.camera, background=(0.0, 0.0, 0.0))

@@ -243,6 +243,13 @@ MISTAKES = {
     "text for a number": (("500", "heavy"), 5, "cube.density", "must be a number"),
     "truth for a number": (("500", "true"), 5, "cube.density", "must be a number"),
     "rows of different length": (("500", "[1, [2, 3]]"), 5, "cube.density", "equally long"),
+    "infinite": (("500", ".inf"), 5, "cube.density", "finite"),
+    "no number": (("500", "!!float x"), 5, "text", "is no number"),
+    "array file without a name": (("500", "{file: 3}"), 5, "cube.density.file", "name of a .npy"),
+    "region": (
+        ("density: 500", "mass: 1\n  - soft:\n      name: beam\n      mesh: {tet_box: {size: 1, cells: 1}}\n"
+         "      density: 1\n      pinned: {low: [0]}"), 10, "beam.pinned.low", "three numbers",
+    ),
     "range": (("500", "-5"), 5, "cube.density", "must be > 0 [kg/m^3]"),
     "guess outside": (("500", "{unknown: 5, low: 6, high: 7}"), 5, "cube.density.guess", "between low and high"),
     "bounds": (("500", "{unknown: 5, low: 9, high: 7}"), 5, "cube.density.low", "below high"),

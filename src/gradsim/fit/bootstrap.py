@@ -49,7 +49,8 @@ def bootstrapped(
         copied = replace(problem, trials=tuple(trials))
         done = descend(copied.residual(), truth[None], problem.parameters.limits(), options)
         errors.append(done.z[0] - truth)
-        told(f"bootstrap, copy {copy + 1} of {COPIES}", done.z[0], float(done.cost[0]) / problem.frames)
+        square = float(done.cost[0]) / problem.frames
+        told(f"bootstrap, copy {copy + 1} of {COPIES}", done.z[0], square, problem.frames, 0)
     off = torch.stack(errors)
     bias = off.mean(0)
     deviation = ((off**2).mean(0) * (1 + 1 / COPIES)).sqrt()

@@ -12,7 +12,7 @@ import torch
 
 from gradsim.fit.bootstrap import bootstrapped
 from gradsim.fit.gauss_newton import GaussNewton
-from gradsim.fit.observations import Clock, Observation, Pixels, Trial
+from gradsim.fit.observations import OFFSET, Clock, Observation, Pixels, Trial
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import Problem
 from gradsim.fit.result import Fit, Stage
@@ -24,6 +24,7 @@ from gradsim.render.render import render
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
 from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.scene import Scene
+from gradsim.scene.unknown import Unknown
 from gradsim.simulate.stability import stable_dt
 from gradsim.video.video import Video
 
@@ -48,6 +49,7 @@ def estimate(
     frames: Sequence[int] | None = None,
     robust: float | None = None,
     brightness: bool = False,
+    offset: Unknown | None = None,
     optimizer: GaussNewton = GaussNewton(),
     starts: int = 1,
     seed: int = 0,
@@ -72,6 +74,8 @@ def estimate(
         frames: Numbers of the frames that count; all if None.
         robust: Difference of a pixel beyond which it counts by its size instead of its square; None for never.
         brightness: Whether each frame may have a brightness of its own.
+        offset: Of the first frame after the scene's start [s], as `gs.unknown(0.0, low=-0.02, high=0.02)`, less than a
+            frame; none if None. Motion between frames is taken to be smooth: leave frames beside a push out.
         optimizer: Options of the descents.
         starts: Searches, the first from the guesses, the others from random places within the bounds.
         seed: Of all that is drawn.
@@ -87,33 +91,45 @@ def estimate(
     videos = list(video) if isinstance(video, (list, tuple)) else [video]
     if len(scenes) != len(videos):
         raise InvalidInput("video", f"{len(videos)} for {len(scenes)} scenes", "give as many videos as scenes")
-    trials = []
-    for one, seen in zip(scenes, videos, strict=True):
-        options = {"mask": mask, "renderer": renderer, "chosen": frames, "robust": robust, "brightness": brightness}
-        one, observation, rate = _observed(one, seen, fps, options)
-        trials.append(Trial(one, observation, Clock(rate, _substeps(one, rate, substeps, integrator), integrator)))
-    parameters = Parameters(scenes[0]) if len(scenes) == 1 else Parameters.shared(scenes)
+    options = {"mask": mask, "renderer": renderer, "chosen": frames, "robust": robust, "brightness": brightness}
+    trials = [posed(*pair, fps, substeps, integrator, **options) for pair in zip(scenes, videos, strict=True)]
+    if offset is not None and not isinstance(offset, Unknown):
+        raise WrongType("offset", repr(offset), "must be gs.unknown(0.0, low=..., high=...) [s], or None")
+    parameters = Parameters.shared(scenes, None if offset is None else {OFFSET: offset})
     problem = Problem(parameters, tuple(trials))
     history: list[Stage] = []
 
-    def told(name: str, z: torch.Tensor, square: float) -> None:
+    def told(name: str, z: torch.Tensor, square: float, horizon: int, level: int) -> None:
         values = {path: value.tolist() for path, value in parameters.values(z).items()}
-        history.append(Stage(name, values, square, time.perf_counter() - begin))
+        history.append(Stage(name, values, square, time.perf_counter() - begin, horizon, level))
         progress(history[-1])
 
     found, agreeing, interrupted = _searched(problem, optimizer, max(1, starts), seed, told)
     doubt = uncertainty(problem, found.z)
     compressed = [seen for seen in videos if isinstance(seen, Video) and seen.encoding.lossy]
     method, center, deviation, width = "residuals", found.z, doubt.deviation, NORMAL
-    if bootstrap or (bootstrap is None and compressed):
-        if not compressed:
-            raise InvalidInput("bootstrap", True, "needs a compressed video from gs.load_video to encode others alike")
-        center, deviation, width = bootstrapped(problem, found.z, videos, optimizer, seed, told)
-        method = "bootstrap: fits of videos encoded like this one"
-        deviation = torch.maximum(deviation, doubt.deviation)
+    if bootstrap and not compressed:
+        raise InvalidInput("bootstrap", True, "needs a compressed video from gs.load_video to encode others alike")
+    if not interrupted and (bootstrap or (bootstrap is None and compressed)):
+        try:
+            center, deviation, width = bootstrapped(problem, found.z, videos, optimizer, seed, told)
+            method = "bootstrap: fits of videos encoded like this one"
+            deviation = torch.maximum(deviation, doubt.deviation)
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted and compressed:
+        method = "residuals: too narrow for a compressed video"
     return _answer(problem, found, doubt, center, deviation, width, method, interrupted).with_record(
         history=tuple(history), starts=max(1, starts), agreeing=agreeing, seconds=time.perf_counter() - begin
     )
+
+
+def posed(
+    scene: Scene, seen: Seen, fps: float | None, substeps: int | None, integrator: Integrator, **options: Any
+) -> Trial:
+    """A scene beside what was seen of it, with the options of `Pixels`."""
+    scene, observation, rate = _observed(scene, seen, fps, options)
+    return Trial(scene, observation, Clock(rate, _substeps(scene, rate, substeps, integrator), integrator))
 
 
 def _searched(problem: Problem, optimizer: GaussNewton, starts: int, seed: int, told: Any) -> tuple[Found, int, bool]:

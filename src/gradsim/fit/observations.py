@@ -22,6 +22,7 @@ from gradsim.simulate.rollout import simulate
 from gradsim.video.area import reduced
 
 COARSEST = 16  # [px], shorter side
+OFFSET = "video.offset"  # path of the time between the scene's start and the first frame [s]
 
 
 class Observation(Protocol):
@@ -243,7 +244,11 @@ class Trial:
         """[B, N], each frame's differences divided by the root of their number: its square is a mean over a frame."""
         mine = {path: value for path, value in values.items() if path in self.scene.unknowns}
         scene = self.scene.with_values(mine)
-        trajectory = self.clock.run(scene, min(frames, self.observation.frames))
+        count = min(frames, self.observation.frames)
+        if OFFSET in values:
+            trajectory = self.clock.run(scene, count + 1).shifted(values[OFFSET])
+        else:
+            trajectory = self.clock.run(scene, count)
         level = max(0, self.observation.levels - 1 - level)
         difference = self.observation.residual(scene, trajectory, level)
         return difference.flatten(-2) / math.sqrt(difference.shape[-1])

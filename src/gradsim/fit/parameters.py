@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,18 +128,20 @@ def _turned(start: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
 class Parameters:
     """All unknowns of a scene, one after another."""
 
-    def __init__(self, scene: Scene, dtype: torch.dtype = torch.float64):
+    def __init__(self, scene: Scene, others: Mapping[str, Unknown] | None = None, dtype: torch.dtype = torch.float64):
+        """Args: scene: With unknowns. others: What is unknown besides, by path, in seconds."""
         self.scene, self.dtype = scene, dtype
         given = [(path, inner_unknown(value), spec) for path, value, spec in _everything(scene)]
+        given += [(path, unknown, Spec("s")) for path, unknown in (others or {}).items()]
         self.coordinates = [_coordinate(path, u, spec, dtype) for path, u, spec in given if u is not None]
         if not self.coordinates:
             raise InvalidInput("scene", "no unknowns", "mark what is to be found: mass=gs.unknown(2.0, low=1, high=10)")
         self._number()
 
     @classmethod
-    def shared(cls, scenes: Sequence[Scene]) -> Parameters:
+    def shared(cls, scenes: Sequence[Scene], others: Mapping[str, Unknown] | None = None) -> Parameters:
         """Unknowns of several scenes: those with the same path are one, and must be declared alike."""
-        whole = cls(scenes[0])
+        whole = cls(scenes[0], others)
         for scene in scenes[1:]:
             for c in cls(scene).coordinates:
                 known = next((k for k in whole.coordinates if k.path == c.path), None)
@@ -194,7 +196,8 @@ class Parameters:
 
     def fill(self, z: torch.Tensor) -> Scene:
         """The scene with values for its unknowns; leading dimensions of z are worlds."""
-        return self.scene.with_values(self.values(z))
+        mine = self.scene.unknowns
+        return self.scene.with_values({path: value for path, value in self.values(z).items() if path in mine})
 
 
 def _everything(scene: Scene) -> list[tuple[str, Any, Spec]]:

@@ -23,6 +23,8 @@ class Stage:
     values: dict[str, Any]  # by path
     mean_square: float  # of a pixel's difference, at that stage's resolution
     seconds: float
+    frames: int = 0  # the first ones, that were compared
+    level: int = 0  # of detail: pictures are halved so many times
 
 
 @dataclass(frozen=True, eq=False)

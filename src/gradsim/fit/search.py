@@ -24,7 +24,7 @@ DRAWS = 32
 TRIES = 4
 APART = 0.3  # coordinates, of tries that are worth taking both
 RESTARTS = (0.6, 0.8, 1.25, 1.6)  # factors
-Told = Callable[[str, torch.Tensor, float], None]  # stage, coordinates [P], mean square
+Told = Callable[[str, torch.Tensor, float, int, int], None]  # stage, coordinates [P], mean square, frames, level
 
 
 @dataclass(eq=False)
@@ -83,7 +83,7 @@ class Search:
             best = int(torch.argmin(cost))
             square = float(cost[best]) / frames
             self.best = Found(z[best].clone(), square, False, self.redraws)
-            self.report(f"{stage}, {frames} frames", z[best], square)
+            self.report(f"{stage}, {frames} frames", z[best], square, frames, level)
 
         residual = self.problem.residual(level, frames)
         return descend(residual, z, self.limits, options, prior=self.prior if prior else None, report=told)

@@ -33,6 +33,11 @@ class Region:
     low: Sequence[float | None] = (None, None, None)
     high: Sequence[float | None] = (None, None, None)
 
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            if len(getattr(self, name)) != 3:
+                raise WrongShape(f"Region.{name}", getattr(self, name), "must be three numbers or None, for x, y and z")
+
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Which of the points [N, 3] lie inside, as a mask [N]."""
         inside = np.ones(len(points), dtype=bool)

@@ -21,6 +21,11 @@ def _frames_of(motion: M, frames: slice, axis: int) -> M:
     return type(motion)(*(getattr(motion, item.name)[pick] for item in fields(motion)))  # type: ignore[arg-type]
 
 
+def _cubic(a: torch.Tensor, va: torch.Tensor, b: torch.Tensor, vb: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+    """From a with slope va at s = 0 to b with slope vb at s = 1."""
+    return a + s * va + s * s * (3 * (b - a) - 2 * va - vb) + s * s * s * (2 * (a - b) + va + vb)
+
+
 class Motion(Protocol):
     """What every body's motion can do."""
 
@@ -182,6 +187,26 @@ class Trajectory:
             key = slice(frame % len(self), frame % len(self) + 1)
         motions = {name: motion.at(key) for name, motion in self.motions.items()}
         return Trajectory(self.time[key], motions, {n: s[..., key, :, :] for n, s in self.states.items()})
+
+    def shifted(self, offset: torch.Tensor) -> Trajectory:
+        """What is seen of the motion at other moments: all frames but the last, `offset` [s], [...], later.
+
+        Between two frames vertices follow the cubic through their places and velocities there, which is exact for a
+        throw and as good as a frame is short otherwise.
+        """
+        span = self.time[1] - self.time[0]
+        share = (offset / span)[..., None, None, None]
+        motions = {}
+        for name, motion in self.motions.items():
+            if not hasattr(motion, "vertices"):
+                raise UnknownName("shifted", name, "smoke has no vertices to follow")
+            x, v = motion.vertices, motion.velocities * span
+            ahead = _cubic(x[..., :-1, :, :], v[..., :-1, :, :], x[..., 1:, :, :], v[..., 1:, :, :], share)
+            before = _cubic(x[..., :-2, :, :], v[..., :-2, :, :], x[..., 1:-1, :, :], v[..., 1:-1, :, :], share + 1)
+            before = torch.cat([ahead[..., :1, :, :], before], -3)
+            moved = torch.where(share >= 0, ahead, before)
+            motions[name] = BodyMotion(moved, motion.velocities[..., :-1, :, :].expand_as(moved))
+        return Trajectory(self.time[:-1], motions, {})
 
     def state(self, frame: int) -> State:
         """The state at a frame, counted from the end if negative."""

@@ -20,7 +20,10 @@ WIDTH = 120
 # What a plain word may mean, and the letters it may start with.
 WORDS = {
     "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    "float": (r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+", "-+.0123456789"),
+    "float": (
+        r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+|[-+]?\.inf|\.nan",
+        "-+.0123456789",
+    ),
     "int": (r"[-+]?[0-9]+", "-+0123456789"),
     "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     "merge": (r"<<", "<"),
@@ -57,7 +60,10 @@ class _Loader(reader.Reader, scanner.Scanner, parser.Parser, composer.Composer, 
 
     def construct_number(self, node: Any) -> int | float:
         text = self.construct_scalar(node)
-        return int(text) if node.tag.endswith(":int") else float(text)
+        try:
+            return int(text) if node.tag.endswith(":int") else float(text.replace(".inf", "inf").replace(".nan", "nan"))
+        except ValueError:
+            raise constructor.ConstructorError(None, None, f"{text[:60]!r} is no number", node.start_mark) from None
 
 
 for _name in ("int", "float"):  # PyYAML's own would read 010 as eight and 1:30 as ninety

@@ -52,6 +52,8 @@ def _array(value: Any, info: ValidationInfo, kinds: str = "iuf") -> np.ndarray:
     """Numbers from a number, from lists of them, or from a file."""
     if isinstance(value, Mapping) and "file" in value:
         check_keys(value, WRAPPERS["file"], "an array file")
+        if not isinstance(value["file"], str):
+            raise WrongType("file", short(value["file"]), "must be the name of a .npy or .npz file")
         array = _array_file(beside(info, value["file"]), value.get("key"))
     else:
         if not isinstance(value, (int, float, list)):

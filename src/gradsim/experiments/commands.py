@@ -1,0 +1,96 @@
+"""gradsim reproduce: the paper's tables, and what else is claimed, row by row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gradsim.experiments.table import Experiment, Row, filled
+
+reproduce = typer.Typer(no_args_is_help=True, help="Repeat the experiments; a table is filled row by row.")
+console = Console()
+
+KEPT = "Keep the rows in this file as they come; those that are there already are not run again."
+JsonOption = Annotated[Path | None, typer.Option("--json", "-o", help=KEPT)]
+SeedOption = Annotated[int, typer.Option(help="Of all that is drawn.", min=0)]
+
+
+@reproduce.command()
+def mass(
+    objects: Annotated[int, typer.Option(help="How many.", min=1)] = 20, seed: SeedOption = 0, as_json: JsonOption = None
+) -> None:
+    """Mass of pushed objects, from exact, 8-bit and compressed videos."""
+    from gradsim.experiments.mass import experiment
+
+    _show(experiment(objects, seed), as_json)
+
+
+@reproduce.command()
+def contact(
+    objects: Annotated[int | None, typer.Option(help="How many; all of the list if not given.", min=1)] = None,
+    seed: SeedOption = 0,
+    held_out: Annotated[bool, typer.Option("--held-out", help="Those that were never looked at.")] = False,
+    eight_bit: Annotated[bool, typer.Option("--eight-bit", help="Also from frames rounded to 8 bits.")] = False,
+    as_json: JsonOption = None,
+) -> None:
+    """Density and four contact parameters together, of objects that bounce and slide."""
+    from gradsim.experiments.contact import experiment
+
+    _show(experiment(objects, seed, held_out=held_out, eight_bit=eight_bit), as_json)
+
+
+@reproduce.command()
+def deformable(as_json: JsonOption = None) -> None:
+    """Lamé parameters of a hanging beam, and how a cloth was thrown."""
+    from gradsim.experiments.deformable import experiment
+
+    _show(experiment(), as_json)
+
+
+@reproduce.command()
+def pendula(as_json: JsonOption = None) -> None:
+    """Lengths of a pendulum and of a double pendulum."""
+    from gradsim.experiments.pendula import experiment
+
+    _show(experiment(), as_json)
+
+
+@reproduce.command()
+def coverage(
+    noisy: Annotated[int, typer.Option(help="Videos with Gaussian noise.", min=0)] = 200,
+    compressed: Annotated[int, typer.Option(help="H.264 videos.", min=0)] = 20,
+    seed: SeedOption = 0,
+    as_json: JsonOption = None,
+) -> None:
+    """How often 95 % intervals contain the truth."""
+    from gradsim.experiments.coverage import experiment
+
+    _show(experiment(noisy, compressed, seed), as_json)
+
+
+def _show(experiment: Experiment, file: Path | None) -> None:
+    """Print the table as it is filled, and what it shows; exit 1 where that is less than claimed."""
+    console.print(f"[bold]{experiment.title}[/]", soft_wrap=True)
+    if experiment.paper:
+        console.print(f"the paper: {experiment.paper}", highlight=False, soft_wrap=True)
+    console.print("  ".join(column.head() for column in experiment.columns), highlight=False, soft_wrap=True)
+    rows: list[Row] = []
+    try:
+        with console.status("compiling kernels (first use only)") as status:
+            for row in filled(experiment, file, status.update):
+                rows.append(row)
+                line = "  ".join(column.cell(row) for column in experiment.columns)
+                console.print(line.rstrip(), highlight=False, soft_wrap=True, markup=False)
+    except KeyboardInterrupt:
+        kept = f"{len(rows)} rows are in {file}; the same command goes on from there" if file else "give --json to go on"
+        console.print(f"interrupted: {kept}", soft_wrap=True)
+        raise typer.Exit(130) from None
+    claims = experiment.claims(rows)
+    for claim in claims:
+        mark = "[green]ok  [/]" if claim.ok else "[bold red]MISS[/]"
+        console.print(f"{mark} {claim}", highlight=False, soft_wrap=True)
+    if not all(claim.ok for claim in claims):
+        raise typer.Exit(1)
