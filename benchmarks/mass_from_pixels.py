@@ -9,9 +9,9 @@ differentiable renderers, from three videos:
 - `gs.Exact`'s own, rounded to 8 bits.
 
 The fit: Gauss-Newton in log mass from 5.0 kg, in float64. It starts with few frames, because the cube spins fast, and
-with both videos blurred by 12 pixels, and ends with all frames as they are. The gradient is the adjoint through renderer
-and physics; the curvature comes from central differences. `Exact` sees colours alone; SoftRas and DIB-R, which need it,
-the coverage as well.
+with both videos blurred by 12 pixels, and ends with all frames as they are. The gradient is the adjoint through the
+renderer and the physics; the curvature comes from central differences. `Exact` sees colours alone; SoftRas and DIB-R,
+which need it, the coverage as well.
 
 What is left is the video's own error. A grid of 32 x 32 points steps where the true coverage slides: over masses from
 3.5 to 3.85 kg the mass from its videos errs by 4e-8 (root mean square) in this scene, and by less with finer grids.

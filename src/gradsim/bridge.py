@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,13 @@ def initialize() -> None:
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
     with contextlib.nullcontext() if torch.cuda.is_available() else _silent_stderr():
         wp.init()
+
+
+def kernels_cached(dtype: torch.dtype) -> bool:
+    """Whether any of gradsim's kernels of a precision were compiled on this machine before."""
+    initialize()
+    precision = "double" if dtype == torch.float64 else "float"
+    return any(Path(wp.config.kernel_cache_dir).glob(f"wp_gradsim.*.{precision}_*"))
 
 
 @contextlib.contextmanager

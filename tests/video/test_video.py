@@ -237,6 +237,22 @@ def test_kinds_of_pictures(tmp_path, pixel_format):
     assert video.encoding.depth == (16 if deep else 8)
 
 
+def test_a_folder_of_jpegs(tmp_path):
+    with av.open(str(tmp_path / "%02d.jpg"), "w", format="image2") as output:
+        stream = output.add_stream("mjpeg", rate=30)
+        stream.height, stream.width, stream.pix_fmt = 64, 96, "yuvj420p"
+        stream.codec_context.qmin = stream.codec_context.qmax = 3
+        for picture in (255 * ROUNDED).round().byte().numpy():
+            output.mux(stream.encode(av.VideoFrame.from_ndarray(picture).reformat(format="yuvj420p")))
+        output.mux(stream.encode())
+    video = gs.load_video(tmp_path, fps=30)
+    assert (video.codec, video.lossy, len(video)) == ("mjpeg", True, 24)
+    assert psnr(video.frames, CLIP) > 35
+    again = encode(CLIP, video)
+    assert 2 <= again.encoding.quality <= 4
+    assert psnr(again.frames, CLIP) == pytest.approx(psnr(video.frames, CLIP), abs=1.5)
+
+
 def movie(path, *, times=None, rotation=0, aspect=None, pictures=ROUNDED, codec="libx264"):
     """A video as another program would write it."""
     with av.open(str(path), "w") as output:

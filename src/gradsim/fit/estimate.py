@@ -30,6 +30,8 @@ from gradsim.video.video import Video
 
 LUMA = ((0.299, 0.587, 0.114),)
 FREE = 16  # pixels, least from which the background of a compressed video is taken
+PLAUSIBLE = 0.02  # noise of a camera, where the first frame does not tell
+COMPRESSED = 8.0  # how many times more than the first frame's the differences of later frames may be
 NORMAL = 1.959964  # half width of a 95 % interval, in standard deviations
 SUBSTEPS = (8, 1024)
 
@@ -91,12 +93,22 @@ def estimate(
     videos = list(video) if isinstance(video, (list, tuple)) else [video]
     if len(scenes) != len(videos):
         raise InvalidInput("video", f"{len(videos)} for {len(scenes)} scenes", "give as many videos as scenes")
-    options = {"mask": mask, "renderer": renderer, "chosen": frames, "robust": robust, "brightness": brightness}
-    trials = [posed(*pair, fps, substeps, integrator, **options) for pair in zip(scenes, videos, strict=True)]
+    options: dict[str, Any] = {
+        "mask": mask,
+        "renderer": renderer,
+        "chosen": frames,
+        "robust": robust,
+        "brightness": brightness,
+    }
+    pairs: Any = zip(scenes, videos, strict=True)
+    trials = [posed(one, seen, fps, substeps, integrator, **options) for one, seen in pairs]
     if offset is not None and not isinstance(offset, Unknown):
         raise WrongType("offset", repr(offset), "must be gs.unknown(0.0, low=..., high=...) [s], or None")
     parameters = Parameters.shared(scenes, None if offset is None else {OFFSET: offset})
+    compressed = any(isinstance(seen, Video) and seen.encoding.lossy for seen in videos)
     problem = Problem(parameters, tuple(trials))
+    if compressed:
+        problem = replace(problem, slack=COMPRESSED)
     history: list[Stage] = []
 
     def told(name: str, z: torch.Tensor, square: float, horizon: int, level: int) -> None:
@@ -106,7 +118,6 @@ def estimate(
 
     found, agreeing, interrupted = _searched(problem, optimizer, max(1, starts), seed, told)
     doubt = uncertainty(problem, found.z)
-    compressed = [seen for seen in videos if isinstance(seen, Video) and seen.encoding.lossy]
     method, center, deviation, width = "residuals", found.z, doubt.deviation, NORMAL
     if bootstrap and not compressed:
         raise InvalidInput("bootstrap", True, "needs a compressed video from gs.load_video to encode others alike")
@@ -119,7 +130,7 @@ def estimate(
             interrupted = True
     if interrupted and compressed:
         method = "residuals: too narrow for a compressed video"
-    return _answer(problem, found, doubt, center, deviation, width, method, interrupted).with_record(
+    return _answer(problem, found, doubt, center, deviation, width, method, interrupted, agreeing > 1).with_record(
         history=tuple(history), starts=max(1, starts), agreeing=agreeing, seconds=time.perf_counter() - begin
     )
 
@@ -168,6 +179,7 @@ def _answer(
     width: float,
     method: str,
     interrupted: bool,
+    agreed: bool,
 ) -> Fit:
     parameters = problem.parameters
     low, high = parameters.limits()
@@ -182,9 +194,11 @@ def _answer(
         status = "several answers"
         advice = "other values explain the video as well: see `rivals`; more frames, another push or view may tell"
         verdicts = {name: Verdict("weak", advice) if v.word == "identifiable" else v for name, v in verdicts.items()}
-    elif not found.accepted and not _plausible(doubt):
+    elif not found.accepted and not (problem.floors[0] is None and doubt.noise < PLAUSIBLE):
         status = "above the noise"
         advice = "the scene does not explain all of the video: look at the difference, check camera, colours and motion"
+    elif problem.floors[0] is None and not agreed:
+        advice = "the first frame does not tell the noise: ask for starts=3 to see whether others come to the same"
     known = {path: value for path, value in values.items() if path in problem.trials[0].scene.unknowns}
     return Fit(
         values=values,
@@ -203,11 +217,6 @@ def _answer(
         deviation=deviation,
         rivals=tuple(parameters.values(z) for z, _ in found.rivals),
     )
-
-
-def _plausible(doubt: Uncertainty) -> bool:
-    """Whether the differences are as small as noise of a camera or a codec may be."""
-    return doubt.noise < 0.02
 
 
 def _paired(ends: list[dict[str, torch.Tensor]]) -> list[tuple[str, tuple[torch.Tensor, torch.Tensor]]]:

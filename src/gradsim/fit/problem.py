@@ -21,6 +21,7 @@ class Problem:
     parameters: Parameters
     trials: tuple[Trial, ...]
     worlds: int = 64  # most worlds at once, at the coarsest level
+    slack: float = 1.3  # of the noise floor: how far above the first frame's differences others may be
 
     @cached_property
     def frames(self) -> int:
@@ -50,15 +51,19 @@ class Problem:
         r = evaluated(self.residual(level, frames), z, self.batch(level))
         return (r * r).sum(1) / (frames * len(self.trials))
 
+    def bar(self, level: int, besides: float) -> float:
+        """Mean square that a fit at the noise floor does not exceed."""
+        return besides + self.slack * (self.floors[level] or 0.0)
+
     @cached_property
-    def floors(self) -> list[float]:
-        """Mean square of the first frames at each level, where nothing that is sought is seen yet: the noise; or 0."""
-        found = []
+    def floors(self) -> list[float | None]:
+        """Noise at each level: the mean square of the first frame, if nothing that is sought is seen in it; or None."""
+        found: list[float | None] = []
         z = self.parameters.start()[None]
         for level in range(self.levels):
             moved = jacobian(self.residual(level, 1), z, self.batch(level))
             seen = bool(moved.abs().amax() > 1e-9)
-            found.append(0.0 if seen else float(self.mean_square(z, level, 1)))
+            found.append(None if seen else float(self.mean_square(z, level, 1)))
         return found
 
     def deviations(self, z: torch.Tensor, level: int, frames: int) -> torch.Tensor:

@@ -8,7 +8,7 @@ held by a weak prior; where the fit stays above the noise, others are drawn; and
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -62,7 +62,7 @@ class Search:
         z, square = self._settled(z)
         for level in range(self.middle - 1, -1, -1):
             z = self._descend(z[None], level, frames, 12, "polish").z[0]
-        found = Found(z, 0.0, square <= self._bar(self.middle, CLOSE), self.redraws)
+        found = Found(z, 0.0, square <= self.problem.bar(self.middle, CLOSE), self.redraws)
         if self.problem.parameters.count > 1 and frames > 1:
             self._restart(found)
         found.mean_square = float(self.problem.mean_square(found.z[None], 0, frames))
@@ -71,13 +71,7 @@ class Search:
     def _descend(
         self, z: torch.Tensor, level: int, frames: int, iterations: int, stage: str, prior: bool = False
     ) -> Descent:
-        options = GaussNewton(
-            iterations=iterations,
-            damping=self.optimizer.damping,
-            tolerance=self.optimizer.tolerance,
-            largest_step=self.optimizer.largest_step,
-            worlds=self.problem.batch(level),
-        )
+        options = replace(self.optimizer, iterations=iterations, worlds=self.problem.batch(level))
 
         def told(z: torch.Tensor, cost: torch.Tensor) -> None:
             best = int(torch.argmin(cost))
@@ -87,9 +81,6 @@ class Search:
 
         residual = self.problem.residual(level, frames)
         return descend(residual, z, self.limits, options, prior=self.prior if prior else None, report=told)
-
-    def _bar(self, level: int, besides: float) -> float:
-        return besides + 1.3 * self.problem.floors[level]
 
     def _first_frames(self, start: torch.Tensor) -> torch.Tensor:
         """The best of a scan over each coordinate, judged by the first frames."""
@@ -115,7 +106,7 @@ class Search:
         tried = z[None]
         for level in (self.coarse, self.middle):
             tried = self._descend(tried, level, frames, 10, "all at once").z
-        good = float(self.problem.mean_square(tried, self.middle, frames)) <= self._bar(self.middle, NEAR)
+        good = float(self.problem.mean_square(tried, self.middle, frames)) <= self.problem.bar(self.middle, NEAR)
         return (tried[0], True) if good else (z, False)
 
     def _growing(self, z: torch.Tensor) -> torch.Tensor:
@@ -126,17 +117,17 @@ class Search:
             for level in (self.coarse, self.middle):
                 done = self._descend(z[None], level, frames, 6, "growing", prior=True)
                 z = done.z[0]
-            if float(done.cost[0]) / frames > self._bar(self.middle, NEAR):
-                z = self._redrawn(z, frames, self._bar(self.middle, NEAR))
+            if float(done.cost[0]) / frames > self.problem.bar(self.middle, NEAR):
+                z = self._redrawn(z, frames)
             if frames == total:
                 return z
             frames = min(frames + GROW, total)
             if frames < total:  # if what is known explains the rest already, there is no need to go slowly
                 square = float(self.problem.mean_square(z[None], self.coarse, total))
-                if square < 30 * self._bar(self.coarse, NEAR):
+                if square < 30 * self.problem.bar(self.coarse, NEAR):
                     frames = total
 
-    def _redrawn(self, z: torch.Tensor, frames: int, bar: float) -> torch.Tensor:
+    def _redrawn(self, z: torch.Tensor, frames: int) -> torch.Tensor:
         """The best that descents from other starts come to; what the frames tell already stays near."""
         self.redraws += 1
         known = self.problem.deviations(z, self.coarse, frames) < 0.02
@@ -158,13 +149,13 @@ class Search:
 
     def _settled(self, z: torch.Tensor) -> tuple[torch.Tensor, float]:
         """Without the prior, and above the noise floor with other draws."""
-        frames, bar = self.problem.frames, self._bar(self.middle, CLOSE)
+        frames, bar = self.problem.frames, self.problem.bar(self.middle, CLOSE)
         done = self._descend(z[None], self.middle, frames, 12, "settling")
         z, square = done.z[0], float(done.cost[0]) / frames
         for _ in range(3 if self.problem.parameters.count > 1 else 1):
             if square <= bar:
                 break
-            other = self._redrawn(z, frames, bar)
+            other = self._redrawn(z, frames)
             done = self._descend(other[None], self.middle, frames, 12, "settling")
             if float(done.cost[0]) / frames < square:
                 z, square = done.z[0], float(done.cost[0]) / frames

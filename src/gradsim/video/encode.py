@@ -102,7 +102,7 @@ def write_video(
     pixel_format: str | None = None,
     container: str | None = None,
 ) -> None:
-    """Encode 8-bit pictures [T, H, W, 3] into a file, the same on every machine: by one thread."""
+    """Encode 8-bit pictures [T, H, W, 3] into a file, by one thread, so that the result hangs on nothing else."""
     count, height, width, _ = pictures.shape
     rate = Fraction(fps).limit_denominator(100_000)
     os.environ.setdefault("SVT_LOG", "1")  # errors only: the AV1 encoder would print a page of settings

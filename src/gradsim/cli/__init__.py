@@ -1,0 +1,5 @@
+"""The command line: gradsim simulate | estimate | landscape | demo | reproduce | check | bench."""
+
+from gradsim.cli.app import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,71 @@
+"""gradsim bench: speed beside peers in the same run."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+from gradsim.cli.shared import JsonOption, console, write_json
+
+bench = typer.Typer(no_args_is_help=True, help="Measure speed beside peers in the same run.")
+
+
+class Problem(str, Enum):
+    """What `gradsim bench physics` simulates."""
+
+    TETS = "tets"
+    RIGID = "rigid"
+
+
+@bench.command("physics")
+def bench_physics(
+    as_json: JsonOption = None,
+    only: Annotated[Problem | None, typer.Option(help="Elastic beams or rigid cubes; both if not given.")] = None,
+    size: Annotated[list[int] | None, typer.Option(help="Tetrahedra, may be repeated; all sizes if not given.")] = None,
+    batch: Annotated[list[int] | None, typer.Option(help="Worlds of one cube, may be repeated; 1, 64, 1024.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of a rollout; 100 of beams, 960 of cubes, 4800 of one cube.", min=1)
+    ] = None,
+    peer: Annotated[bool, typer.Option(help="Also time Newton, if installed.")] = True,
+) -> None:
+    """Steps a second of elastic beams and of rigid cubes, forward and with gradients, beside Newton and the paper."""
+    from gradsim.bench import physics, rigid
+
+    results: dict[str, Any] = {}
+    with console.status("compiling kernels (first use only)") as status:
+        options: dict[str, Any] = {"peer": peer, "progress": status.update}
+        if steps is not None:
+            options["steps"] = steps
+        if only != Problem.RIGID:
+            beams = physics.bench_physics(tuple(size or physics.SIZES), **options)
+            console.print(physics.table(beams))
+            results["tets"] = beams.as_dict()
+        if only != Problem.TETS:
+            cubes = rigid.bench_rigid(tuple(batch or rigid.BATCHES), **options)
+            console.print(rigid.table(cubes))
+            results["rigid"] = cubes.as_dict()
+    if as_json is not None:
+        write_json(as_json, results)
+
+
+@bench.command("render")
+def bench_render(
+    as_json: JsonOption = None,
+    size: Annotated[list[int] | None, typer.Option(help="Faces, may be repeated; all sizes if not given.")] = None,
+    pixels: Annotated[
+        list[int] | None, typer.Option(help="Height and width of the images, may be repeated; 64, 128, 256.")
+    ] = None,
+    peer: Annotated[bool, typer.Option(help="Also time DEODR, if installed.")] = True,
+) -> None:
+    """Milliseconds a frame of Exact and SoftRas, forward and with gradients, beside DEODR and plain kernels."""
+    from gradsim.bench import pictures, render, render_report
+
+    with console.status("compiling kernels (first use only)") as status:
+        result = render.bench_render(
+            tuple(size or pictures.SIZES), pixels=tuple(pixels or render.PIXELS), peer=peer, progress=status.update
+        )
+    console.print(render_report.report(result))
+    if as_json is not None:
+        write_json(as_json, render_report.as_dict(result))
