@@ -14,7 +14,7 @@ renderer and the physics; the curvature comes from central differences. `Exact` 
 which need it, the coverage as well.
 
 What is left is the video's own error. A grid of 32 x 32 points steps where the true coverage slides: over masses from
-3.5 to 3.85 kg the mass from its videos errs by 4e-8 (root mean square) in this scene, and by less with finer grids.
+3.5 to 3.85 kg the mass from its videos errs by 6e-8 (root mean square), and with 64 x 64 points by 2e-8.
 
     python benchmarks/mass_from_pixels.py [--json report.json]
 
@@ -64,12 +64,12 @@ class Method:
     name: str
     renderer: Any
     alpha: bool  # whether the loss sees the coverage too
-    difference: float  # of log mass: where a renderer's image jumps it takes a large one to see a mean slope
+    difference: float  # of log mass, for the curvature; DIB-R's colours jump, and a large one sees their mean slope
 
 
 METHODS = (
     Method("Exact", gs.Exact(), alpha=False, difference=1e-5),
-    Method("SoftRas", gs.SoftRas(), alpha=True, difference=1e-2),
+    Method("SoftRas", gs.SoftRas(), alpha=True, difference=1e-3),
     Method("DIB-R", gs.DIBR(), alpha=True, difference=1e-2),
 )
 ALLOWED = {"supersampled": 1e-7, "mitsuba": 1e-5, "8 bit": 1e-6}  # relative errors, with `Exact`

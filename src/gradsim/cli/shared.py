@@ -66,7 +66,9 @@ def parsed_values(texts: list[str]) -> dict[str, Any]:
         try:
             listed = [float(number) for number in numbers.split(",")]
         except ValueError:
-            raise InvalidInput("--set", text, "must be path=value, such as cube.mass=2.5 or cube.velocity=1,0,2") from None
+            raise InvalidInput(
+                "--set", text, "must be path=value, such as cube.mass=2.5 or cube.velocity=1,0,2"
+            ) from None
         values[path.strip()] = listed[0] if len(listed) == 1 else listed
     return values
 

@@ -41,8 +41,12 @@ def simulate(
     size: SizeOption = None,
     values: SetOption = None,
     frames: Annotated[int | None, typer.Option(help="Frames; as the scene file says if not given.", min=1)] = None,
-    fps: Annotated[float | None, typer.Option(help="Frames a second; as the scene file says if not given.", min=1e-3)] = None,
-    substeps: Annotated[int | None, typer.Option(help="Physics steps a frame; stable ones if not given.", min=1)] = None,
+    fps: Annotated[
+        float | None, typer.Option(help="Frames a second; as the scene file says if not given.", min=1e-3)
+    ] = None,
+    substeps: Annotated[
+        int | None, typer.Option(help="Physics steps a frame; stable ones if not given.", min=1)
+    ] = None,
     quality: Annotated[float | None, typer.Option(help="The encoder's rate factor, lower is better.")] = None,
     dtype: DtypeOption = Dtype.FLOAT64,
     threads: ThreadsOption = None,

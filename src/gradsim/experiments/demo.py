@@ -1,87 +1,81 @@
-"""The demo: a rubber beam clamped at one end, and a sheet of cloth held by two corners, swinging past a ground."""
+"""The demo: a cube is filmed as it is pushed, bounces and slides; its physics comes back from the film alone.
+
+The push is known: without it only ratios to the mass could be found.
+"""
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 
-from gradsim.scene import meshes
-from gradsim.scene.bodies import Cloth, Region, Soft
-from gradsim.scene.materials import Bending, Ground, Membrane, NeoHookean
+from gradsim import meshes
+from gradsim.fit.estimate import Progress, estimate
+from gradsim.fit.result import Fit
+from gradsim.render.render import render
+from gradsim.scene.camera import Camera
+from gradsim.scene.integrators import Midpoint
+from gradsim.scene.looks import Checker, Look
+from gradsim.scene.materials import Ground
+from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
-from gradsim.scene.trajectory import Trajectory
+from gradsim.scene.time import Time
+from gradsim.scene.unknown import unknown
 from gradsim.simulate.rollout import simulate
+from gradsim.video.load import load_video
+from gradsim.video.save import save_video
 
-YOUNG = 2e5  # of the beam [Pa]
-
-
-@dataclass(frozen=True)
-class Demo:
-    """What the demo measured."""
-
-    scene: Scene
-    trajectory: Trajectory
-    steps: int
-    dt: float  # [s]
-    forward: float  # [s]
-    backward: float  # [s]
-    tip: float  # final height of the beam's tip [m]
-    gradient: float  # of the tip's height in the beam's modulus [m/Pa]
-    difference: float  # the same by central differences
+TIME = Time(frames=40, fps=30.0, substeps=128, integrator=Midpoint())
+FILMED, COMPARED = (256, 256), (64, 64)  # [px]: large pictures made small keep more than small ones
+RANGES = {"ground.ke": (4e3, 1e4), "ground.mu": (0.2, 0.5), "cube.mass": (1.8, 4.0)}  # of what is hidden
+FINE = 2  # times as many steps for the film, so that it does not come from the very model that is fitted
 
 
-def demo_scene(young: torch.Tensor | float = YOUNG) -> Scene:
-    """The demo's scene for a given stiffness of the beam [Pa], [...]."""
-    beam = Soft(
-        "beam",
-        meshes.tet_box((1.0, 0.15, 0.15), (14, 2, 2)),
-        density=1000.0,
-        material=NeoHookean.from_young(young, 0.35, damping=150.0),
-        position=(0.0, 0.75, 0.4),
-        pinned=Region(high=(-0.499, None, None)),
+def demo_scene(mass: Any, ke: Any, mu: Any) -> Scene:
+    """A cube above a ground, for a mass [kg], an elasticity of contact [N/m] and a friction."""
+    cube = Rigid(
+        "cube",
+        meshes.box(0.4),
+        mass=mass,
+        position=(-0.75, 0.6, 0.0),
+        rotation=(0.1, 0.2, 0.15, 0.96),
+        velocity=(1.2, 0.5, 0.0),
+        angular_velocity=(0.0, 1.0, -1.5),
+        pushes=[Push(impulse=(1.5, 0.0, -0.5), start=0.1)],
+        look=Look(color=(0.85, 0.35, 0.2)),
     )
-    sheet = meshes.grid((0.8, 0.8), (16, 16))
-    corners = np.abs(sheet.vertices[:, [0, 2]]) > 0.399
-    cloth = Cloth(
-        "cloth",
-        sheet,
-        density=0.2,
-        material=Membrane(mu=200.0, lam=200.0, damping=0.05),
-        bending=Bending(stiffness=2e-4),
-        drag=0.3,
-        position=(0.0, 0.75, -0.5),
-        pinned=corners.all(1) & (sheet.vertices[:, 0] < 0),
+    ground = Ground(ke=ke, kd=20.0, kf=60.0, mu=mu, look=Checker(tile=0.25))
+    camera = Camera(eye=(0.2, 1.4, 2.2), target=(0.0, 0.25, 0.0))
+    return Scene([cube], ground, camera=camera)
+
+
+def guessed_scene() -> Scene:
+    """The same as someone would describe it who saw the film only."""
+    return demo_scene(
+        mass=unknown(5.0, low=0.5, high=20.0),
+        ke=unknown(3e3, low=500.0, high=4e4),
+        mu=unknown(0.6, low=0.02, high=1.5),
     )
-    return Scene([beam, cloth], Ground(ke=40.0, kd=0.02, kf=0.2, mu=0.5))
 
 
-def run_demo(*, frames: int = 46, fps: float = 30.0, substeps: int = 64) -> Demo:
-    """Simulate the scene, differentiate the tip's height in the beam's modulus, and check the gradient."""
-    steps = (frames - 1) * substeps
+def hidden_values(seed: int) -> dict[str, float]:
+    """True values by path, drawn."""
+    generator = torch.Generator().manual_seed(seed)
+    draws = torch.rand(len(RANGES), generator=generator, dtype=torch.float64).tolist()
+    return {path: low * (high / low) ** draw for draw, (path, (low, high)) in zip(draws, RANGES.items(), strict=True)}
 
-    def tip(young: torch.Tensor) -> tuple[torch.Tensor, Trajectory]:
-        trajectory = simulate(demo_scene(young), frames=frames, fps=fps, substeps=substeps)
-        return trajectory["beam"].vertices[..., -1, -1, 1], trajectory
 
-    young = torch.tensor(YOUNG, dtype=torch.float64, requires_grad=True)
-    tip(young)  # compiles kernels and builds graphs, which is not part of the timing
-    begin = time.perf_counter()
-    height, trajectory = tip(young)
-    middle = time.perf_counter()
-    (gradient,) = torch.autograd.grad(height, young)
-    end = time.perf_counter()
-    ends, _ = tip(YOUNG * torch.tensor([1 + 1e-4, 1 - 1e-4], dtype=torch.float64))
-    return Demo(
-        scene=demo_scene(),
-        trajectory=trajectory,
-        steps=steps,
-        dt=1.0 / (fps * substeps),
-        forward=middle - begin,
-        backward=end - middle,
-        tip=height.item(),
-        gradient=gradient.item(),
-        difference=(ends[0] - ends[1]).item() / (2e-4 * YOUNG),
-    )
+def make_film(path: Path, truth: dict[str, float]) -> None:
+    """Simulate the true scene and write it as an ordinary H.264 video."""
+    scene = guessed_scene().with_values(truth)
+    steps = FINE * (TIME.substeps or 1)
+    with torch.no_grad():
+        motion = simulate(scene, frames=TIME.frames, fps=TIME.fps, substeps=steps, integrator=TIME.integrator)
+        save_video(path, render(scene, motion, FILMED), TIME.fps)
+
+
+def fit_film(path: Path, progress: Progress) -> Fit:
+    """Estimate the three values from the film alone."""
+    film = load_video(path, size=COMPARED)
+    return estimate(guessed_scene(), film, substeps=TIME.substeps, integrator=TIME.integrator, progress=progress)

@@ -26,17 +26,19 @@ class Column:
     """A value of the rows, and how it is shown."""
 
     name: str
-    format: str = ".1e"
+    format: str = ".1e"  # "" for words
     width: int = 10
+    title: str | None = None  # if not the name
 
     def head(self) -> str:
-        return f"{self.name:<{self.width}}" if self.format == "" else f"{self.name:>{self.width}}"
+        return self._placed(self.title or self.name)
 
     def cell(self, row: Row) -> str:
         value = row.get(self.name)
-        if value is None:
-            return f"{'-':>{self.width}}"
-        return f"{value:<{self.width}}" if self.format == "" else f"{value:>{self.width}{self.format}}"
+        return self._placed("-" if value is None else format(value, self.format))
+
+    def _placed(self, text: str) -> str:
+        return text.rjust(self.width) if self.format else text.ljust(self.width)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def descend(
     options: GaussNewton = GaussNewton(),
     *,
     prior: Prior | None = None,
-    stop: Callable[[torch.Tensor], bool] = lambda cost: False,
+    goal: float = 0.0,
     report: Callable[[torch.Tensor, torch.Tensor], None] = lambda z, cost: None,
 ) -> Descent:
     """Go down from every start z [K, P] until the steps are small.
@@ -78,7 +78,7 @@ def descend(
         limits: Bounds of the coordinates, [P] each.
         options: See `GaussNewton`.
         prior: Added to the cost while going down.
-        stop: Asked after each iteration with the costs [K]: enough?
+        goal: Cost at which a start rests.
         report: Told z and cost after each iteration.
     """
     z = z.clamp(*limits)
@@ -88,7 +88,7 @@ def descend(
     active = torch.isfinite(cost)
     history = [(z.clone(), cost.clone())]
     iteration = 0
-    while iteration < options.iterations and bool(active.any()) and not stop(cost):
+    while iteration < options.iterations and bool(active.any()):
         iteration += 1
         k = torch.nonzero(active)[:, 0]
         trial, factor = _trials(residual, z[k], r[k], damping[k], limits, options, prior)
@@ -107,7 +107,7 @@ def descend(
         z[take], r[take] = trial[rows, best][better], found[rows, best][better]
         cost[take] = costs[rows, best][better]
         small = better & ((step < options.tolerance) | (gain < ENOUGH))
-        active[k] = ~small & (damping[k] <= MOST)
+        active[k] = ~small & (damping[k] <= MOST) & (cost[k] > goal)
         history.append((z.clone(), cost.clone()))
         report(z, cost)
     return Descent(z, cost, iteration, ~active, history)

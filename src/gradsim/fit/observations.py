@@ -90,7 +90,7 @@ class Pixels:
 
     @cached_property
     def _targets(self) -> list[torch.Tensor]:
-        return [self._mixed(reduced(self.video, size)) for size in self.sizes]
+        return [self.mixed(reduced(self.video, size)) for size in self.sizes]
 
     @cached_property
     def _weights(self) -> list[torch.Tensor] | None:
@@ -106,11 +106,11 @@ class Pixels:
         mask = self.mask.to(self.video.dtype).expand(self.frames, *self.video.shape[1:3])[..., None]
         return [(reduced(mask, size) * counts).sqrt() for size in self.sizes]
 
-    def _mixed(self, video: torch.Tensor) -> torch.Tensor:
+    def mixed(self, video: torch.Tensor) -> torch.Tensor:
         return video if self.channels is None else video @ self.channels.T
 
     def residual(self, scene: Scene, trajectory: Trajectory, level: int) -> torch.Tensor:
-        seen = self._mixed(render(scene, trajectory, self.sizes[level], self.renderer))
+        seen = self.mixed(render(scene, trajectory, self.sizes[level], self.renderer))
         count = len(trajectory)
         target = self._targets[level][:count]
         if self.brightness:  # the factor that fits best

@@ -17,6 +17,7 @@ from gradsim.fit.problem import Problem
 
 PRIOR = 5e-7  # weight, against mean squares summed over frames
 CLOSE = 1e-8  # mean square, besides the noise, of a fit that is right
+SAME = 1e-13  # of one that came back to the same
 NEAR = 1e-6  # of one that may go on to more frames
 FIRST = 6  # frames
 GROW = 4
@@ -69,7 +70,14 @@ class Search:
         return found
 
     def _descend(
-        self, z: torch.Tensor, level: int, frames: int, iterations: int, stage: str, prior: bool = False
+        self,
+        z: torch.Tensor,
+        level: int,
+        frames: int,
+        iterations: int,
+        stage: str,
+        prior: bool = False,
+        goal: float = 0.0,
     ) -> Descent:
         options = replace(self.optimizer, iterations=iterations, worlds=self.problem.batch(level))
 
@@ -80,7 +88,7 @@ class Search:
             self.report(f"{stage}, {frames} frames", z[best], square, frames, level)
 
         residual = self.problem.residual(level, frames)
-        return descend(residual, z, self.limits, options, prior=self.prior if prior else None, report=told)
+        return descend(residual, z, self.limits, options, prior=self.prior if prior else None, goal=goal, report=told)
 
     def _first_frames(self, start: torch.Tensor) -> torch.Tensor:
         """The best of a scan over each coordinate, judged by the first frames."""
@@ -169,8 +177,8 @@ class Search:
         starts = found.z.repeat(len(weakest) * len(moves), 1)
         for row, (k, move) in enumerate((k, move) for k in weakest for move in moves):
             starts[row, k] += move
-        done = self._descend(starts, self.middle, frames, 8, "restarts")
         own = float(self.problem.mean_square(found.z[None], self.middle, frames))
+        done = self._descend(starts, self.middle, frames, 8, "restarts", goal=frames * (1.01 * own + SAME))
         squares = done.cost / frames
         for k in torch.argsort(squares).tolist():
             z, square = done.z[k], float(squares[k])

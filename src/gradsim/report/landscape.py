@@ -56,7 +56,9 @@ def _map(figure: Any, axes: Any, found: Landscape) -> None:
     levels = np.geomspace(norm.vmin, norm.vmax, 12)
     axes.contour(first.values, second.values, square.T, levels, colors="white", linewidths=0.5, alpha=0.6)
     low = found.lowest
-    axes.plot(low[first.name], low[second.name], "o", color=MARK, label=f"{low[first.name]:.4g}, {low[second.name]:.4g}")
+    axes.plot(
+        low[first.name], low[second.name], "o", color=MARK, label=f"{low[first.name]:.4g}, {low[second.name]:.4g}"
+    )
     axes.legend(title="lowest", loc="upper right")
     figure.colorbar(drawn, ax=axes, label="mean square of a pixel's difference")
     _scaled(first, axes.set_xlabel, axes.set_xscale)

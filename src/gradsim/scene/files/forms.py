@@ -66,6 +66,20 @@ def kind_of(make: Any) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
+def _or_first_argument(schema: dict[str, Any]) -> None:
+    """Add to a builder's schema that its first argument may stand alone."""
+    fields = dict(schema)
+    schema.clear()
+    schema["anyOf"] = [fields, {"type": ["number", "string", "array", "object"]}]
+
+
+def _or_word(schema: dict[str, Any]) -> None:
+    """Add to the schema of kinds that there is one key, or a word alone."""
+    kinds = {**schema, "minProperties": 1, "maxProperties": 1}
+    schema.clear()
+    schema["anyOf"] = [kinds, {"enum": list(kinds["properties"])}]
+
+
 class Fields(BaseModel):
     """Fields of a noun, or arguments of a builder, as a mapping."""
 
@@ -89,6 +103,8 @@ class Fields(BaseModel):
 class Arguments(Fields):
     """Arguments of a builder: what is no mapping is the first of them, as in `box: 0.5`."""
 
+    model_config = ConfigDict(json_schema_extra=_or_first_argument)
+
     @model_validator(mode="before")
     @classmethod
     def _take_first(cls, given: Any) -> Any:
@@ -99,9 +115,7 @@ class Arguments(Fields):
 class OneOf(BaseModel):
     """One of several kinds: a mapping with one key, which says what it is; or that word alone."""
 
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True, extra="forbid", json_schema_extra={"minProperties": 1, "maxProperties": 1}
-    )
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", json_schema_extra=_or_word)
 
     @model_validator(mode="before")
     @classmethod

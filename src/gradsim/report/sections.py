@@ -1,0 +1,193 @@
+"""The parts of a report, each a piece of HTML."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+
+from gradsim.fit.result import Fit
+from gradsim.report.compared import Comparison, compared
+from gradsim.report.traces import Reach, reaches, traces
+from gradsim.report.words import TONES, findings, rounded, share, short, starts, summary
+
+PACKAGES = ("gradsim", "torch", "warp-lang", "numpy", "av")
+
+
+def verdict(fit: Fit) -> str:
+    """Status and advice in plain words."""
+    tone, head, text = summary(fit)
+    return f'<div class="verdict {tone}"><strong>{escape(head)}</strong><p>{escape(text)}</p></div>'
+
+
+def values(fit: Fit, truth: Mapping[str, float]) -> str:
+    """The table of what was found."""
+    heads = ["parameter", *(["true value"] if truth else []), "value", "95 % interval", "", "unit", "verdict"]
+    numbers = {"true value", "value", "95 % interval", ""}
+    head = "".join(f'<th class="number">{h}</th>' if h in numbers else f"<th>{h}</th>" for h in heads)
+    guesses = {c.path: c for c in fit.parameters.coordinates}
+    rows = []
+    for name, unit, value, low, high, word in fit.rows():
+        shown, least, most = rounded(value, low, high)
+        guess = guesses.get(name)
+        began = "" if guess is None else f'<span class="small">{escape(_began(guess))}</span>'
+        cells = [f'<td class="name">{escape(name)}{began}</td>']
+        if truth:
+            true = truth.get(name)
+            inside = "" if true is None else "inside" if low <= true <= high else "outside"
+            mark = f'<span class="small">{inside} the interval</span>' if inside else ""
+            cells.append(_number("true value", "" if true is None else f"<div>{true:.6g}{mark}</div>"))
+        cells.append(_number("value", f'<span class="value">{shown}</span>'))
+        cells.append(_number("95 % interval", f"{least} – {most}"))
+        cells.append(_number("half width", share(value, low, high)))
+        cells.append(f'<td data-label="unit">{escape(unit if unit not in ("", "1") else "–")}</td>')
+        reason = f'<span class="small reason">{escape(word.reason)}</span>' if word.reason else ""
+        chip = f'<span class="chip {TONES.get(word.word, "doubt")}">{escape(word.word)}</span>'
+        cells.append(f'<td data-label="verdict"><div>{chip}{reason}</div></td>')
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    how = f"Intervals from {fit.method}. Standard deviation of a pixel's difference: {fit.noise:.2g} of full scale."
+    return _section(
+        "What was found",
+        f'<table class="cards"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+        f'<p class="note">{escape(how)} {escape(starts(fit))}</p>{_rivals(fit)}',
+    )
+
+
+def _began(c: object) -> str:
+    guess, low, high = (getattr(c, name) for name in ("guess", "low", "high"))
+    text = f"guessed {short(guess)}"
+    bounds = [x.item() if x.numel() == 1 else None for x in (low, high)]
+    if None not in bounds and all(abs(float(x or 0.0)) != float("inf") for x in bounds):
+        text += f", sought from {short(bounds[0])} to {short(bounds[1])}"
+    return text
+
+
+def _number(label: str, text: str) -> str:
+    return f'<td class="number" data-label="{label}">{text}</td>'
+
+
+def _rivals(fit: Fit) -> str:
+    if not fit.rivals:
+        return ""
+    paths = list(fit.rivals[0])
+    head = "".join(f'<th class="number">{escape(path)}</th>' for path in paths)
+    rows = "".join(
+        "<tr>" + "".join(_number(path, short(rival[path])) for path in paths) + "</tr>" for rival in fit.rivals
+    )
+    return f'<h3>Others that explain it as well</h3><div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def videos(fit: Fit) -> str:
+    """Observed, fitted and their difference, side by side, for each trial."""
+    found = [comparison for trial in fit.trials if (comparison := compared(trial, fit.values)) is not None]
+    if not found:
+        return ""
+    return _section("Observed, fitted, difference", "".join(_video(comparison) for comparison in found))
+
+
+def _video(comparison: Comparison) -> str:
+    labels = "".join(f"<span>{escape(label)}</span>" for label in comparison.labels)
+    return (
+        f'<figure><div class="panels" style="--panels: {len(comparison.labels)}">{labels}</div>'
+        f'<video controls loop muted autoplay playsinline width="{comparison.width}" height="{comparison.height}" '
+        f'poster="{comparison.poster}" src="{comparison.video}"></video>'
+        f'<figcaption class="note">{escape(comparison.caption)}</figcaption></figure>'
+    )
+
+
+def identifiability(fit: Fit) -> str:
+    """What the video tells and what not, and how errors go together."""
+    items = "".join(f"<li>{escape(text)}</li>" for text in findings(fit))
+    words = f"<div><ul>{items}</ul></div>"
+    if len(fit.parameters.names) < 2:
+        return _section("What this video can tell", words)
+    return _section(
+        "What this video can tell",
+        f'<div class="columns">{words}<div class="wide"><h3>Correlation of the errors</h3>{_heat(fit)}</div></div>',
+    )
+
+
+def _heat(fit: Fit) -> str:
+    names = fit.parameters.names
+    head = "".join(f"<th><span>{escape(name)}</span></th>" for name in names)
+    rows = []
+    for name, row in zip(names, fit.correlation.tolist(), strict=True):
+        cells = "".join(f'<td style="background: {_shade(r)}">{r:.2f}</td>' for r in row)
+        rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
+    return f'<table class="heat"><thead><tr><th></th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+
+
+def _shade(r: float) -> str:
+    """Blue where errors rise together, red where one falls."""
+    color = "46, 134, 171" if r > 0 else "209, 73, 91"
+    return f"rgba({color}, {0.75 * min(1.0, abs(r)):.2f})"
+
+
+def way(fit: Fit) -> str:
+    """How the answer was come to: traces and stages."""
+    if not fit.history:
+        return ""
+    plots = "".join(f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>" for title, svg in traces(fit))
+    rows = "".join(_row(reach) for reach in reaches(fit))
+    heads = ("stage", "frames", "pictures", "steps", "mean square", "after")
+    head = "".join(f'<th class="number">{h}</th>' if k else f"<th>{h}</th>" for k, h in enumerate(heads))
+    return _section(
+        "How it was found",
+        "<p>From coarse to fine pictures, and from the first frames to all of them. Bands show the stages; the thin band "
+        "across is the interval of the answer.</p>"
+        f'<div class="plots">{plots}</div>'
+        f'<details><summary>All stages</summary><div class="wide"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div></details>",
+    )
+
+
+def _row(reach: Reach) -> str:
+    numbers = (
+        str(reach.frames or ""),
+        reach.size,
+        str(reach.steps),
+        f"{reach.mean_square:.3g}",
+        f"{reach.seconds:.1f} s",
+    )
+    return f"<tr><td>{escape(reach.stage)}</td>{''.join(_number('', number) for number in numbers)}</tr>"
+
+
+def scene(text: str) -> str:
+    """The scene with the values filled in."""
+    return _section(
+        "The scene, with the values filled in",
+        f"<details open><summary>fitted.yaml</summary><pre>{escape(text.rstrip())}</pre></details>",
+    )
+
+
+def repetition(command: str) -> str:
+    """What it takes to do it again."""
+    again = f"<pre>{escape(command)}</pre>" if command else ""
+    look = "gradsim simulate fitted.yaml -o fitted.mp4"
+    return _section(
+        "Do it again",
+        f"{again}<p>The video of the answer:</p><pre>{look}</pre>"
+        f'<p class="note">{escape(_versions())}. The numbers of this page are in fit.json.</p>',
+    )
+
+
+def _versions() -> str:
+    found = []
+    for package in PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"{package} from its source")
+    machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return f"{', '.join(found)}; {machine}"
+
+
+def colophon(fit: Fit) -> str:
+    """The last line."""
+    return f"Found in {fit.seconds:.1f} s."
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{title}</h2>{content}</section>"

@@ -1,0 +1,98 @@
+"""Numbers and findings in words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from gradsim.fit.result import Fit
+
+CLOSE_TIE = 0.9  # correlation worth a word
+TONES = {"identifiable": "good", "weak": "doubt", "not identifiable": "bad"}
+STATUS = {
+    "converged": ("good", "The scene explains the video, and restarts came back to the same answer."),
+    "several answers": ("doubt", "More than one set of values explains the video."),
+    "above the noise": ("bad", "The scene does not explain all that is in the video."),
+    "interrupted": ("doubt", "The search was interrupted: these are the best values so far, not an answer."),
+}
+
+
+def rounded(value: float, low: float, high: float) -> tuple[str, str, str]:
+    """A value and the ends of its interval, to two digits of the interval's half width."""
+    half = (high - low) / 2
+    if not (math.isfinite(half) and half > 0):
+        return f"{value:.6g}", f"{low:.6g}", f"{high:.6g}"
+    digits = 1 - math.floor(math.log10(half))
+    largest = max(abs(value), abs(low), abs(high))
+    if largest >= 1e6 or digits > 9:
+        precision = min(12, max(2, digits + math.floor(math.log10(largest)))) if largest > 0 else 2
+        return tuple(f"{x:.{precision}e}" for x in (value, low, high))  # type: ignore[return-value]
+    return tuple(f"{x:.{max(0, digits)}f}" for x in (value, low, high))  # type: ignore[return-value]
+
+
+def share(value: float, low: float, high: float) -> str:
+    """Half the width of an interval, relative to its value."""
+    if not (value and math.isfinite(high - low)):
+        return ""
+    part = abs((high - low) / (2 * value))
+    return f"± {100 * part:.2g} %" if part >= 1e-5 else f"± {part:.1e}"
+
+
+def summary(fit: Fit) -> tuple[str, str, str]:
+    """Tone, headline and what it means."""
+    tone, sentence = STATUS.get(fit.status, ("doubt", fit.status))
+    rows = fit.rows()
+    told = sum(row[-1].word == "identifiable" for row in rows)
+    if fit.status in ("interrupted", "above the noise"):
+        return tone, sentence, _sentence(fit.advice)
+    if told == len(rows):
+        head = "This video determines the value." if told == 1 else f"This video determines all {told} values."
+    elif told:
+        head = f"This video determines {told} of {len(rows)} values."
+    else:
+        head = "This video does not determine what was asked."
+    if fit.status == "several answers":
+        head = sentence
+        sentence = ""
+    tone = tone if told == len(rows) else "doubt" if told else "bad"
+    return tone, head, f"{sentence} {_sentence(fit.advice)}".strip()
+
+
+def findings(fit: Fit) -> list[str]:
+    """What the observation tells and does not tell."""
+    found = [_sentence(text) for text in fit.directions]
+    for name, _, _, _, _, verdict in fit.rows():
+        text = _sentence(verdict.reason)
+        if verdict.word != "identifiable" and text not in found:
+            found.append(f"{name} is {verdict.word}: {text}" if text else f"{name} is {verdict.word}.")
+    names = fit.parameters.names
+    for i, j in torch.triu_indices(len(names), len(names), 1).T.tolist():
+        r = float(fit.correlation[i, j])
+        if abs(r) >= CLOSE_TIE:
+            way = "rise together" if r > 0 else "one rises as the other falls"
+            found.append(
+                f"{names[i]} and {names[j]} are tied (correlation {r:.2f}): within their intervals they {way}."
+            )
+    if not found:
+        found.append("Each value is determined on its own; none stands in for another.")
+    return found
+
+
+def starts(fit: Fit) -> str:
+    """How far other searches came to the same."""
+    if fit.starts > 1:
+        return f"{fit.agreeing} of {fit.starts} searches from different starts came to this answer."
+    return "One search, from the guesses; restarts beside the answer along what is told least had to come back to it."
+
+
+def short(value: Any) -> str:
+    """A number or some numbers, for reading."""
+    if isinstance(value, torch.Tensor):
+        value = value.tolist()
+    return ", ".join(map(short, value)) if isinstance(value, (list, tuple)) else f"{value:.5g}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".") if text else ""
