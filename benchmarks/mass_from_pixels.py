@@ -13,8 +13,11 @@ with both videos blurred by 12 pixels, and ends with all frames as they are. The
 renderer and the physics; the curvature comes from central differences. `Exact` sees colours alone; SoftRas and DIB-R,
 which need it, the coverage as well.
 
-What is left is the video's own error. A grid of 32 x 32 points steps where the true coverage slides: over masses from
-3.5 to 3.85 kg the mass from its videos errs by 6e-8 (root mean square), and with 64 x 64 points by 2e-8.
+What is left is the video's own error, and how much it matters depends on the scene. A grid of 32 x 32 points steps
+where the true coverage slides. Linearized about the truth, for eight masses from 3.5 to 3.85 kg, its videos of this
+scene move the mass by 6e-8 (root mean square; 1e-7 at most), and with 64 x 64 points, for two of them, by 1e-8 and
+2e-8. The scene was made sensitive for that reason, by a high throw and a fast spin: in slower ones it was 2e-7 to 3e-7,
+above what is allowed.
 
     python benchmarks/mass_from_pixels.py [--json report.json]
 

@@ -15,6 +15,7 @@ from gradsim.cli.check import check
 from gradsim.cli.demo import demo
 from gradsim.cli.estimate import estimate
 from gradsim.cli.landscape import landscape
+from gradsim.cli.reproduce import reproduce
 from gradsim.cli.shared import aside, console
 from gradsim.cli.simulate import simulate
 from gradsim.scene.errors import GradsimError
@@ -33,6 +34,7 @@ for command in (simulate, estimate, landscape, demo):
     app.command()(command)
 app.add_typer(check, name="check")
 app.add_typer(bench, name="bench")
+app.add_typer(reproduce, name="reproduce")
 
 
 @app.callback(invoke_without_command=True)

@@ -36,13 +36,13 @@ def demo(
     with Bar("fitting", TIME.frames) as bar:
         fit = fit_film(film, lambda stage: show_stage(bar, stage))
     print_fit(fit, truth)
-    size = f"{COMPARED[0]}x{COMPARED[1]}"
+    size, whole = f"{COMPARED[0]}x{COMPARED[1]}", f"{FILMED[0]}x{FILMED[1]}"
     page = write_report(
         fit,
         out,
         title="Bouncing cube",
-        source=f"{film.name}: {TIME.frames} frames at {TIME.fps:g} fps, H.264, {FILMED[0]} x {FILMED[1]} reduced to {size}",
-        command=f"gradsim estimate demo.yaml demo.mp4 --size {size} -o out",
+        source=f"{film}: {TIME.frames} frames at {TIME.fps:g} fps, H.264, {whole} reduced to {size}",
+        command=f"gradsim estimate {description} {film} --size {size} -o {out}",
         truth=truth,
     )
     console.print(f"report: {page}", highlight=False, soft_wrap=True)

@@ -16,6 +16,7 @@ from gradsim.cli.seen import CropOption, FpsOption, FramesOption, SeenArgument, 
 from gradsim.cli.shared import (
     JsonOption,
     SizeOption,
+    SubstepsOption,
     ThreadsOption,
     announce_kernels,
     console,
@@ -36,9 +37,7 @@ def estimate(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report and the numbers.")] = Path("out"),
     starts: Annotated[int, typer.Option(help="Searches: from the guesses, then from random places.", min=1)] = 1,
     seed: Annotated[int, typer.Option(help="Of all that is drawn.", min=0)] = 0,
-    substeps: Annotated[
-        int | None, typer.Option(help="Physics steps a frame; stable ones if not given.", min=1)
-    ] = None,
+    substeps: SubstepsOption = None,
     frames: FramesOption = None,
     crop: CropOption = None,
     size: SizeOption = None,
@@ -105,6 +104,5 @@ def print_fit(fit: Fit, truth: dict[str, float] | None = None) -> None:
         console.print(f"  {escape(text)}", highlight=False, soft_wrap=True)
     agreed = f"; {fit.agreeing} of {fit.starts} starts agree" if fit.starts > 1 else ""
     advice = f": {escape(fit.advice)}" if fit.advice else ""
-    console.print(
-        f"{fit.status}{advice}{agreed}; {fit.seconds:.0f} s; intervals by {fit.method}", highlight=False, soft_wrap=True
-    )
+    text = f"{fit.status}{advice}{agreed}; {fit.seconds:.0f} s; intervals from {fit.method}"
+    console.print(text, highlight=False, soft_wrap=True)

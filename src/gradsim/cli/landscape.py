@@ -15,6 +15,7 @@ from gradsim.cli.shared import (
     JsonOption,
     SetOption,
     SizeOption,
+    SubstepsOption,
     ThreadsOption,
     announce_kernels,
     console,
@@ -33,9 +34,7 @@ def landscape(
     out: Annotated[Path, typer.Option("--out", "-o", help="The picture: .png, .svg or .pdf.")] = Path("landscape.png"),
     points: Annotated[int | None, typer.Option(help="Values of each; 61 for one, 25 for two.", min=2)] = None,
     values: SetOption = None,
-    substeps: Annotated[
-        int | None, typer.Option(help="Physics steps a frame; stable ones if not given.", min=1)
-    ] = None,
+    substeps: SubstepsOption = None,
     frames: FramesOption = None,
     crop: CropOption = None,
     size: SizeOption = None,

@@ -66,9 +66,8 @@ def parsed_values(texts: list[str]) -> dict[str, Any]:
         try:
             listed = [float(number) for number in numbers.split(",")]
         except ValueError:
-            raise InvalidInput(
-                "--set", text, "must be path=value, such as cube.mass=2.5 or cube.velocity=1,0,2"
-            ) from None
+            valid = "must be path=value, such as cube.mass=2.5 or cube.velocity=1,0,2"
+            raise InvalidInput("--set", text, valid) from None
         values[path.strip()] = listed[0] if len(listed) == 1 else listed
     return values
 
@@ -91,6 +90,9 @@ ThreadsOption = Annotated[int | None, typer.Option(help="Threads; all cores if n
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", help="A value for a quantity of the scene, path=value; may be repeated."),
+]
+SubstepsOption = Annotated[
+    int | None, typer.Option(help="Physics steps a frame; enough to be stable if not given.", min=1)
 ]
 SizeOption = Annotated[str | None, typer.Option(help="Height x width of the pictures in pixels, such as 128x128.")]
 

@@ -17,6 +17,7 @@ from gradsim.cli.shared import (
     JsonOption,
     SetOption,
     SizeOption,
+    SubstepsOption,
     ThreadsOption,
     announce_kernels,
     console,
@@ -40,13 +41,9 @@ def simulate(
     out: Annotated[Path, typer.Option("--out", "-o", help="The video: .mp4 .mov .avi .gif .npz, or a folder of PNG.")],
     size: SizeOption = None,
     values: SetOption = None,
-    frames: Annotated[int | None, typer.Option(help="Frames; as the scene file says if not given.", min=1)] = None,
-    fps: Annotated[
-        float | None, typer.Option(help="Frames a second; as the scene file says if not given.", min=1e-3)
-    ] = None,
-    substeps: Annotated[
-        int | None, typer.Option(help="Physics steps a frame; stable ones if not given.", min=1)
-    ] = None,
+    frames: Annotated[int | None, typer.Option(help="Instead of what the scene file says.", min=1)] = None,
+    fps: Annotated[float | None, typer.Option(help="Instead of what the scene file says.", min=1e-3)] = None,
+    substeps: SubstepsOption = None,
     quality: Annotated[float | None, typer.Option(help="The encoder's rate factor, lower is better.")] = None,
     dtype: DtypeOption = Dtype.FLOAT64,
     threads: ThreadsOption = None,
@@ -86,12 +83,8 @@ def simulate(
     make_folder(out.parent)
     save_video(out, torch.cat(parts), rate, quality=quality)
     seconds = time.perf_counter() - begin
-    height, width = pixels
-    console.print(
-        f"written: {out} ({count} frames of {height} x {width} at {rate:g} fps, {steps} steps a frame, {seconds:.1f} s)",
-        highlight=False,
-        soft_wrap=True,
-    )
+    what = f"{count} frames of {pixels[0]} x {pixels[1]} at {rate:g} fps, {steps} steps a frame, {seconds:.1f} s"
+    console.print(f"written: {out} ({what})", highlight=False, soft_wrap=True)
     if as_json is not None:
         content = {"video": str(out), "frames": count, "fps": rate, "substeps": steps, "size": pixels, "values": chosen}
         write_json(as_json, {**content, "seconds": seconds})

@@ -13,19 +13,18 @@ import numpy as np
 import torch
 
 from gradsim.experiments.objects import KINDS, depth, painted, stretched, turned, volume
-from gradsim.experiments.table import Case, Claim, Column, Experiment, Row, Told, errors, fitted, largest
+from gradsim.experiments.table import Case, Claim, Column, Experiment, Row, Told, errors, filmed, fitted, largest
 from gradsim.fit.observations import Clock
 from gradsim.fit.problem import Problem
 from gradsim.fit.result import Fit
 from gradsim.fit.uncertainty import uncertainty
-from gradsim.render.render import render
 from gradsim.scene.camera import Camera
 from gradsim.scene.materials import Ground
 from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.unknown import unknown
 
-FRAMES, FPS, SIZE, SUBSTEPS = 60, 30.0, (128, 128), 256
+FRAMES, FPS, SIZE, SUBSTEPS = 60, 30.0, 128, 256
 DELTA = 0.01  # depth over which contact sets in [m]
 RANGES = {  # of true values, of starts, and the bounds of the search
     "body.density": (2.0, 12.0),
@@ -73,12 +72,14 @@ def case(number: int, seed: int, eight_bit: bool) -> Case:
         start = {path: unknown(rng.uniform(*ends), low=ends[0], high=ends[1]) for path, ends in RANGES.items()}
         drawn = [seed, number, 0]
         true = scene(kind, np.random.default_rng(drawn), truth)
-        video = render(true, Clock(FPS, SUBSTEPS).run(true, FRAMES), SIZE)
+        (video,) = filmed(true, Clock(FPS, SUBSTEPS), FRAMES, SIZE)
         guess = scene(kind, np.random.default_rng(drawn), start)
         fit = fitted(guess, video, told, fps=FPS, substeps=SUBSTEPS, seed=number)
         row = {"object": f"{number} {kind}", "truth": truth, **_judged(fit, truth)}
         if eight_bit:
-            rounded = fitted(guess, (video * 255).round() / 255, told, EIGHT_BIT, fps=FPS, substeps=SUBSTEPS, seed=number)
+            rounded = fitted(
+                guess, (video * 255).round() / 255, told, EIGHT_BIT, fps=FPS, substeps=SUBSTEPS, seed=number
+            )
             row[EIGHT_BIT] = _judged(rounded, truth)["worst"]
             row[f"{EIGHT_BIT} certain"] = rounded.certain
         return row
@@ -127,7 +128,9 @@ def experiment(objects: int | None, seed: int, *, held_out: bool = False, eight_
             right = [row for row in rows if row["worst"] <= ALLOWED]
             sure = sum(row[EIGHT_BIT] > ALLOWED_8 and row[f"{EIGHT_BIT} certain"] for row in rows)
             found += [
-                Claim("largest error from 8-bit frames, where exact ones succeed", largest(right, EIGHT_BIT), ALLOWED_8),
+                Claim(
+                    "largest error from 8-bit frames, where exact ones succeed", largest(right, EIGHT_BIT), ALLOWED_8
+                ),
                 Claim("failures from 8-bit frames reported as certain", sure, most=0),
             ]
         return found

@@ -15,10 +15,9 @@ import numpy as np
 import torch
 
 from gradsim.experiments.objects import depth, painted, turned
-from gradsim.experiments.table import Case, Claim, Column, Experiment, Row, Told, fitted
+from gradsim.experiments.table import Case, Claim, Column, Experiment, Row, Told, filmed, fitted
 from gradsim.fit.observations import Clock
 from gradsim.fit.result import Fit
-from gradsim.render.render import render
 from gradsim.scene.camera import Camera
 from gradsim.scene.materials import Ground
 from gradsim.scene.rigid import Push, Rigid
@@ -28,7 +27,7 @@ from gradsim.scene.unknown import unknown
 from gradsim.video.load import load_video
 from gradsim.video.save import save_video
 
-FRAMES, FPS, SIZE, SUBSTEPS = 30, 30.0, (64, 64), 32
+FRAMES, FPS, SIZE, SUBSTEPS = 30, 30.0, 64, 32
 NOISE = 0.01  # standard deviation of a pixel
 OFF = 0.2  # of the start, relative
 MASSES, FRICTIONS = (2.0, 6.0), (0.15, 0.4)  # true values [kg], [1]
@@ -84,7 +83,7 @@ def case(kind: str, number: int, seed: int) -> Case:
             for name, value in truth.items()
         }
         true = scene(np.random.default_rng([*key, 0]), **truth)
-        exact = render(true, Clock(FPS, SUBSTEPS).run(true, FRAMES), SIZE)
+        (exact,) = filmed(true, Clock(FPS, SUBSTEPS), FRAMES, SIZE)
         if kind == NOISY:
             video: Any = exact + NOISE * torch.tensor(rng.normal(size=tuple(exact.shape)))
         else:

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from gradsim.experiments.objects import KINDS, painted, stretched, turned, volume
-from gradsim.experiments.table import Case, Claim, Column, Experiment, Row, Told, errors, fitted, largest
+from gradsim.experiments.table import Case, Claim, Column, Experiment, Row, Told, errors, filmed, fitted, largest
 from gradsim.fit.observations import Clock
-from gradsim.render.render import render
 from gradsim.scene.camera import Camera
 from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
@@ -27,7 +26,7 @@ from gradsim.video.save import save_video
 FRAMES, FPS, SIZE, SUBSTEPS = 60, 30.0, 128, 8
 MOON = (0.0, -1.62, 0.0)  # [m/s^2]
 RANGE = (2.0, 12.0)  # of true densities and of starts [kg/m^3]
-BOUNDS = {"low": 1.0, "high": 20.0}
+LOW, HIGH = 1.0, 20.0  # bounds of the search
 LARGE = 512  # [px], of the video that is reduced
 ALLOWED = {"float": 5e-9, "png": 1e-5, "h264 128": 1e-2, "h264 512": 2e-3}
 PAPER = "9.0e-5 from video, 5.2e-9 from 3D states (means of relative errors)"
@@ -71,7 +70,7 @@ def case(number: int, seed: int) -> Case:
         truth, start = np.random.default_rng([seed, number, 1]).uniform(*RANGE, 2)
         drawn = [seed, number, 0]
         true = scene(kind, np.random.default_rng(drawn), truth, truth)
-        guess = scene(kind, np.random.default_rng(drawn), unknown(start, **BOUNDS), truth)
+        guess = scene(kind, np.random.default_rng(drawn), unknown(start, low=LOW, high=HIGH), truth)
         found = {}
         seconds = 0.0
         for source, video in _videos(true).items():
@@ -94,8 +93,7 @@ def experiment(objects: int, seed: int) -> Experiment:
 
 
 def _videos(true: Scene) -> dict[str, Any]:
-    trajectory = Clock(FPS, SUBSTEPS).run(true, FRAMES)
-    exact, large = (render(true, trajectory, (side, side)) for side in (SIZE, LARGE))
+    exact, large = filmed(true, Clock(FPS, SUBSTEPS), FRAMES, SIZE, LARGE)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         save_video(folder / "png", exact)

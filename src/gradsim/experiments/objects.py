@@ -1,4 +1,4 @@
-"""The objects that are thrown, pushed and dropped: eight kinds, with proportions, colours and motions drawn at random."""
+"""The objects that are thrown and pushed: eight kinds, with proportions, colours and rotations drawn at random."""
 
 from __future__ import annotations
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradsim.experiments.table import Case, Claim, Column, Row, Told, errors, fitted, largest
+from gradsim.experiments.table import Case, Claim, Column, Row, Told, errors, filmed, fitted, largest
 from gradsim.fit.observations import Clock
-from gradsim.render.render import render
 from gradsim.scene.scene import Scene
 from gradsim.scene.unknown import unknown
 
@@ -36,7 +35,7 @@ class Recovery:
     frames: int
     substeps: int  # a frame
     fps: float = 30.0
-    size: tuple[int, int] = (64, 64)
+    side: int = 64  # of the pictures [px]
     paper: str = ""
 
     def case(self) -> Case:
@@ -44,7 +43,7 @@ class Recovery:
 
     def row(self, told: Told) -> Row:
         true = self.scene(**self.truth)
-        video = render(true, Clock(self.fps, self.substeps).run(true, self.frames), self.size)
+        (video,) = filmed(true, Clock(self.fps, self.substeps), self.frames, self.side)
         low, high = self.bounds
         guess = self.scene(**{name: unknown(value, low=low, high=high) for name, value in self.start.items()})
         fit = fitted(guess, video, told, fps=self.fps, substeps=self.substeps)

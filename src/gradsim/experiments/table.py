@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,11 @@ import numpy as np
 import torch
 
 from gradsim.fit.estimate import estimate
+from gradsim.fit.observations import Clock
 from gradsim.fit.result import Fit, Stage
+from gradsim.render.render import render
 from gradsim.scene.atomic import write_whole
-from gradsim.scene.errors import InvalidInput
+from gradsim.scene.errors import ContactWarning, InvalidInput
 from gradsim.scene.scene import Scene
 
 Row = dict[str, Any]  # plain values, for JSON
@@ -106,13 +109,23 @@ def _read(file: Path, name: str) -> dict[str, Row]:
     return rows
 
 
+def filmed(scene: Scene, clock: Clock, frames: int, *sides: int) -> list[torch.Tensor]:
+    """Videos [T, side, side, 3] of what happens in a scene, one for each size [px]."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ContactWarning)  # the paper's soft ground is meant
+        trajectory = clock.run(scene, frames)
+    return [render(scene, trajectory, (side, side)) for side in sides]
+
+
 def fitted(scene: Scene, video: Any, told: Told, label: str = "", **options: Any) -> Fit:
     """As `gs.estimate`, but half a search is no row."""
 
     def progress(stage: Stage) -> None:
         told(f"{label} {stage.name} ({stage.mean_square:.1e}, {stage.seconds:.0f} s)".strip())
 
-    fit = estimate(scene, video, progress=progress, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ContactWarning)  # the paper's soft ground is meant
+        fit = estimate(scene, video, progress=progress, **options)
     if fit.status == "interrupted":
         raise KeyboardInterrupt
     return fit

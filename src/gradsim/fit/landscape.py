@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gradsim.fit.estimate import Seen, posed
-from gradsim.fit.parameters import Parameters
+from gradsim.fit.parameters import Coordinate, Parameters
 from gradsim.fit.problem import Problem
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName
 from gradsim.scene.integrators import Integrator, Midpoint
@@ -82,10 +82,10 @@ def landscape(
     if count < 2:
         raise OutOfRange("points", count, "must be at least 2")
     trial = posed(scene, video, fps, substeps, integrator)
-    parameters = Parameters(trial.scene, dtype)
+    parameters = Parameters(trial.scene, dtype=dtype)
     problem = Problem(parameters, (trial,))
     columns = [_column(parameters, name) for name in over]
-    held = {path: value for path, value in parameters.values(parameters.start()).items()}
+    held = parameters.values(parameters.start())
     for path, value in (values or {}).items():
         if path not in held:
             raise UnknownName("values", repr(path), f"{closest(path, held)}the scene's unknowns are {', '.join(held)}")
@@ -115,20 +115,19 @@ def _column(parameters: Parameters, name: str) -> int:
 def _line(parameters: Parameters, column: int, count: int) -> torch.Tensor:
     """Coordinates over what is plausible, [N]: evenly in the logarithm, or in the value itself between two bounds."""
     middle, width = (part[column] for part in parameters.prior())
-    if _scale(parameters, column) == "logit":
+    if _owner(parameters, column)[0].scale == "logit":
         return torch.logit(torch.linspace(EDGE, 1 - EDGE, count, dtype=middle.dtype))
     return middle + width * torch.linspace(-1.0, 1.0, count, dtype=middle.dtype)
 
 
-def _scale(parameters: Parameters, column: int) -> str:
-    return next(c.scale for c, s in zip(parameters.coordinates, parameters.slices, strict=True) if column < s.stop)
+def _owner(parameters: Parameters, column: int) -> tuple[Coordinate, slice]:
+    """The unknown that a coordinate belongs to, and its share of the coordinates."""
+    return next(pair for pair in zip(parameters.coordinates, parameters.slices, strict=True) if column < pair[1].stop)
 
 
 def _axis(parameters: Parameters, column: int, line: torch.Tensor, z: torch.Tensor) -> Axis:
     """Values along a line of coordinates; a rotation is shown by its rotation vector [rad]."""
-    for c, s in zip(parameters.coordinates, parameters.slices, strict=True):
-        if column < s.stop:
-            break
+    c, s = _owner(parameters, column)
     name = parameters.names[column]
     if c.scale == "rotation":
         return Axis(name, "rad", line, False)

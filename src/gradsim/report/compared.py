@@ -16,7 +16,7 @@ from gradsim.render.render import render
 from gradsim.video.encode import png_bytes, to_bytes
 from gradsim.video.save import save_video
 
-PANEL = 256  # [px], least height a panel is shown at
+PANEL = 384  # [px], least height a panel is shown at
 GAP = 8  # [px], between panels
 GAINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 QUALITY = 14  # of H.264: good enough to see small differences
@@ -42,8 +42,9 @@ def compared(trial: Trial, values: Mapping[str, torch.Tensor]) -> Comparison | N
     mine = {path: value for path, value in values.items() if path in trial.scene.unknowns}
     scene = trial.scene.with_values(mine)
     seen = observation.video.clamp(0, 1)
+    size = (seen.shape[1], seen.shape[2])
     with torch.no_grad():
-        fitted = render(scene, trial.clock.run(scene, len(seen)), tuple(seen.shape[1:3]), observation.renderer)
+        fitted = render(scene, trial.clock.run(scene, len(seen)), size, observation.renderer)
     fitted = fitted.clamp(0, 1).to(seen.dtype)
     left = observation.mixed(fitted) - observation.mixed(seen)
     left = left.expand_as(seen)

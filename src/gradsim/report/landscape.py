@@ -51,14 +51,14 @@ def _map(figure: Any, axes: Any, found: Landscape) -> None:
 
     first, second = found.axes
     square = np.ma.masked_invalid(found.mean_square.numpy())
-    norm = LogNorm(max(float(square.min()), 1e-12), float(square.max()))
+    ends = max(float(square.min()), 1e-12), float(square.max())
+    norm = LogNorm(*ends)
     drawn = axes.pcolormesh(first.values, second.values, square.T, norm=norm, cmap="viridis", shading="gouraud")
-    levels = np.geomspace(norm.vmin, norm.vmax, 12)
+    levels = np.geomspace(*ends, 12)
     axes.contour(first.values, second.values, square.T, levels, colors="white", linewidths=0.5, alpha=0.6)
     low = found.lowest
-    axes.plot(
-        low[first.name], low[second.name], "o", color=MARK, label=f"{low[first.name]:.4g}, {low[second.name]:.4g}"
-    )
+    x, y = low[first.name], low[second.name]
+    axes.plot(x, y, "o", color=MARK, label=f"{x:.4g}, {y:.4g}")
     axes.legend(title="lowest", loc="upper right")
     figure.colorbar(drawn, ax=axes, label="mean square of a pixel's difference")
     _scaled(first, axes.set_xlabel, axes.set_xscale)

@@ -13,7 +13,7 @@ from gradsim.report.compared import Comparison, compared
 from gradsim.report.traces import Reach, reaches, traces
 from gradsim.report.words import TONES, findings, rounded, share, short, starts, summary
 
-PACKAGES = ("gradsim", "torch", "warp-lang", "numpy", "av")
+PACKAGES = ("torch", "warp-lang", "numpy", "av")
 
 
 def verdict(fit: Fit) -> str:
@@ -76,7 +76,8 @@ def _rivals(fit: Fit) -> str:
     rows = "".join(
         "<tr>" + "".join(_number(path, short(rival[path])) for path in paths) + "</tr>" for rival in fit.rivals
     )
-    return f'<h3>Others that explain it as well</h3><div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<h3>Others that explain it as well</h3><div class="wide">{table}</div>'
 
 
 def videos(fit: Fit) -> str:
@@ -135,8 +136,8 @@ def way(fit: Fit) -> str:
     head = "".join(f'<th class="number">{h}</th>' if k else f"<th>{h}</th>" for k, h in enumerate(heads))
     return _section(
         "How it was found",
-        "<p>From coarse to fine pictures, and from the first frames to all of them. Bands show the stages; the thin band "
-        "across is the interval of the answer.</p>"
+        "<p>From coarse to fine pictures, and from the first frames to all of them. Grey bands tell the stages apart; "
+        "the blue one is the interval of the answer.</p>"
         f'<div class="plots">{plots}</div>'
         f'<details><summary>All stages</summary><div class="wide"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div></details>",
@@ -144,13 +145,8 @@ def way(fit: Fit) -> str:
 
 
 def _row(reach: Reach) -> str:
-    numbers = (
-        str(reach.frames or ""),
-        reach.size,
-        str(reach.steps),
-        f"{reach.mean_square:.3g}",
-        f"{reach.seconds:.1f} s",
-    )
+    square, after = f"{reach.mean_square:.3g}", f"{reach.seconds:.1f} s"
+    numbers = (str(reach.frames or ""), reach.size, str(reach.steps), square, after)
     return f"<tr><td>{escape(reach.stage)}</td>{''.join(_number('', number) for number in numbers)}</tr>"
 
 
@@ -174,12 +170,14 @@ def repetition(command: str) -> str:
 
 
 def _versions() -> str:
-    found = []
+    from gradsim import __version__
+
+    found = [f"gradsim {__version__}"]
     for package in PACKAGES:
         try:
             found.append(f"{package} {version(package)}")
         except PackageNotFoundError:
-            found.append(f"{package} from its source")
+            continue
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     return f"{', '.join(found)}; {machine}"
 

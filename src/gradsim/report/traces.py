@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,8 @@ def traces(fit: Fit) -> list[tuple[str, str]]:
         key = name if at is None else path
         line = [float(np.ravel(stage.values[key])[at or 0]) for stage in history]
         title = name if unit in ("", "1") else f"{name} [{unit}]"
-        ends = (value, low, high)
-        found.append((title, _drawn(history, lambda a, v=line, e=ends, s=scale: _value(a, steps, v, e, s))))
+        draw = partial(_value, steps=steps, line=line, ends=(value, low, high), scale=scale)
+        found.append((title, _drawn(history, draw)))
     return found
 
 
@@ -98,7 +99,7 @@ def _drawn(history: list[Stage], draw: Callable[[Any], None]) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
-    style = {"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 8, "svg.hashsalt": "gradsim"}
+    style: Any = {"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 8, "svg.hashsalt": "gradsim"}
     ink = dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK)
     with matplotlib.rc_context(style | ink):
         figure = Figure(figsize=SIZE, layout="constrained")

@@ -71,10 +71,9 @@ def findings(fit: Fit) -> list[str]:
     for i, j in torch.triu_indices(len(names), len(names), 1).T.tolist():
         r = float(fit.correlation[i, j])
         if abs(r) >= CLOSE_TIE:
-            way = "rise together" if r > 0 else "one rises as the other falls"
-            found.append(
-                f"{names[i]} and {names[j]} are tied (correlation {r:.2f}): within their intervals they {way}."
-            )
+            way = "rise together" if r > 0 else "move against each other"
+            pair = f"{names[i]} and {names[j]}"
+            found.append(f"{pair} are tied: within their intervals they {way} (correlation {r:.2f}).")
     if not found:
         found.append("Each value is determined on its own; none stands in for another.")
     return found

@@ -118,6 +118,10 @@ def validated(name: str, value: Any, spec: Spec) -> Any:
         if spec.per is None:
             raise WrongType(name, "each(...)", "is one value for the whole body; give a number or tensor")
         return Each(validated_array(name, value.values, spec))
+    if isinstance(value, Unknown) and value.shape != spec.shape:
+        wanted = f"a guess of shape {spec.shape}" if spec.shape else "one number as a guess"
+        many = f", or gs.each(gs.unknown(...)) for one a {spec.per}" if spec.per else ""
+        raise WrongShape(name, value, f"needs {wanted}{many}")
     return validated_array(name, value, spec)
 
 
@@ -247,8 +251,9 @@ def check_counts(name: str, value: Any, spec: Spec, count: int) -> None:
     position = array.ndim - len(spec.shape) - 1
     got = array.shape[position] if position >= 0 else None
     if got != count:
+        plural = "vertices" if spec.per == "vertex" else f"{spec.per}s"
         raise WrongShape(
-            name, f"each(...) of shape {tuple(array.shape)}", f"its body has {count} {spec.per}s; give [..., {count}]"
+            name, f"each(...) of shape {tuple(array.shape)}", f"its body has {count} {plural}; give [..., {count}]"
         )
 
 

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from gradsim.cli.shared import aside, console
 from gradsim.experiments.table import Experiment, Row, filled
 
 reproduce = typer.Typer(no_args_is_help=True, help="Repeat the experiments; a table is filled row by row.")
-console = Console()
 
 KEPT = "Keep the rows in this file as they come; those that are there already are not run again."
 JsonOption = Annotated[Path | None, typer.Option("--json", "-o", help=KEPT)]
@@ -20,7 +19,9 @@ SeedOption = Annotated[int, typer.Option(help="Of all that is drawn.", min=0)]
 
 @reproduce.command()
 def mass(
-    objects: Annotated[int, typer.Option(help="How many.", min=1)] = 20, seed: SeedOption = 0, as_json: JsonOption = None
+    objects: Annotated[int, typer.Option(help="How many.", min=1)] = 20,
+    seed: SeedOption = 0,
+    as_json: JsonOption = None,
 ) -> None:
     """Mass of pushed objects, from exact, 8-bit and compressed videos."""
     from gradsim.experiments.mass import experiment
@@ -79,14 +80,16 @@ def _show(experiment: Experiment, file: Path | None) -> None:
     console.print("  ".join(column.head() for column in experiment.columns), highlight=False, soft_wrap=True)
     rows: list[Row] = []
     try:
-        with console.status("compiling kernels (first use only)") as status:
+        with aside.status("compiling kernels (first use only)") as status:
             for row in filled(experiment, file, status.update):
                 rows.append(row)
                 line = "  ".join(column.cell(row) for column in experiment.columns)
                 console.print(line.rstrip(), highlight=False, soft_wrap=True, markup=False)
     except KeyboardInterrupt:
-        kept = f"{len(rows)} rows are in {file}; the same command goes on from there" if file else "give --json to go on"
-        console.print(f"interrupted: {kept}", soft_wrap=True)
+        kept = (
+            f"{len(rows)} rows are in {file}; the same command goes on from there" if file else "give --json to go on"
+        )
+        aside.print(f"interrupted: {kept}", soft_wrap=True, highlight=False)
         raise typer.Exit(130) from None
     claims = experiment.claims(rows)
     for claim in claims:
