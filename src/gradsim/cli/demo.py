@@ -35,7 +35,7 @@ def demo(
     console.print(f"filmed: {film}, {TIME.frames} frames of {FILMED[0]} x {FILMED[1]}, H.264", highlight=False)
     with Bar("fitting", TIME.frames) as bar:
         fit = fit_film(film, lambda stage: show_stage(bar, stage))
-    print_fit(fit, truth)
+    print_fit(fit, console, truth)
     size, whole = f"{COMPARED[0]}x{COMPARED[1]}", f"{FILMED[0]}x{FILMED[1]}"
     page = write_report(
         fit,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -19,8 +20,8 @@ from gradsim.cli.shared import (
     SubstepsOption,
     ThreadsOption,
     announce_kernels,
-    console,
     make_folder,
+    results,
     set_threads,
     steps_at,
     write_json,
@@ -72,10 +73,11 @@ def estimate(
             seed=seed,
             progress=lambda stage: show_stage(bar, stage),
         )
-    print_fit(fit)
+    shown = results(as_json)
+    print_fit(fit, shown)
     source = f"{video}: {len(seen)} frames of {seen.size[0]} x {seen.size[1]} at {rate:g} fps, {seen.codec}"
     report = write_report(fit, out, title=file.path.stem, source=source, command=shlex.join(["gradsim", *sys.argv[1:]]))
-    console.print(f"written: {report}", highlight=False, soft_wrap=True)
+    shown.print(f"written: {report}", highlight=False, soft_wrap=True)
     if as_json is not None:
         write_json(as_json, fit.as_dict())
     if fit.status == "interrupted":
@@ -87,7 +89,7 @@ def show_stage(bar: Bar, stage: Stage) -> None:
     bar.moved(stage.frames, stage.name.rpartition(",")[0] or stage.name, f"mean square {stage.mean_square:.2e}")
 
 
-def print_fit(fit: Fit, truth: dict[str, float] | None = None) -> None:
+def print_fit(fit: Fit, console: Console, truth: dict[str, float] | None = None) -> None:
     """A table of the values, beside the true ones where they are known, then what the fit has to say."""
     table = Table(box=None, pad_edge=False)
     table.add_column("")

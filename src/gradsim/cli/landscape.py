@@ -18,9 +18,9 @@ from gradsim.cli.shared import (
     SubstepsOption,
     ThreadsOption,
     announce_kernels,
-    console,
     make_folder,
     parsed_values,
+    results,
     set_threads,
     steps_at,
     write_json,
@@ -73,7 +73,8 @@ def landscape(
     make_folder(out.parent)
     save_landscape(found, out)
     low = ", ".join(f"{name} = {value:.4g}" for name, value in found.lowest.items())
-    console.print(f"least mean square {float(found.mean_square.min()):.3g} at {low}", highlight=False, soft_wrap=True)
-    console.print(f"written: {out}", highlight=False, soft_wrap=True)
+    shown = results(as_json)
+    shown.print(f"least mean square {float(found.mean_square.min()):.3g} at {low}", highlight=False, soft_wrap=True)
+    shown.print(f"written: {out}", highlight=False, soft_wrap=True)
     if as_json is not None:
         write_json(as_json, found.as_dict())

@@ -77,6 +77,11 @@ def steps_at(times: Time, fps: float) -> int | None:
     return None if times.substeps is None else max(1, math.ceil(times.substeps * times.fps / fps))
 
 
+def results(as_json: Path | None) -> Console:
+    """Where results are shown: aside if the standard output is to hold JSON alone."""
+    return aside if as_json is not None and str(as_json) == "-" else console
+
+
 def set_threads(count: int | None) -> None:
     if count is not None:
         torch.set_num_threads(count)

@@ -20,10 +20,10 @@ from gradsim.cli.shared import (
     SubstepsOption,
     ThreadsOption,
     announce_kernels,
-    console,
     make_folder,
     parsed_size,
     parsed_values,
+    results,
     set_threads,
     steps_at,
     write_json,
@@ -84,7 +84,7 @@ def simulate(
     save_video(out, torch.cat(parts), rate, quality=quality)
     seconds = time.perf_counter() - begin
     what = f"{count} frames of {pixels[0]} x {pixels[1]} at {rate:g} fps, {steps} steps a frame, {seconds:.1f} s"
-    console.print(f"written: {out} ({what})", highlight=False, soft_wrap=True)
+    results(as_json).print(f"written: {out} ({what})", highlight=False, soft_wrap=True)
     if as_json is not None:
         content = {"video": str(out), "frames": count, "fps": rate, "substeps": steps, "size": pixels, "values": chosen}
         write_json(as_json, {**content, "seconds": seconds})

@@ -240,15 +240,16 @@ class Trial:
     observation: Any  # Observation
     clock: Clock
 
+    def moved(self, values: Mapping[str, torch.Tensor], frames: int) -> tuple[Scene, Trajectory]:
+        """The scene with values filled in, and how it moves at the times of the frames."""
+        scene = self.scene.with_values({path: value for path, value in values.items() if path in self.scene.unknowns})
+        if OFFSET in values:
+            return scene, self.clock.run(scene, frames + 1).shifted(values[OFFSET])
+        return scene, self.clock.run(scene, frames)
+
     def residual(self, values: Mapping[str, torch.Tensor], level: int, frames: int) -> torch.Tensor:
         """[B, N], each frame's differences divided by the root of their number: its square is a mean over a frame."""
-        mine = {path: value for path, value in values.items() if path in self.scene.unknowns}
-        scene = self.scene.with_values(mine)
-        count = min(frames, self.observation.frames)
-        if OFFSET in values:
-            trajectory = self.clock.run(scene, count + 1).shifted(values[OFFSET])
-        else:
-            trajectory = self.clock.run(scene, count)
+        scene, trajectory = self.moved(values, min(frames, self.observation.frames))
         level = max(0, self.observation.levels - 1 - level)
         difference = self.observation.residual(scene, trajectory, level)
         return difference.flatten(-2) / math.sqrt(difference.shape[-1])

@@ -39,12 +39,11 @@ def compared(trial: Trial, values: Mapping[str, torch.Tensor]) -> Comparison | N
     observation = trial.observation
     if trial.scene.camera is None or not isinstance(observation, Pixels):
         return None
-    mine = {path: value for path, value in values.items() if path in trial.scene.unknowns}
-    scene = trial.scene.with_values(mine)
     seen = observation.video.clamp(0, 1)
     size = (seen.shape[1], seen.shape[2])
     with torch.no_grad():
-        fitted = render(scene, trial.clock.run(scene, len(seen)), size, observation.renderer)
+        scene, trajectory = trial.moved(values, len(seen))
+        fitted = render(scene, trajectory, size, observation.renderer)
     fitted = fitted.clamp(0, 1).to(seen.dtype)
     left = observation.mixed(fitted) - observation.mixed(seen)
     left = left.expand_as(seen)

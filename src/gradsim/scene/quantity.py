@@ -127,11 +127,10 @@ def validated(name: str, value: Any, spec: Spec) -> Any:
 
 def validated_array(name: str, value: Any, spec: Spec) -> Any:
     if isinstance(value, Unknown):
-        for part, array in (("guess", value.guess), *value.bounds.items()):
-            loose = part != "guess" and spec.above is not None  # a bound may stand where the quantity may not
-            _check_array(
-                f"{name}'s {part}", array, dataclasses.replace(spec, above=None, low=spec.above) if loose else spec
-            )
+        _check_array(f"{name}'s guess", value.guess, spec)
+        floor = spec.low if spec.above is None else spec.above
+        for end, bound in value.bounds.items():  # which may stand where the quantity itself may not
+            _check_array(f"{name}'s {end}", bound, dataclasses.replace(spec, above=None, low=floor, below=None))
         return value
     if isinstance(value, torch.Tensor):
         if not value.is_floating_point():
