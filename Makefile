@@ -26,7 +26,7 @@ help: ## Show this list
 	@echo "  EXTRAS=dev,tets,bench  the extras to install (here: $(EXTRAS))"
 	@echo "  JOBS=2                 test processes (here: $(JOBS))"
 
-demo: $(READY) ## Run the demo
+demo: $(READY) ## Film a bouncing cube, find its physics from the film, write out/report.html
 	@$(BIN)/gradsim demo
 
 test: $(READY) ## Lint, check types and layers, run the tests

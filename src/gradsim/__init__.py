@@ -14,6 +14,7 @@ from gradsim.render.exact import Exact
 from gradsim.render.mitsuba import Mitsuba
 from gradsim.render.render import render
 from gradsim.render.softras import SoftRas
+from gradsim.report.page import write_report
 from gradsim.scene import errors
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.camera import Camera
@@ -127,4 +128,5 @@ __all__ = [
     "simulate",
     "stable_dt",
     "unknown",
+    "write_report",
 ]

@@ -86,7 +86,8 @@ def estimate(
 
 def show_stage(bar: Bar, stage: Stage) -> None:
     """A stage of a fit as progress: what, over how many frames, and the mean square."""
-    bar.moved(stage.frames, stage.name.rpartition(",")[0] or stage.name, f"mean square {stage.mean_square:.2e}")
+    name = stage.name.removesuffix(f", {stage.frames} frames")
+    bar.moved(stage.frames, name, f"mean square {stage.mean_square:.2e}")
 
 
 def print_fit(fit: Fit, console: Console, truth: dict[str, float] | None = None) -> None:

@@ -52,9 +52,10 @@ def landscape(
         gradsim landscape scene.yaml video.mp4 --over ground.ke --over ground.mu --set cube.mass=2.7 --size 64x64
     """
     from gradsim.fit.landscape import landscape as surveyed
-    from gradsim.report.landscape import save_landscape
+    from gradsim.report.landscape import check_picture, save_landscape
 
     set_threads(threads)
+    check_picture(out)
     file, seen, rate = load_seen(scene, video, frames=frames, crop=crop, size=size, fps=fps, dtype=dtype)
     announce_kernels(dtype)
     with Bar("worlds", len(seen)) as bar:

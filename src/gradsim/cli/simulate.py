@@ -28,6 +28,7 @@ from gradsim.cli.shared import (
     steps_at,
     write_json,
 )
+from gradsim.scene.errors import VideoFileError
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
 
@@ -60,11 +61,13 @@ def simulate(
     from gradsim.render.render import render
     from gradsim.scene.files.load import load_scene_file
     from gradsim.simulate.rollout import simulate as rollout
-    from gradsim.video.save import save_video
+    from gradsim.video.save import ARRAYS, CODECS, save_video
 
     begin = time.perf_counter()
     set_threads(threads)
     pixels = SIZE if size is None else parsed_size(size)
+    if out.suffix.lower() not in (*CODECS, *ARRAYS, ""):
+        raise VideoFileError(str(out), f"extension '{out.suffix}'", f"needs one of {' '.join([*CODECS, *ARRAYS])}")
     file = load_scene_file(scene)
     guesses: dict[str, Any] = {path: unknown.guess.tolist() for path, unknown in file.scene.unknowns.items()}
     chosen = guesses | parsed_values(values or [])

@@ -26,10 +26,10 @@ from gradsim.simulate.rollout import simulate
 from gradsim.video.load import load_video
 from gradsim.video.save import save_video
 
-TIME = Time(frames=40, fps=30.0, substeps=128, integrator=Midpoint())
+TIME = Time(frames=32, fps=30.0, substeps=96, integrator=Midpoint())
 FILMED, COMPARED = (256, 256), (64, 64)  # [px]: large pictures made small keep more than small ones
 RANGES = {"ground.ke": (4e3, 1e4), "ground.mu": (0.2, 0.5), "cube.mass": (1.8, 4.0)}  # of what is hidden
-FINE = 2  # times as many steps for the film, so that it does not come from the very model that is fitted
+FINE = 3  # times as many steps for the film, so that it does not come from the very model that is fitted
 
 
 def demo_scene(mass: Any, ke: Any, mu: Any) -> Scene:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,8 +48,19 @@ class Landscape:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         axes = {axis.name: axis.values.tolist() for axis in self.axes}
-        square = torch.nan_to_num(self.mean_square, posinf=-1.0)  # JSON has no infinity
-        return {"over": axes, "mean square": square.tolist(), "lowest": self.lowest, "held": self.held}
+        return {
+            "over": axes,
+            "mean square": _plain(self.mean_square.tolist()),
+            "lowest": self.lowest,
+            "held": self.held,
+        }
+
+
+def _plain(numbers: Any) -> Any:
+    """Nested lists with None for infinity, which JSON does not have."""
+    if isinstance(numbers, list):
+        return [_plain(number) for number in numbers]
+    return numbers if math.isfinite(numbers) else None
 
 
 def landscape(

@@ -13,6 +13,7 @@ from gradsim.fit.residuals import evaluated, jacobian
 
 IDENTIFIABLE, WEAK = 0.05, 0.5  # standard deviations in natural units, for pixels with the reference noise
 LEAST_NOISE = 1e-9
+FARTHEST = 10.0  # natural units that anything is away: what is not told at all must not spoil the rest by rounding
 PART = 0.25  # of the largest component of a direction, below which another is not spoken of
 
 HINTS = {
@@ -73,7 +74,7 @@ def judged(information: torch.Tensor, names: Sequence[str]) -> tuple[tuple[Verdi
         names: Of the coordinates.
     """
     values, vectors = torch.linalg.eigh(information)
-    deviations = values.clamp_min(1e-30).rsqrt()
+    deviations = values.clamp_min(1.0 / FARTHEST**2).rsqrt()
     spread = (vectors**2 @ deviations**2).sqrt()
     words = []
     reasons = [""] * len(names)

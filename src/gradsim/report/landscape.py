@@ -15,12 +15,17 @@ KINDS = (".png", ".svg", ".pdf")
 LINE, MARK = "#2e86ab", "#d1495b"
 
 
+def check_picture(path: Path) -> None:
+    """Raise unless a file is of a kind that can be drawn."""
+    if path.suffix.lower() not in KINDS:
+        raise InvalidInput("--out", str(path), f"a picture ends in {', '.join(KINDS)}")
+
+
 def save_landscape(found: Landscape, path: Path) -> None:
     """Draw a curve over one unknown or a map over two, and save it, atomically."""
     from matplotlib.figure import Figure
 
-    if path.suffix.lower() not in KINDS:
-        raise InvalidInput("--out", str(path), f"a picture ends in {', '.join(KINDS)}")
+    check_picture(path)
     figure = Figure(figsize=(6.4, 4.4), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     if len(found.axes) == 1:
@@ -50,16 +55,17 @@ def _map(figure: Any, axes: Any, found: Landscape) -> None:
     from matplotlib.colors import LogNorm
 
     first, second = found.axes
+    grid = first.values.numpy(), second.values.numpy()
     square = np.ma.masked_invalid(found.mean_square.numpy())
     ends = max(float(square.min()), 1e-12), float(square.max())
     norm = LogNorm(*ends)
-    drawn = axes.pcolormesh(first.values, second.values, square.T, norm=norm, cmap="viridis", shading="gouraud")
+    drawn = axes.pcolormesh(*grid, square.T, norm=norm, cmap="viridis", shading="gouraud")
     levels = np.geomspace(*ends, 12)
-    axes.contour(first.values, second.values, square.T, levels, colors="white", linewidths=0.5, alpha=0.6)
+    axes.contour(*grid, square.T, levels, colors="white", linewidths=0.5, alpha=0.6)
     low = found.lowest
     x, y = low[first.name], low[second.name]
     axes.plot(x, y, "o", color=MARK, label=f"{x:.4g}, {y:.4g}")
-    axes.legend(title="lowest", loc="upper right")
+    axes.legend(title="lowest", loc="best")
     figure.colorbar(drawn, ax=axes, label="mean square of a pixel's difference")
     _scaled(first, axes.set_xlabel, axes.set_xscale)
     _scaled(second, axes.set_ylabel, axes.set_yscale)

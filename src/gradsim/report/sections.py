@@ -24,8 +24,8 @@ def verdict(fit: Fit) -> str:
 
 def values(fit: Fit, truth: Mapping[str, float]) -> str:
     """The table of what was found."""
-    heads = ["parameter", *(["true value"] if truth else []), "value", "95 % interval", "", "unit", "verdict"]
-    numbers = {"true value", "value", "95 % interval", ""}
+    heads = ["parameter", *(["true value"] if truth else []), "value", "95 % interval", "half width", "unit", "verdict"]
+    numbers = {"true value", "value", "95 % interval", "half width"}
     head = "".join(f'<th class="number">{h}</th>' if h in numbers else f"<th>{h}</th>" for h in heads)
     guesses = {c.path: c for c in fit.parameters.coordinates}
     rows = []
@@ -103,9 +103,9 @@ def identifiability(fit: Fit) -> str:
     items = "".join(f"<li>{escape(text)}</li>" for text in findings(fit))
     words = f"<div><ul>{items}</ul></div>"
     if len(fit.parameters.names) < 2:
-        return _section("What this video can tell", words)
+        return _section("What can be told from it", words)
     return _section(
-        "What this video can tell",
+        "What can be told from it",
         f'<div class="columns">{words}<div class="wide"><h3>Correlation of the errors</h3>{_heat(fit)}</div></div>',
     )
 
@@ -115,7 +115,7 @@ def _heat(fit: Fit) -> str:
     head = "".join(f"<th><span>{escape(name)}</span></th>" for name in names)
     rows = []
     for name, row in zip(names, fit.correlation.tolist(), strict=True):
-        cells = "".join(f'<td style="background: {_shade(r)}">{r:.2f}</td>' for r in row)
+        cells = "".join(f'<td style="background: {_shade(r)}">{round(r, 2) + 0.0:.2f}</td>' for r in row)
         rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
     return f'<table class="heat"><thead><tr><th></th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
@@ -136,8 +136,8 @@ def way(fit: Fit) -> str:
     head = "".join(f'<th class="number">{h}</th>' if k else f"<th>{h}</th>" for k, h in enumerate(heads))
     return _section(
         "How it was found",
-        "<p>From coarse to fine pictures, and from the first frames to all of them. Grey bands tell the stages apart; "
-        "the blue one is the interval of the answer.</p>"
+        "<p>From coarse to fine pictures, and from the first frames to all of them. Finer pictures show "
+        "more of the noise. Grey bands tell the stages apart; the blue one is the interval of the answer.</p>"
         f'<div class="plots">{plots}</div>'
         f'<details><summary>All stages</summary><div class="wide"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div></details>",

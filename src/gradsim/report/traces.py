@@ -80,7 +80,7 @@ def _horizon(axes: Any, steps: np.ndarray, history: list[Stage], fit: Fit) -> No
         shade = 0.25 + 0.75 * (k + 1) / len(levels)
         frames = [history[n - 1].frames for n in at]
         axes.plot(at, frames, "o", color=LINE, alpha=shade, markersize=3, linewidth=0, label=_size(fit, level))
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.15 * max(stage.frames for stage in history))
     if len(levels) > 1:
         axes.legend(fontsize=7, frameon=False, labelcolor=INK, loc="lower right", handletextpad=0.1)
 
@@ -98,6 +98,7 @@ def _drawn(history: list[Stage], draw: Callable[[Any], None]) -> str:
     """A small chart as SVG that takes its colour from the page and its width from its place."""
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     style: Any = {"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 8, "svg.hashsalt": "gradsim"}
     ink = dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK)
@@ -107,6 +108,7 @@ def _drawn(history: list[Stage], draw: Callable[[Any], None]) -> str:
         _bands(axes, history)
         draw(axes)
         axes.set_xlim(0.5, max(1.5, len(history) + 0.5))
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         axes.set_xlabel("step")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color=BAND, alpha=0.25, linewidth=0.5)

@@ -7,14 +7,15 @@ from typing import Any
 
 import torch
 
+from gradsim.fit.observations import Pixels
 from gradsim.fit.result import Fit
 
 CLOSE_TIE = 0.9  # correlation worth a word
 TONES = {"identifiable": "good", "weak": "doubt", "not identifiable": "bad"}
 STATUS = {
-    "converged": ("good", "The scene explains the video, and restarts came back to the same answer."),
-    "several answers": ("doubt", "More than one set of values explains the video."),
-    "above the noise": ("bad", "The scene does not explain all that is in the video."),
+    "converged": ("good", "The scene explains what was seen, and restarts came back to the same answer."),
+    "several answers": ("doubt", "More than one set of values explains what was seen."),
+    "above the noise": ("bad", "The scene does not explain all that was seen."),
     "interrupted": ("doubt", "The search was interrupted: these are the best values so far, not an answer."),
 }
 
@@ -37,27 +38,32 @@ def share(value: float, low: float, high: float) -> str:
     if not (value and math.isfinite(high - low)):
         return ""
     part = abs((high - low) / (2 * value))
-    return f"± {100 * part:.2g} %" if part >= 1e-5 else f"± {part:.1e}"
+    if part >= 0.1:
+        return f"± {100 * part:.0f} %"
+    return f"± {100 * part:.2g} %" if part >= 1e-6 else f"± {part:.1e}"
 
 
 def summary(fit: Fit) -> tuple[str, str, str]:
     """Tone, headline and what it means."""
     tone, sentence = STATUS.get(fit.status, ("doubt", fit.status))
+    advice = _sentence(fit.advice.replace("see `rivals`", "they stand below"))
     rows = fit.rows()
     told = sum(row[-1].word == "identifiable" for row in rows)
     if fit.status in ("interrupted", "above the noise"):
-        return tone, sentence, _sentence(fit.advice)
+        return tone, sentence, advice
+    single = len(fit.trials) == 1 and isinstance(fit.trials[0].observation, Pixels)
+    this, s, do = ("This video", "s", "does") if single else ("These observations", "", "do")
     if told == len(rows):
-        head = "This video determines the value." if told == 1 else f"This video determines all {told} values."
+        head = f"{this} determine{s} the value." if told == 1 else f"{this} determine{s} all {told} values."
     elif told:
-        head = f"This video determines {told} of {len(rows)} values."
+        head = f"{this} determine{s} {told} of {len(rows)} values."
     else:
-        head = "This video does not determine what was asked."
+        head = f"{this} {do} not determine what was asked."
     if fit.status == "several answers":
         head = sentence
         sentence = ""
     tone = tone if told == len(rows) else "doubt" if told else "bad"
-    return tone, head, f"{sentence} {_sentence(fit.advice)}".strip()
+    return tone, head, f"{sentence} {advice}".strip()
 
 
 def findings(fit: Fit) -> list[str]:
@@ -68,9 +74,10 @@ def findings(fit: Fit) -> list[str]:
         if verdict.word != "identifiable" and text not in found:
             found.append(f"{name} is {verdict.word}: {text}" if text else f"{name} is {verdict.word}.")
     names = fit.parameters.names
+    lost = {name for name, verdict in fit.verdicts.items() if verdict.word == "not identifiable"}
     for i, j in torch.triu_indices(len(names), len(names), 1).T.tolist():
         r = float(fit.correlation[i, j])
-        if abs(r) >= CLOSE_TIE:
+        if abs(r) >= CLOSE_TIE and not {names[i], names[j]} & lost:
             way = "rise together" if r > 0 else "move against each other"
             pair = f"{names[i]} and {names[j]}"
             found.append(f"{pair} are tied: within their intervals they {way} (correlation {r:.2f}).")
@@ -81,6 +88,10 @@ def findings(fit: Fit) -> list[str]:
 
 def starts(fit: Fit) -> str:
     """How far other searches came to the same."""
+    if fit.rivals:
+        return "Other searches and restarts beside the answer ended elsewhere, as close to the video as this."
+    if fit.status == "interrupted":
+        return "The search did not come to its end."
     if fit.starts > 1:
         return f"{fit.agreeing} of {fit.starts} searches from different starts came to this answer."
     return "One search, from the guesses; restarts beside the answer along what is told least had to come back to it."

@@ -1,0 +1,169 @@
+"""The report: its page stands on its own, says what was found, and works in a browser."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import gradsim as gs
+from gradsim.report.page import write_report
+from gradsim.report.words import rounded, share, summary
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+# Put into a copy of the page: plays the video, and leaves in the title what became of it.
+WATCH = """<script>
+const told = {errors: [], requests: []};
+addEventListener("error", event => told.errors.push(String(event.message || event.target.tagName)), true);
+addEventListener("securitypolicyviolation", event => told.errors.push("blocked " + event.blockedURI));
+addEventListener("load", async () => {
+  const video = document.querySelector("video");
+  try { await video.play() } catch (error) { told.errors.push(String(error)) }
+  const start = video.currentTime, begin = performance.now();
+  while (performance.now() - begin < 5000 && video.currentTime <= start + 0.1)
+    await new Promise(done => setTimeout(done, 20));
+  told.played = video.currentTime - start;
+  told.ready = video.readyState;
+  told.size = [video.videoHeight, video.videoWidth];
+  told.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:"));
+  document.documentElement.style.width = "WIDTHpx";  // a headless window is at least 500 pixels wide
+  const flowing = [...document.querySelectorAll("main *")].filter(part => !part.closest(".wide, pre, svg"));
+  told.who = flowing.filter(p => p.getBoundingClientRect().right > WIDTH).map(p => p.outerHTML.slice(0, 80));
+  told.right = Math.max(...flowing.map(part => part.getBoundingClientRect().right));
+  document.title = "told " + JSON.stringify(told) + " told";
+});
+</script>"""
+
+
+def thrown(mass=3.7, velocity=(1.0, 1.5, 0.0)) -> gs.Scene:
+    push = gs.Push(impulse=(4.0, 0.0, -1.0), point=(0.0, 0.1, 0.0))
+    cube = gs.Rigid("cube", gs.meshes.box(0.7), mass=mass, position=(-0.8, -0.3, 0.0), velocity=velocity, pushes=[push])
+    return gs.Scene([cube], camera=gs.Camera(eye=(0.0, 0.0, 5.0), target=(0.0, 0.0, 0.0), fov=40))
+
+
+def unknown_scene() -> gs.Scene:
+    return thrown(gs.unknown(5.0, low=1.0, high=20.0), gs.unknown((0.8, 1.2, 0.1), low=-4.0, high=4.0))
+
+
+@pytest.fixture(scope="module")
+def fit():
+    scene = thrown()
+    trajectory = gs.simulate(scene, frames=10, fps=20, substeps=8, integrator=gs.Midpoint())
+    return gs.estimate(unknown_scene(), gs.render(scene, trajectory, (32, 32)), fps=20, substeps=8)
+
+
+@pytest.fixture(scope="module")
+def folder(fit, tmp_path_factory):
+    place = tmp_path_factory.mktemp("report") / "out"
+    page = write_report(fit, place, title="A <thrown> cube", source="ten frames", command="gradsim estimate a b")
+    assert page == place / "report.html"
+    return place
+
+
+def test_page_stands_on_its_own(folder):
+    page = (folder / "report.html").read_text()
+    assert not re.search(r"""(src|href|poster)=["'](?!data:|#)""", page)
+    assert not re.search(r"@import|url\((?!data:|#)|<script|<link rel=.stylesheet", page)
+    assert "A &lt;thrown&gt; cube" in page
+    for words in ("cube.mass", "cube.velocity[2]", "95 % interval", "data:video/mp4;base64,", "gradsim estimate a b"):
+        assert words in page
+    assert sorted(file.name for file in folder.iterdir()) == ["fit.json", "fitted.yaml", "report.html"]
+
+
+def test_numbers_and_scene_beside_the_page(fit, folder):
+    numbers = json.loads((folder / "fit.json").read_text())
+    assert numbers["parameters"]["cube.mass"]["value"] == pytest.approx(3.7, rel=1e-6)
+    scene = gs.load_scene_file(folder / "fitted.yaml")
+    assert float(scene.scene["cube"].mass) == float(fit.values["cube.mass"])
+    assert (scene.time.frames, scene.time.fps, scene.time.substeps) == (10, 20.0, 8)
+
+
+def test_true_values_are_shown_where_known(fit, tmp_path):
+    page = write_report(fit, tmp_path, truth={"cube.mass": 3.7}).read_text()
+    assert "true value" in page
+    assert "side the interval" in page
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install -y chromium enables this test")
+@pytest.mark.parametrize("width", [400, 1400])
+def test_page_in_a_browser(folder, tmp_path, width):
+    page = (folder / "report.html").read_text()
+    page = page.replace("default-src 'none'", "default-src 'none'; script-src 'unsafe-inline'", 1)
+    copy = tmp_path / "copy.html"
+    copy.write_text(page.replace("<head>", "<head>" + WATCH.replace("WIDTH", str(width)), 1))
+    done = subprocess.run(
+        [
+            *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},900", "--hide-scrollbars"),
+            *("--virtual-time-budget=10000", copy.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    found = re.search(r"told (\{.*?\}) told", done.stdout)
+    assert found, done.stderr[-2000:]
+    told = json.loads(found[1])
+    assert told["errors"] == []
+    assert told["requests"] == []
+    assert "CONSOLE" not in done.stderr
+    assert told["ready"] >= 2
+    assert told["played"] >= 0.1
+    assert told["size"][1] > 2.9 * told["size"][0]
+    assert told["who"] == []
+    assert width - 200 < told["right"]
+
+
+def test_states_have_a_report_without_video(tmp_path):
+    trajectory = gs.simulate(thrown(), frames=6, fps=20, substeps=8, integrator=gs.Midpoint())
+    seen = gs.States({"cube.position": trajectory["cube"].position})
+    fit = gs.estimate(thrown(gs.unknown(5.0, low=1.0, high=20.0)), seen, fps=20, substeps=8)
+    page = write_report(fit, tmp_path).read_text()
+    assert "<video" not in page
+    assert "These observations determine the value" in page
+
+
+def test_what_is_not_told_is_said_first(tmp_path):
+    scene = thrown(gs.unknown(5.0, low=1.0, high=20.0))
+    scene = scene.with_values({"cube.pushes[0].impulse": (0.0, 0.0, 0.0)})
+    truth = scene.with_values({"cube.mass": 3.7})
+    trajectory = gs.simulate(truth, frames=4, fps=20, substeps=4, integrator=gs.Midpoint())
+    fit = gs.estimate(scene, gs.States({"cube.position": trajectory["cube"].position}), fps=20, substeps=4)
+    assert not fit.certain
+    tone, head, _ = summary(fit)
+    assert (tone, head) == ("bad", "These observations do not determine what was asked.")
+    page = write_report(fit, tmp_path).read_text()
+    assert "gravity moves all masses alike" in page
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shown"),
+    [
+        ((2.59800123, 2.596941, 2.599062), ("2.5980", "2.5969", "2.5991")),
+        ((9728.62, 9716.31, 9740.95), ("9729", "9716", "9741")),
+        ((3.2e7, 3.1e7, 3.3e7), ("3.20e+07", "3.10e+07", "3.30e+07")),
+        ((1.5, 1.5, 1.5), ("1.5", "1.5", "1.5")),
+        ((0.0, -0.02, 0.02), ("0.000", "-0.020", "0.020")),
+    ],
+)
+def test_values_are_rounded_to_their_interval(numbers, shown):
+    assert rounded(*numbers) == shown
+
+
+def test_shares():
+    assert share(2.0, 1.9, 2.1) == "± 5 %"
+    assert share(2.0, 0.0, 8.0) == "± 200 %"
+    assert share(0.0, -1.0, 1.0) == ""
+    assert share(1.0, 1 - 1e-9, 1 + 1e-9) == "± 1.0e-09"
+
+
+def test_difference_is_shown_as_strong_as_it_may(fit):
+    from gradsim.report.compared import compared
+
+    comparison = compared(fit.trials[0], fit.values)
+    assert comparison.labels == ("observed", "fitted", "difference × 1000")
+    off = {path: value * 1.3 for path, value in fit.values.items()}
+    assert compared(fit.trials[0], off).labels[2] in ("difference × 1", "difference × 2")
