@@ -21,6 +21,7 @@ def test_hidden_values_are_drawn_within_their_ranges():
 
 def test_demo_films_fits_and_reports(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "TIME", replace(demo.TIME, frames=16, substeps=64))
+    monkeypatch.setattr("gradsim.fit.bootstrap.COPIES", 2)
     monkeypatch.setattr(demo, "FILMED", (128, 128))
     monkeypatch.setattr(demo, "COMPARED", (32, 32))
     monkeypatch.setattr("sys.argv", ["gradsim", "demo", "-o", str(tmp_path)])

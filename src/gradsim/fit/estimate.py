@@ -16,7 +16,7 @@ from gradsim.fit.observations import OFFSET, Clock, Observation, Pixels, Trial
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import Problem
 from gradsim.fit.result import Fit, Stage
-from gradsim.fit.search import Found, Search
+from gradsim.fit.search import RIVAL, SAME, Found, Search
 from gradsim.fit.uncertainty import Uncertainty, Verdict, uncertainty
 from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer
@@ -165,7 +165,7 @@ def _searched(problem: Problem, optimizer: GaussNewton, starts: int, seed: int, 
     agreeing = sum(float((result.z - best.z).abs().max()) < 1e-2 for result in results)
     for other in results[1:]:
         apart = float((other.z - best.z).abs().max()) >= 1e-2
-        if apart and other.mean_square < 1.5 * best.mean_square + 1e-8:
+        if apart and other.mean_square < RIVAL * best.mean_square + SAME:
             best.rivals.append((other.z, other.mean_square))
     return best, agreeing, interrupted
 

@@ -17,6 +17,7 @@ from gradsim.fit.problem import Problem
 
 PRIOR = 5e-7  # weight, against mean squares summed over frames
 CLOSE = 1e-8  # mean square, besides the noise, of a fit that is right
+RIVAL = 1.05  # times the lowest cost, of another minimum that explains the video as well
 SAME = 1e-13  # of one that came back to the same
 NEAR = 1e-6  # of one that may go on to more frames
 FIRST = 6  # frames
@@ -191,8 +192,9 @@ class Search:
                 continue
             now, then = (float(self.problem.mean_square(p[None], 0, frames)) for p in (z, found.z))
             if now < then * (1 - 1e-6):
-                found.rivals.append((found.z, then))
+                if then < RIVAL * now + SAME:
+                    found.rivals.append((found.z, then))
                 found.z = z
-            elif now < 1.5 * then + CLOSE:
+            elif now < RIVAL * then + SAME:
                 found.rivals.append((z, now))
             return
