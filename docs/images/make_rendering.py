@@ -60,18 +60,6 @@ def around(mesh: gs.TriMesh) -> np.ndarray:
     return np.stack([u, 0.5 + np.arcsin(np.clip(y / np.sqrt(x**2 + y**2 + z**2), -1, 1)) / np.pi], -1)
 
 
-def sides(points: np.ndarray, faces: np.ndarray) -> np.ndarray:
-    """The whole texture upright on every side of a cube about the origin, [F, 3, 2]."""
-    corners = points[faces] / np.ptp(points, 0)
-    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    axis = np.abs(normals).argmax(1)
-    outward = np.sign(np.take_along_axis(normals, axis[:, None], 1))
-    x, y, z = np.moveaxis(corners, -1, 0)
-    u = np.choose(axis[:, None], (-outward * z, x, outward * x))
-    v = np.choose(axis[:, None], (y, -outward * z, y))
-    return np.stack([u, v], -1) + 0.5
-
-
 def bytes_of(image: torch.Tensor) -> np.ndarray:
     return (255 * image.detach().numpy().clip(0, 1) + 0.5).astype(np.uint8)
 
@@ -87,7 +75,7 @@ def bounce() -> None:
         position=(-0.55, 1.15, 0.0),
         rotation=(0.2, 0.1, 0.25, 1.0),
         velocity=gs.each(spin + torch.tensor([1.0, 0.0, 0.0])),
-        look=gs.Look(texture=letters(), uv=sides(mesh.vertices, mesh.surface)),
+        look=gs.Look(texture=letters()),
     )
     scene = gs.Scene(
         [cube],
@@ -108,7 +96,7 @@ def still_life(*, lights: Any = None, textured: bool = False) -> gs.Scene:
     looks = [gs.Look(color=(0.93, 0.68, 0.29)), gs.Look(color=(0.18, 0.53, 0.67), specular=0.3)]
     if textured:
         looks = [
-            gs.Look(texture=letters(48), uv=sides(box.vertices, box.faces)),
+            gs.Look(texture=letters(48)),
             gs.Look(texture=gores(), uv=around(sphere), specular=0.3),
         ]
     turn, lean = (0.05, -0.3, 0.06, 1.0), (0.3, 0.0, -0.3, 1.0)

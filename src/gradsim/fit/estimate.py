@@ -30,6 +30,7 @@ from gradsim.video.video import Video
 
 LUMA = ((0.299, 0.587, 0.114),)
 FREE = 16  # pixels, least from which the background of a compressed video is taken
+APART = 1e-2  # coordinates, of answers that are not the same
 PLAUSIBLE = 0.02  # noise of a camera, where the first frame does not tell
 COMPRESSED = 8.0  # how many times more than the first frame's the differences of later frames may be
 NORMAL = 1.959964  # half width of a 95 % interval, in standard deviations
@@ -162,9 +163,9 @@ def _searched(problem: Problem, optimizer: GaussNewton, starts: int, seed: int, 
         raise KeyboardInterrupt
     results.sort(key=lambda result: result.mean_square)
     best = results[0]
-    agreeing = sum(float((result.z - best.z).abs().max()) < 1e-2 for result in results)
+    agreeing = sum(float((result.z - best.z).abs().max()) < APART for result in results)
     for other in results[1:]:
-        apart = float((other.z - best.z).abs().max()) >= 1e-2
+        apart = float((other.z - best.z).abs().max()) >= APART
         if apart and other.mean_square < RIVAL * best.mean_square + SAME:
             best.rivals.append((other.z, other.mean_square))
     return best, agreeing, interrupted
@@ -193,7 +194,10 @@ def _answer(
     elif found.rivals:
         status = "several answers"
         advice = "other values explain the video as well: see `rivals`; more frames, another push or view may tell"
-        verdicts = {name: Verdict("weak", advice) if v.word == "identifiable" else v for name, v in verdicts.items()}
+        apart = torch.stack([(z - found.z).abs() > APART for z, _ in found.rivals]).any(0).tolist()
+        for (name, verdict), differs in zip(verdicts.items(), apart, strict=True):
+            if differs and verdict.word == "identifiable":
+                verdicts[name] = Verdict("weak", advice)
     elif not found.accepted and not (problem.floors[0] is None and doubt.noise < PLAUSIBLE):
         status = "above the noise"
         advice = "the scene does not explain all of the video: look at the difference, check camera, colours and motion"
