@@ -201,6 +201,8 @@ def _answer(
     elif not found.accepted and not (problem.floors[0] is None and doubt.noise < PLAUSIBLE):
         status = "above the noise"
         advice = "the scene does not explain all of the video: look at the difference, check camera, colours and motion"
+    elif not found.converged:
+        status, advice = "not converged", "the steps were not small yet: optimizer=gs.GaussNewton(iterations=100)"
     elif problem.floors[0] is None and not agreed:
         advice = "the first frame does not tell the noise: ask for starts=3 to see whether others come to the same"
     known = {path: value for path, value in values.items() if path in problem.trials[0].scene.unknowns}

@@ -41,7 +41,7 @@ class Fit:
     directions: tuple[str, ...]  # what the observation does not determine, in words
     noise: float  # standard deviation of a pixel's difference
     method: str  # how the intervals were found
-    status: str  # "converged", "above the noise", "interrupted", "several answers"
+    status: str  # "converged", "not converged", "above the noise", "interrupted", "several answers"
     advice: str  # what to do about it
     scene: Scene
     trials: tuple[Trial, ...] = field(repr=False)  # what was fitted

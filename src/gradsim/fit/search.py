@@ -37,6 +37,7 @@ class Found:
     mean_square: float  # at the finest level
     accepted: bool  # at the noise floor
     redraws: int = 0
+    converged: bool = False  # at the finest level
     rivals: list[tuple[torch.Tensor, float]] = field(default_factory=list)  # other minima as low, at their level
 
 
@@ -62,13 +63,21 @@ class Search:
         if not ahead:
             z = self._growing(z)
         z, square = self._settled(z)
-        for level in range(self.middle - 1, -1, -1):
-            z = self._descend(z[None], level, frames, 12, "polish").z[0]
-        found = Found(z, 0.0, square <= self.problem.bar(self.middle, CLOSE), self.redraws)
+        z, converged = self._polished(z, self.middle, "polish")
+        accepted = square <= self.problem.bar(self.middle, CLOSE)
+        found = Found(z, 0.0, accepted, self.redraws, converged=converged)
         if self.problem.parameters.count > 1 and frames > 1:
             self._restart(found)
         found.mean_square = float(self.problem.mean_square(found.z[None], 0, frames))
         return found
+
+    def _polished(self, z: torch.Tensor, level: int, stage: str) -> tuple[torch.Tensor, bool]:
+        """Down to the finest level, until the steps are small; and whether they became so."""
+        converged = False
+        for finer in range(level, -1, -1):
+            done = self._descend(z[None], finer, self.problem.frames, self.optimizer.iterations, stage)
+            z, converged = done.z[0], bool(done.converged[0])
+        return z, converged
 
     def _descend(
         self,
@@ -186,8 +195,7 @@ class Search:
             away = float((z - found.z).abs().max())
             if away < 1e-3 or square > 2.0 * own + CLOSE:
                 continue
-            for level in range(self.middle, -1, -1):
-                z = self._descend(z[None], level, frames, 12, "restarts").z[0]
+            z, _ = self._polished(z, self.middle, "restarts")
             if float((z - found.z).abs().max()) < 1e-3:
                 continue
             now, then = (float(self.problem.mean_square(p[None], 0, frames)) for p in (z, found.z))

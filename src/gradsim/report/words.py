@@ -15,6 +15,7 @@ TONES = {"identifiable": "good", "weak": "doubt", "not identifiable": "bad"}
 STATUS = {
     "converged": ("good", "The scene explains what was seen, and restarts came back to the same answer."),
     "several answers": ("doubt", "More than one set of values explains what was seen."),
+    "not converged": ("doubt", "The search ended before its steps were small."),
     "above the noise": ("bad", "The scene does not explain all that was seen."),
     "interrupted": ("doubt", "The search was interrupted: these are the best values so far, not an answer."),
 }
@@ -49,7 +50,7 @@ def summary(fit: Fit) -> tuple[str, str, str]:
     advice = _sentence(fit.advice.replace("see `rivals`", "they stand below"))
     rows = fit.rows()
     told = sum(row[-1].word == "identifiable" for row in rows)
-    if fit.status in ("interrupted", "above the noise"):
+    if fit.status in ("interrupted", "not converged", "above the noise"):
         return tone, sentence, advice
     single = len(fit.trials) == 1 and isinstance(fit.trials[0].observation, Pixels)
     this, s, do = ("This video", "s", "does") if single else ("These observations", "", "do")
