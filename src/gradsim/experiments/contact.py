@@ -80,8 +80,8 @@ def case(number: int, seed: int, eight_bit: bool) -> Case:
             rounded = fitted(
                 guess, (video * 255).round() / 255, told, EIGHT_BIT, fps=FPS, substeps=SUBSTEPS, seed=number
             )
-            row[EIGHT_BIT] = _judged(rounded, truth)["worst"]
-            row[f"{EIGHT_BIT} certain"] = rounded.certain
+            judged = _judged(rounded, truth)
+            row |= {EIGHT_BIT: judged["worst"], f"{EIGHT_BIT} certain": rounded.certain, f"{EIGHT_BIT} fit": judged}
         return row
 
     return Case(f"seed {seed}, object {number}" + (", 8 bit" if eight_bit else ""), run)

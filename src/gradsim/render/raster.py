@@ -23,7 +23,7 @@ from gradsim.render.triangles import Connectivity, Triangles
 from gradsim.scene.errors import BrokenGradient
 from gradsim.scene.once import once_differentiable
 
-SHARES = 8
+SHARES = 16
 FIRST_SCRATCH = 1 << 20  # [bytes]
 
 
