@@ -1,13 +1,20 @@
 """gradsim: differentiable simulation from pixels to physics and back."""
 
 from gradsim import meshes
+from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.compare.pixels import mse
 from gradsim.compare.silhouettes import cumulative
+from gradsim.fit.control import control
+from gradsim.fit.drive import drive
 from gradsim.fit.estimate import estimate
 from gradsim.fit.gauss_newton import GaussNewton
+from gradsim.fit.goals import GoalImage, GoalState
+from gradsim.fit.least_change import LeastChange
 from gradsim.fit.minimize import minimize
 from gradsim.fit.observations import Masks, States, Tracks
-from gradsim.fit.optimizers import LBFGS, Adam, Wrapped
+from gradsim.fit.optimizers import LBFGS, Adam, RandomSearch, Wrapped
+from gradsim.fit.plan import Plan
+from gradsim.fit.policies import Feedback, Sinusoids
 from gradsim.fit.result import Fit
 from gradsim.render.dibr import DIBR
 from gradsim.render.exact import Exact
@@ -55,16 +62,10 @@ from gradsim.video.video import Video
 __version__ = "0.1.0"
 
 __all__ = [
-    "Wrapped",
     "Adam",
-    "LBFGS",
-    "Tracks",
-    "Masks",
-    "States",
-    "GaussNewton",
-    "Fit",
     "AmbientLight",
     "Bending",
+    "Blur",
     "BrokenGradient",
     "Camera",
     "Checker",
@@ -72,49 +73,67 @@ __all__ = [
     "Cloth",
     "Contact",
     "ContactWarning",
-    "DirectionalLight",
+    "Cumulative",
     "DIBR",
+    "DirectionalLight",
     "Diverged",
     "DoublePendulum",
     "Exact",
+    "Feedback",
+    "Fit",
+    "GaussNewton",
+    "GoalImage",
+    "GoalState",
     "GradsimError",
     "Ground",
     "InvalidInput",
+    "LBFGS",
+    "LeastChange",
     "Look",
+    "Masks",
     "Membrane",
     "Midpoint",
     "MissingExtra",
     "Mitsuba",
+    "Moments",
     "NeoHookean",
     "Pendulum",
     "Periodic",
+    "Plan",
     "PointLight",
     "Push",
+    "RandomSearch",
     "Region",
     "Rigid",
     "Scene",
     "SceneFileError",
     "Signal",
     "SilhouetteWarning",
+    "Sinusoids",
     "Smoke",
     "Soft",
     "SoftRas",
     "Springs",
     "StabilityWarning",
     "State",
+    "States",
     "StaticBox",
     "StaticCapsule",
     "StaticSphere",
     "SymplecticEuler",
     "TetMesh",
     "Time",
+    "Tracks",
     "Trajectory",
     "TriMesh",
     "Video",
+    "Wrapped",
+    "control",
     "cumulative",
+    "drive",
     "each",
-    "estimate",
     "errors",
+    "estimate",
     "load_mesh",
     "load_scene",
     "load_scene_file",

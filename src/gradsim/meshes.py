@@ -1,5 +1,6 @@
 """Meshes: made, loaded, saved, mended. Volumes of tetrahedra for `Soft`, sheets and closed surfaces of triangles."""
 
+from gradsim.scene.gears import tet_gear
 from gradsim.scene.mesh_files import load_mesh, save_mesh, tetrahedralize
 from gradsim.scene.meshes import (
     TetMesh,
@@ -31,6 +32,7 @@ __all__ = [
     "sphere",
     "tet_ball",
     "tet_box",
+    "tet_gear",
     "tet_volumes",
     "tetrahedralize",
     "torus",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from gradsim.compare.pixels import pair
+from gradsim.compare.distances import Cumulative
 from gradsim.video.video import Video
 
 
@@ -23,9 +23,4 @@ def cumulative(video: torch.Tensor | Video, goal: torch.Tensor | Video) -> torch
         A scalar for one world, [...] for a batch: over frames, channels and lines across the image, the mean squared
         difference of the area on one side of the line, as a share of the image's, rows and columns added.
     """
-    a, b = pair(video, goal)
-    difference = a - b
-    height, width = difference.shape[-3:-1]
-    above = difference.mean(-2).cumsum(-2) / height  # [..., T, H, C]
-    left = difference.mean(-3).cumsum(-2) / width  # [..., T, W, C]
-    return (above**2).mean((-3, -2, -1)) + (left**2).mean((-3, -2, -1))
+    return (Cumulative().residuals(video, goal) ** 2).sum(-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -81,6 +81,24 @@ def descend(
         goal: Cost at which a start rests.
         report: Told z and cost after each iteration.
     """
+    done = None
+    for done in descents(residual, z, limits, options, prior=prior, goal=goal):
+        if done.iterations:
+            report(done.z, done.cost)
+    assert done is not None
+    return done
+
+
+def descents(
+    residual: Residual,
+    z: torch.Tensor,
+    limits: tuple[torch.Tensor, torch.Tensor],
+    options: GaussNewton = GaussNewton(),
+    *,
+    prior: Prior | None = None,
+    goal: float = 0.0,
+) -> Iterator[Descent]:
+    """As `descend`, iteration by iteration, from the starts on."""
     z = z.clamp(*limits)
     r = evaluated(residual, z, options.worlds)
     cost = (r * r).sum(1)
@@ -88,6 +106,7 @@ def descend(
     active = torch.isfinite(cost)
     history = [(z.clone(), cost.clone())]
     iteration = 0
+    yield Descent(z, cost, iteration, ~active, history)
     while iteration < options.iterations and bool(active.any()):
         iteration += 1
         k = torch.nonzero(active)[:, 0]
@@ -109,8 +128,7 @@ def descend(
         small = better & ((step < options.tolerance) | (gain < ENOUGH))
         active[k] = ~small & (damping[k] <= MOST) & (cost[k] > goal)
         history.append((z.clone(), cost.clone()))
-        report(z, cost)
-    return Descent(z, cost, iteration, ~active, history)
+        yield Descent(z, cost, iteration, ~active, history)
 
 
 def _trials(

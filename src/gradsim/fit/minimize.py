@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.gauss_newton import GaussNewton, descend
+from gradsim.fit.gauss_newton import GaussNewton, descents
+from gradsim.fit.least_change import LeastChange
 from gradsim.fit.optimizers import LBFGS, Descending, Step
 from gradsim.fit.parameters import Parameters
 from gradsim.scene.atomic import write_whole
@@ -42,7 +43,7 @@ class Minimum:
 def minimize(
     loss: Callable[[Scene], torch.Tensor],
     scene: Scene,
-    optimizer: Descending | GaussNewton = LBFGS(),
+    optimizer: Descending | GaussNewton | LeastChange = LBFGS(),
     *,
     starts: int = 1,
     seed: int = 0,
@@ -55,9 +56,10 @@ def minimize(
 
     Args:
         loss: Of a scene with values in place of its unknowns. With several starts these have a leading batch, and the
-            loss is one number a world, [K]. For `GaussNewton` it gives residuals [K, ...] whose squares are summed.
+            loss is one number a world, [K]. For `GaussNewton` and `LeastChange` it gives residuals [K, ...] whose
+            squares are summed.
         scene: With unknowns.
-        optimizer: `LBFGS()`, `Adam()`, any of torch's as `Wrapped(...)`, or `GaussNewton()`.
+        optimizer: `LBFGS()`, `Adam()`, any of torch's as `Wrapped(...)`, `GaussNewton()` or `LeastChange()`.
         starts: The guesses, and random places within the bounds.
         seed: Of the random places.
         checkpoint: File to keep the best places in, after every iteration; if it exists the search goes on from there.
@@ -66,17 +68,98 @@ def minimize(
     parameters = Parameters(scene)
     generator = torch.Generator().manual_seed(seed)
     z = torch.cat([parameters.start()[None], parameters.draw(starts - 1, generator)])
+
+    def objective(z: torch.Tensor) -> torch.Tensor:
+        return loss(parameters.fill(z[0] if len(z) == 1 else z))
+
+    sought = descended(objective, z, parameters.limits(), optimizer, checkpoint=checkpoint, progress=progress)
+    record = sought.record
+    values = parameters.values(record.places[record.start])
+    history = tuple((k, loss, seconds) for k, _, loss, seconds in record.history)
+    return Minimum(
+        values,
+        record.best,
+        sought.status,
+        sought.advice,
+        scene.with_values(values),
+        record.improved,
+        record.losses,
+        history,
+    )
+
+
+@dataclass(eq=False)
+class Record:
+    """The best places so far, and the last."""
+
+    places: torch.Tensor  # [K, P]
+    losses: torch.Tensor  # [K]
+    improved: int = 0  # iteration of the last improvement
+    last: torch.Tensor | None = None  # place of the last iterate, [P], of the start that is best in it
+    history: list[tuple[int, float, float, float]] = field(default_factory=list)  # iteration, loss, best, seconds
+
+    @property
+    def best(self) -> float:
+        return float(self.losses.min())
+
+    @property
+    def start(self) -> int:
+        """Which start is the best."""
+        return int(torch.argmin(self.losses))
+
+    def take(self, iteration: int, z: torch.Tensor, losses: torch.Tensor, seconds: float) -> None:
+        if len(z) != len(self.places):  # some starts were given up
+            self.places, self.losses = self.places[: len(z)], self.losses[: len(z)]
+        better = losses < self.losses
+        if bool((losses < self.losses.min()).any()):
+            self.improved = iteration
+        self.places = torch.where(better[:, None], z, self.places)
+        self.losses = torch.where(better, losses, self.losses)
+        lowest = int(torch.argmin(torch.nan_to_num(losses, nan=torch.inf)))
+        self.last = z[lowest].clone()
+        self.history.append((iteration, float(losses[lowest]), self.best, seconds))
+
+
+@dataclass(frozen=True, eq=False)
+class Sought:
+    """How a descent ended."""
+
+    record: Record
+    status: str
+    advice: str
+
+
+def descended(
+    objective: Callable[[torch.Tensor], torch.Tensor],
+    z: torch.Tensor,
+    limits: tuple[torch.Tensor, torch.Tensor],
+    optimizer: Descending | GaussNewton | LeastChange,
+    *,
+    checkpoint: str | Path | None = None,
+    progress: Callable[[int, float], None] = lambda iteration, best: None,
+    told: Callable[[int, torch.Tensor, torch.Tensor], None] = lambda iteration, z, losses: None,
+) -> Sought:
+    """The loop itself: coordinates z [K, P] that make an objective small, within limits.
+
+    Args:
+        objective: Losses [K] of coordinates [K, P]; residuals [K, N] for methods of least squares.
+        z: Starts.
+        limits: Bounds of the coordinates, [P] each.
+        optimizer, checkpoint, progress: As for `minimize`.
+        told: Of every iterate: its number, places and losses.
+    """
     file = None if checkpoint is None else Path(checkpoint)
     if file is not None and file.exists():
         z = _resumed(file, z)
-    record = _Record(z.clone(), torch.full((len(z),), torch.inf, dtype=z.dtype))
-    steps = _steps(loss, parameters, optimizer, z)
+    record = Record(z.clone(), torch.full((len(z),), torch.inf, dtype=z.dtype))
     status, advice = "out of iterations", "give it more iterations, or a better start"
     begin = time.perf_counter()
+    iteration = 0
     try:
-        for iteration, (place, losses, slopes) in enumerate(steps):
+        for iteration, (place, losses, slopes) in enumerate(_steps(objective, z, limits, optimizer)):
             record.take(iteration, place, losses, time.perf_counter() - begin)
             progress(iteration, record.best)
+            told(iteration, place, losses)
             if file is not None:
                 write_whole(file, lambda target: torch.save(record.places, target), InvalidInput)
             if bool((slopes < FLAT).all()):
@@ -86,53 +169,26 @@ def minimize(
                 status, advice = "stalled", "the loss stopped falling: try another start, rate or optimizer"
                 break
         else:
-            if isinstance(optimizer, (GaussNewton, LBFGS)) and iteration + 1 < optimizer.iterations * starts:
+            if isinstance(optimizer, (GaussNewton, LBFGS)) and iteration + 1 < optimizer.iterations * len(z):
                 status, advice = "converged", ""
     except KeyboardInterrupt:
         status, advice = "interrupted", "this is the best so far"
-    best = int(torch.argmin(record.losses))
-    values = parameters.values(record.places[best])
-    filled = scene.with_values(values)
-    history = tuple(record.history)
-    return Minimum(values, record.best, status, advice, filled, record.improved, record.losses, history)
+    return Sought(record, status, advice)
 
 
-@dataclass(eq=False)
-class _Record:
-    """The best places so far."""
-
-    places: torch.Tensor  # [K, P]
-    losses: torch.Tensor  # [K]
-    improved: int = 0  # iteration of the last improvement
-    history: list[tuple[int, float, float]] = field(default_factory=list)
-
-    @property
-    def best(self) -> float:
-        return float(self.losses.min())
-
-    def take(self, iteration: int, z: torch.Tensor, losses: torch.Tensor, seconds: float) -> None:
-        better = losses < self.losses
-        if bool((losses < self.losses.min()).any()):
-            self.improved = iteration
-        self.places = torch.where(better[:, None], z, self.places)
-        self.losses = torch.where(better, losses, self.losses)
-        self.history.append((iteration, self.best, seconds))
-
-
-def _steps(loss: Any, parameters: Parameters, optimizer: Any, z: torch.Tensor) -> Iterator[Step]:
-    limits = parameters.limits()
-
-    def filled(z: torch.Tensor) -> Scene:
-        return parameters.fill(z[0] if len(z) == 1 else z)
-
+def _steps(
+    objective: Any, z: torch.Tensor, limits: tuple[torch.Tensor, torch.Tensor], optimizer: Any
+) -> Iterator[Step]:
+    if isinstance(optimizer, LeastChange):
+        yield from optimizer.steps(lambda z: _rows(objective(z.clamp(*limits)), len(z)), z)
+        return
     if isinstance(optimizer, GaussNewton):
-        done = descend(lambda z: _rows(loss(filled(z)), len(z)), z, limits, optimizer)
-        for place, cost in done.history:
-            yield place, cost, torch.ones_like(cost)
+        for done in descents(lambda z: _rows(objective(z), len(z)), z, limits, optimizer):
+            yield done.z.clone(), done.cost.clone(), torch.ones_like(done.cost)
         return
 
     def losses(z: torch.Tensor) -> torch.Tensor:
-        value = loss(filled(z.clamp(*limits)))
+        value = objective(z.clamp(*limits))
         if value.numel() != len(z):
             raise WrongShape("loss", f"shape {tuple(value.shape)}", f"must be one number a world: {len(z)}")
         return value.reshape(len(z))

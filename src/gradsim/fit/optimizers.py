@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -29,6 +30,15 @@ def _slope(loss: Loss, z: torch.Tensor) -> Step:
     return gradient, losses.detach(), gradient.abs().amax(1)
 
 
+def _walk(optimizer: torch.optim.Optimizer, leaf: torch.Tensor, loss: Loss, iterations: int) -> Iterator[Step]:
+    """Where an optimizer of torch leads, one step an iteration."""
+    for _ in range(iterations):
+        place = leaf.detach().clone()
+        leaf.grad, losses, slopes = _slope(loss, place)
+        yield place, losses, slopes
+        optimizer.step()
+
+
 @dataclass(frozen=True)
 class Adam:
     """Adam (Kingma and Ba 2015), all starts at once.
@@ -37,14 +47,22 @@ class Adam:
         iterations: At most.
         rate: Step, in natural units of the unknowns.
         betas: Memory of gradients and of their squares.
+        last_rate: Step at the end, along a half wave of the cosine; `rate` throughout if None.
     """
 
     iterations: int = 100
     rate: float = 0.05
     betas: tuple[float, float] = (0.9, 0.999)
+    last_rate: float | None = None
 
     def steps(self, loss: Loss, z: torch.Tensor) -> Iterator[Step]:
-        return Wrapped(lambda p: torch.optim.Adam(p, lr=self.rate, betas=self.betas), self.iterations).steps(loss, z)
+        leaf = z.detach().clone().requires_grad_()
+        optimizer = torch.optim.Adam([leaf], lr=self.rate, betas=self.betas)
+        end = self.rate if self.last_rate is None else self.last_rate
+        for k, step in enumerate(_walk(optimizer, leaf, loss, self.iterations)):
+            share = 0.5 * (1 + math.cos(math.pi * k / self.iterations))
+            optimizer.param_groups[0]["lr"] = end + (self.rate - end) * share
+            yield step
 
 
 @dataclass(frozen=True)
@@ -56,12 +74,31 @@ class Wrapped:
 
     def steps(self, loss: Loss, z: torch.Tensor) -> Iterator[Step]:
         leaf = z.detach().clone().requires_grad_()
-        optimizer = self.make([leaf])
-        for _ in range(self.iterations):
-            place = leaf.detach().clone()
-            leaf.grad, losses, slopes = _slope(loss, place)
-            yield place, losses, slopes
-            optimizer.step()
+        yield from _walk(self.make([leaf]), leaf, loss, self.iterations)
+
+
+@dataclass(frozen=True)
+class RandomSearch:
+    """No method at all, to hold others against: every iterate is drawn anew about the start.
+
+    Args:
+        iterations: Draws; the first is the start itself.
+        spread: Standard deviation, in natural units of the unknowns.
+        seed: Of the draws.
+    """
+
+    iterations: int = 100
+    spread: float = 0.5
+    seed: int = 0
+
+    def steps(self, loss: Loss, z: torch.Tensor) -> Iterator[Step]:
+        generator = torch.Generator().manual_seed(self.seed)
+        for k in range(self.iterations):
+            away = torch.randn(z.shape, generator=generator, dtype=z.dtype) * self.spread
+            place = z.detach() + (away if k else 0.0)
+            with torch.no_grad():
+                losses = loss(place)
+            yield place, losses, torch.ones_like(losses)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ class Coordinate:
     guess: torch.Tensor  # value, [*shape]
     low: torch.Tensor  # bounds of the value, infinite where there are none, [*shape]
     high: torch.Tensor
+    natural: float | None = None  # what one unit of a linear coordinate is worth, if not the size of the guess
 
     @property
     def size(self) -> int:
@@ -44,6 +45,8 @@ class Coordinate:
     @property
     def step(self) -> torch.Tensor:
         """What one unit of a linear coordinate is worth, [*shape]."""
+        if self.natural is not None:
+            return torch.full_like(self.guess, self.natural)
         reach = torch.where(torch.isfinite(self.high - self.low), self.high - self.low, 0.0)
         size = torch.maximum(self.guess.abs().max(), 0.25 * reach.max())
         return torch.full_like(self.guess, float(size) if size > 0 else 1.0)
@@ -128,12 +131,24 @@ def _turned(start: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
 class Parameters:
     """All unknowns of a scene, one after another."""
 
-    def __init__(self, scene: Scene, others: Mapping[str, Unknown] | None = None, dtype: torch.dtype = torch.float64):
-        """Args: scene: With unknowns. others: What is unknown besides, by path, in seconds."""
+    def __init__(
+        self,
+        scene: Scene,
+        others: Mapping[str, Unknown] | None = None,
+        dtype: torch.dtype = torch.float64,
+        besides: Sequence[Coordinate] = (),
+    ):
+        """Args:
+        scene: With unknowns.
+        others: What is unknown besides, by path, in seconds.
+        dtype: Of the coordinates.
+        besides: What else moves.
+        """
         self.scene, self.dtype = scene, dtype
         given = [(path, inner_unknown(value), spec) for path, value, spec in _everything(scene)]
         given += [(path, unknown, Spec("s")) for path, unknown in (others or {}).items()]
         self.coordinates = [_coordinate(path, u, spec, dtype) for path, u, spec in given if u is not None]
+        self.coordinates += besides
         if not self.coordinates:
             raise InvalidInput("scene", "no unknowns", "mark what is to be found: mass=gs.unknown(2.0, low=1, high=10)")
         self._number()
@@ -187,8 +202,11 @@ class Parameters:
 
     def values(self, z: torch.Tensor) -> dict[str, torch.Tensor]:
         """Values by path, [..., *shape], from coordinates [..., P]."""
-        pairs = zip(self.coordinates, self.slices, strict=True)
-        return {c.path: c.to_value(z[..., s]) for c, s in pairs}
+        return {c.path: c.to_value(z[..., s]) for c, s in self.pairs()}
+
+    def pairs(self) -> Iterator[tuple[Coordinate, slice]]:
+        """Each unknown, and where its coordinates stand."""
+        return zip(self.coordinates, self.slices, strict=True)
 
     def coordinates_of(self, values: dict[str, torch.Tensor]) -> torch.Tensor:
         """Coordinates [..., P] of values."""

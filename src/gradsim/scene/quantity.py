@@ -206,8 +206,8 @@ def check_known(path: str, value: Any) -> None:
 
 
 def filled(value: Any, found: Any) -> Any:
-    """A quantity with `found` in place of what is inside its `Each` and `Signal`."""
-    if isinstance(value, (Each, Signal)):
+    """A quantity with `found` in place of what is inside its `Each` and `Signal`, unless it brings its own."""
+    if isinstance(value, (Each, Signal)) and not isinstance(found, (Each, Signal)):
         return type(value)(filled(value.values, found))
     return found
 

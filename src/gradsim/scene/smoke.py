@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -112,3 +113,9 @@ class SmokeMotion:
     def at(self, frames: slice) -> SmokeMotion:
         """Some of the frames."""
         return SmokeMotion(self.densities[..., frames, :, :], self.velocities[..., frames, :, :, :])
+
+    @staticmethod
+    def joined(motions: Sequence[SmokeMotion]) -> SmokeMotion:
+        """One after another in time."""
+        densities, velocities = [m.densities for m in motions], [m.velocities for m in motions]
+        return SmokeMotion(torch.cat(densities, -3), torch.cat(velocities, -4))

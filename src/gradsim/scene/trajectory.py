@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Protocol, TypeVar, overload
@@ -26,10 +27,25 @@ def _cubic(a: torch.Tensor, va: torch.Tensor, b: torch.Tensor, vb: torch.Tensor,
     return a + s * va + s * s * (3 * (b - a) - 2 * va - vb) + s * s * s * (2 * (a - b) + va + vb)
 
 
+def _after_another(motions: Sequence[M], axis: int, moving: Sequence[str] | None = None) -> M:
+    """One motion of several, whose moving tensors (all, if None) have time in their dimension `axis`."""
+    first = motions[0]
+    names = [item.name for item in fields(first)]  # type: ignore[arg-type]
+    parts = ([getattr(motion, name) for motion in motions] for name in names)
+    joined = (
+        torch.cat(part, axis) if moving is None or name in moving else part[0]
+        for name, part in zip(names, parts, strict=True)
+    )
+    return type(first)(*joined)
+
+
 class Motion(Protocol):
     """What every body's motion can do."""
 
     def at(self, frames: slice) -> Any: ...
+
+    @staticmethod
+    def joined(motions: Sequence[Any]) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +67,11 @@ class BodyMotion:
 
     def at(self, frames: slice) -> BodyMotion:
         return _frames_of(self, frames, -3)
+
+    @staticmethod
+    def joined(motions: Sequence[BodyMotion]) -> BodyMotion:
+        """One after another in time."""
+        return _after_another(motions, -3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +117,11 @@ class RigidMotion:
         p, q, v, momentum = (m[..., frames, :] for m in moving)
         return RigidMotion(p, q, v, momentum, self.center, self.inverse_inertia, self.points)
 
+    @staticmethod
+    def joined(motions: Sequence[RigidMotion]) -> RigidMotion:
+        """One after another in time."""
+        return _after_another(motions, -2, ("center_of_mass", "rotation", "velocity", "angular_momentum"))
+
 
 @dataclass(frozen=True, eq=False)
 class PendulumMotion:
@@ -119,6 +145,11 @@ class PendulumMotion:
 
     def at(self, frames: slice) -> PendulumMotion:
         return _frames_of(self, frames, -3)
+
+    @staticmethod
+    def joined(motions: Sequence[PendulumMotion]) -> PendulumMotion:
+        """One after another in time."""
+        return _after_another(motions, -3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +238,14 @@ class Trajectory:
             moved = torch.where(share >= 0, ahead, before)
             motions[name] = BodyMotion(moved, motion.velocities[..., :-1, :, :].expand_as(moved))
         return Trajectory(self.time[:-1], motions, {})
+
+    @staticmethod
+    def joined(trajectories: Sequence[Trajectory]) -> Trajectory:
+        """One after another in time: trajectories of the same bodies."""
+        first = trajectories[0]
+        motions = {name: m.joined([t.motions[name] for t in trajectories]) for name, m in first.motions.items()}
+        states = {name: torch.cat([t.states[name] for t in trajectories], -3) for name in first.states}
+        return Trajectory(torch.cat([t.time for t in trajectories]), motions, states)
 
     def state(self, frame: int) -> State:
         """The state at a frame, counted from the end if negative."""

@@ -36,6 +36,7 @@ from gradsim.scene.bodies import Region
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, WrongType
 from gradsim.scene.files.values import ARRAY, FILE, NODES, check_keys, quantity_type, short
+from gradsim.scene.gears import tet_gear
 from gradsim.scene.integrators import Midpoint, SymplecticEuler
 from gradsim.scene.lights import LIGHTS
 from gradsim.scene.looks import Checker, Look
@@ -54,7 +55,22 @@ Names = dict[str, Any]
 
 # Nouns that stand alone where only they can stand, each after those it is made of.
 PARTS = (Look, Checker, Contact, Bending, Push, Region, Camera, Ground)
-MADE = (box, capsule, cone, cylinder, grid, icosphere, oriented, sphere, tet_ball, tet_box, torus, TetMesh, TriMesh)
+MADE = (
+    box,
+    capsule,
+    cone,
+    cylinder,
+    grid,
+    icosphere,
+    oriented,
+    sphere,
+    tet_ball,
+    tet_box,
+    tet_gear,
+    torus,
+    TetMesh,
+    TriMesh,
+)
 CHANGED = (outward, tetrahedralize)  # meshes made of others
 
 LEFT_OUT: Any = Field(default_factory=lambda: None)  # a default that is not for showing
