@@ -22,6 +22,7 @@ from gradsim.render.mitsuba import Mitsuba
 from gradsim.render.render import render
 from gradsim.render.softras import SoftRas
 from gradsim.report.page import write_report
+from gradsim.report.plan_page import write_plan
 from gradsim.scene import errors
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.camera import Camera
@@ -147,5 +148,6 @@ __all__ = [
     "simulate",
     "stable_dt",
     "unknown",
+    "write_plan",
     "write_report",
 ]

@@ -2,39 +2,13 @@
 
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
+from tests.report.browser import CHROMIUM, NO_CHROMIUM, watched
 
 import gradsim as gs
 from gradsim.report.page import write_report
 from gradsim.report.words import rounded, share, summary
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-# Put into a copy of the page: plays the video, and leaves in the title what became of it.
-WATCH = """<script>
-const told = {errors: [], requests: []};
-addEventListener("error", event => told.errors.push(String(event.message || event.target.tagName)), true);
-addEventListener("securitypolicyviolation", event => told.errors.push("blocked " + event.blockedURI));
-addEventListener("load", async () => {
-  const video = document.querySelector("video");
-  try { await video.play() } catch (error) { told.errors.push(String(error)) }
-  const start = video.currentTime, begin = performance.now();
-  while (performance.now() - begin < 5000 && video.currentTime <= start + 0.1)
-    await new Promise(done => setTimeout(done, 20));
-  told.played = video.currentTime - start;
-  told.ready = video.readyState;
-  told.size = [video.videoHeight, video.videoWidth];
-  told.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:"));
-  document.documentElement.style.width = "WIDTHpx";  // a headless window is at least 500 pixels wide
-  const flowing = [...document.querySelectorAll("main *")].filter(part => !part.closest(".wide, pre, svg"));
-  told.who = flowing.filter(p => p.getBoundingClientRect().right > WIDTH).map(p => p.outerHTML.slice(0, 80));
-  told.right = Math.max(...flowing.map(part => part.getBoundingClientRect().right));
-  document.title = "told " + JSON.stringify(told) + " told";
-});
-</script>"""
 
 
 def thrown(mass=3.7, velocity=(1.0, 1.5, 0.0)) -> gs.Scene:
@@ -86,35 +60,11 @@ def test_true_values_are_shown_where_known(fit, tmp_path):
     assert "side the interval" in page
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install -y chromium enables this test")
+@pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 @pytest.mark.parametrize("width", [400, 1400])
 def test_page_in_a_browser(folder, tmp_path, width):
-    page = (folder / "report.html").read_text()
-    page = page.replace("default-src 'none'", "default-src 'none'; script-src 'unsafe-inline'", 1)
-    copy = tmp_path / "copy.html"
-    copy.write_text(page.replace("<head>", "<head>" + WATCH.replace("WIDTH", str(width)), 1))
-    done = subprocess.run(
-        [
-            *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"),
-            *(f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},900", "--hide-scrollbars"),
-            *("--virtual-time-budget=10000", copy.as_uri()),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    found = re.search(r"told (\{.*?\}) told", done.stdout)
-    assert found, done.stderr[-2000:]
-    told = json.loads(found[1])
-    assert told["errors"] == []
-    assert told["requests"] == []
-    assert "CONSOLE" not in done.stderr
-    assert told["ready"] >= 2
-    assert told["played"] >= 0.1
+    told = watched(folder / "report.html", tmp_path, width)
     assert told["size"][1] > 2.9 * told["size"][0]
-    assert told["who"] == []
-    assert width - 200 < told["right"]
 
 
 def test_states_have_a_report_without_video(tmp_path):

@@ -129,6 +129,10 @@ BODIES = {
         "double", lengths=gs.unknown((1.0, 0.7), low=0.1), rates=(0.1, 1e-300)
     ),
     "smoke": lambda: gs.Smoke("smoke", (8, 9), density=RNG.random((8, 9)), boundary=gs.Periodic(), length=2.0),
+    "gear": lambda: gs.Soft("gear", gs.meshes.tet_gear(), density=1.0, material=gs.NeoHookean(1e3, 1e3)),
+    "gear of few teeth": lambda: gs.Soft(
+        "gear", gs.meshes.tet_gear(teeth=5), density=1.0, material=gs.NeoHookean(1e3, 1e3)
+    ),
     "batch": lambda: gs.Pendulum("many", length=torch.tensor([0.5, 1.0], dtype=torch.float64)),
 }
 

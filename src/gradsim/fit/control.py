@@ -107,6 +107,10 @@ def control(
         with warnings.catch_warnings():
             warnings.simplefilter("default")  # one of a kind, not one an iterate
             sought = descended(search.objective, z, limits, optimizer, checkpoint=kept, told=told)
+        if sought.status == "interrupted" and not sought.record.history:  # before it had an iterate
+            if not history:
+                raise KeyboardInterrupt
+            break
         record = sought.record
         z = record.places[record.start][None]
         best, last = number + record.improved, number + len(record.history) - 1

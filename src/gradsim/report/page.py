@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
-from string import Template
 
 from gradsim.fit.result import Fit
 from gradsim.report import sections
-from gradsim.scene.atomic import write_whole
-from gradsim.scene.errors import GradsimError, InvalidInput
+from gradsim.report.html import repetition, scene_file, scene_text, write_page
 from gradsim.scene.time import Time
 
-HERE = Path(__file__).parent
+SCENE = "fitted.yaml"
 
 
 def write_report(
@@ -44,35 +41,28 @@ def write_report(
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     fit.save(place / "fit.json")
-    page = Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
-        title=escape(title),
-        style=(HERE / "page.css").read_text(encoding="utf-8"),
-        source=escape(source),
-        sections="\n".join(
-            [
-                sections.verdict(fit),
-                sections.values(fit, truth or {}),
-                sections.videos(fit),
-                sections.identifiability(fit),
-                sections.way(fit),
-                sections.scene(_scene_text(fit, place / "fitted.yaml")),
-                sections.repetition(command),
-            ]
-        ),
-        footer=escape(sections.colophon(fit)),
-    )
-    file = place / "report.html"
-    write_whole(file, lambda target: target.write_text(page, encoding="utf-8"), InvalidInput)
-    return file
-
-
-def _scene_text(fit: Fit, file: Path) -> str:
-    """The fitted scene as a file, and its text; a scene that no file can hold does not cost the report."""
     trial = fit.trials[0]
     clock = trial.clock
     times = Time(trial.observation.frames, clock.fps, clock.substeps, clock.integrator)
-    try:
-        fit.scene.save(file, time=times)
-    except GradsimError as error:
-        return f"# not saved: {error}"
-    return file.read_text(encoding="utf-8")
+    file = place / "report.html"
+    write_page(
+        file,
+        kind="estimate",
+        title=title,
+        source=source,
+        sections=[
+            sections.verdict(fit),
+            sections.values(fit, truth or {}),
+            sections.videos(fit),
+            sections.identifiability(fit),
+            sections.way(fit),
+            scene_file(
+                "The scene, with the values filled in",
+                SCENE,
+                scene_text(fit.scene, times, place / SCENE),
+            ),
+            repetition(command, SCENE, "fitted.mp4", "The numbers of this page are in fit.json."),
+        ],
+        footer=sections.colophon(fit),
+    )
+    return file

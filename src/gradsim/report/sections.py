@@ -1,32 +1,26 @@
-"""The parts of a report, each a piece of HTML."""
+"""The parts of the report of an estimate, each a piece of HTML."""
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Mapping
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 
 from gradsim.fit.result import Fit
 from gradsim.report.compared import Comparison, compared
+from gradsim.report.html import head_row, number, panels, plots, section, verdict_box, video
 from gradsim.report.traces import Reach, reaches, traces
 from gradsim.report.words import TONES, findings, rounded, share, short, starts, summary
-
-PACKAGES = ("torch", "warp-lang", "numpy", "av")
 
 
 def verdict(fit: Fit) -> str:
     """Status and advice in plain words."""
-    tone, head, text = summary(fit)
-    return f'<div class="verdict {tone}"><strong>{escape(head)}</strong><p>{escape(text)}</p></div>'
+    return verdict_box(*summary(fit))
 
 
 def values(fit: Fit, truth: Mapping[str, float]) -> str:
     """The table of what was found."""
     heads = ["parameter", *(["true value"] if truth else []), "value", "95 % interval", "half width", "unit", "verdict"]
-    numbers = {"true value", "value", "95 % interval", "half width"}
-    head = "".join(f'<th class="number">{h}</th>' if h in numbers else f"<th>{h}</th>" for h in heads)
+    head = head_row(heads, ("true value", "value", "95 % interval", "half width"))
     guesses = {c.path: c for c in fit.parameters.coordinates}
     rows = []
     for name, unit, value, low, high, word in fit.rows():
@@ -38,19 +32,19 @@ def values(fit: Fit, truth: Mapping[str, float]) -> str:
             true = truth.get(name)
             inside = "" if true is None else "inside" if low <= true <= high else "outside"
             mark = f'<span class="small">{inside} the interval</span>' if inside else ""
-            cells.append(_number("true value", "" if true is None else f"<div>{true:.6g}{mark}</div>"))
-        cells.append(_number("value", f'<span class="value">{shown}</span>'))
-        cells.append(_number("95 % interval", f"{least} – {most}"))
-        cells.append(_number("half width", share(value, low, high)))
+            cells.append(number("true value", "" if true is None else f"<div>{true:.6g}{mark}</div>"))
+        cells.append(number("value", f'<span class="value">{shown}</span>'))
+        cells.append(number("95 % interval", f"{least} – {most}"))
+        cells.append(number("half width", share(value, low, high)))
         cells.append(f'<td data-label="unit">{escape(unit if unit not in ("", "1") else "–")}</td>')
         reason = f'<span class="small reason">{escape(word.reason)}</span>' if word.reason else ""
         chip = f'<span class="chip {TONES.get(word.word, "doubt")}">{escape(word.word)}</span>'
         cells.append(f'<td data-label="verdict"><div>{chip}{reason}</div></td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
     how = f"Intervals from {fit.method}. Standard deviation of a pixel's difference: {fit.noise:.2g} of full scale."
-    return _section(
+    return section(
         "What was found",
-        f'<table class="cards"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+        f'<table class="cards">{head}<tbody>{"".join(rows)}</tbody></table>'
         f'<p class="note">{escape(how)} {escape(starts(fit))}</p>{_rivals(fit)}',
     )
 
@@ -64,17 +58,13 @@ def _began(c: object) -> str:
     return text
 
 
-def _number(label: str, text: str) -> str:
-    return f'<td class="number" data-label="{label}">{text}</td>'
-
-
 def _rivals(fit: Fit) -> str:
     if not fit.rivals:
         return ""
     paths = list(fit.rivals[0])
     head = "".join(f'<th class="number">{escape(path)}</th>' for path in paths)
     rows = "".join(
-        "<tr>" + "".join(_number(path, short(rival[path])) for path in paths) + "</tr>" for rival in fit.rivals
+        "<tr>" + "".join(number(path, short(rival[path])) for path in paths) + "</tr>" for rival in fit.rivals
     )
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     return f'<h3>Others that explain it as well</h3><div class="wide">{table}</div>'
@@ -85,17 +75,12 @@ def videos(fit: Fit) -> str:
     found = [comparison for trial in fit.trials if (comparison := compared(trial, fit.values)) is not None]
     if not found:
         return ""
-    return _section("Observed, fitted, difference", "".join(_video(comparison) for comparison in found))
+    return section("Observed, fitted, difference", "".join(_video(comparison) for comparison in found))
 
 
 def _video(comparison: Comparison) -> str:
-    labels = "".join(f"<span>{escape(label)}</span>" for label in comparison.labels)
-    return (
-        f'<figure><div class="panels" style="--panels: {len(comparison.labels)}">{labels}</div>'
-        f'<video controls loop muted autoplay playsinline width="{comparison.width}" height="{comparison.height}" '
-        f'poster="{comparison.poster}" src="{comparison.video}"></video>'
-        f'<figcaption class="note">{escape(comparison.caption)}</figcaption></figure>'
-    )
+    film = video(comparison.video, comparison.poster, comparison.height, comparison.width)
+    return panels(comparison.labels, film, comparison.caption)
 
 
 def identifiability(fit: Fit) -> str:
@@ -103,8 +88,8 @@ def identifiability(fit: Fit) -> str:
     items = "".join(f"<li>{escape(text)}</li>" for text in findings(fit))
     words = f"<div><ul>{items}</ul></div>"
     if len(fit.parameters.names) < 2:
-        return _section("What can be told from it", words)
-    return _section(
+        return section("What can be told from it", words)
+    return section(
         "What can be told from it",
         f'<div class="columns">{words}<div class="wide"><h3>Correlation of the errors</h3>{_heat(fit)}</div></div>',
     )
@@ -130,62 +115,25 @@ def way(fit: Fit) -> str:
     """How the answer was come to: traces and stages."""
     if not fit.history:
         return ""
-    plots = "".join(f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>" for title, svg in traces(fit))
     rows = "".join(_row(reach) for reach in reaches(fit))
     heads = ("stage", "frames", "pictures", "steps", "mean square", "after")
-    head = "".join(f'<th class="number">{h}</th>' if k else f"<th>{h}</th>" for k, h in enumerate(heads))
-    return _section(
+    head = head_row(heads, heads[1:])
+    return section(
         "How it was found",
         "<p>From coarse to fine pictures, and from the first frames to all of them. Finer pictures show "
         "more of the noise. Grey bands tell the stages apart; the blue one is the interval of the answer.</p>"
-        f'<div class="plots">{plots}</div>'
-        f'<details><summary>All stages</summary><div class="wide"><table><thead><tr>{head}</tr></thead>'
+        f"{plots(traces(fit))}"
+        f'<details><summary>All stages</summary><div class="wide"><table>{head}'
         f"<tbody>{rows}</tbody></table></div></details>",
     )
 
 
 def _row(reach: Reach) -> str:
     square, after = f"{reach.mean_square:.3g}", f"{reach.seconds:.1f} s"
-    numbers = (str(reach.frames or ""), reach.size, str(reach.steps), square, after)
-    return f"<tr><td>{escape(reach.stage)}</td>{''.join(_number('', number) for number in numbers)}</tr>"
-
-
-def scene(text: str) -> str:
-    """The scene with the values filled in."""
-    return _section(
-        "The scene, with the values filled in",
-        f"<details open><summary>fitted.yaml</summary><pre>{escape(text.rstrip())}</pre></details>",
-    )
-
-
-def repetition(command: str) -> str:
-    """What it takes to do it again."""
-    again = f"<pre>{escape(command)}</pre>" if command else ""
-    look = "gradsim simulate fitted.yaml -o fitted.mp4"
-    return _section(
-        "Do it again",
-        f"{again}<p>The video of the answer:</p><pre>{look}</pre>"
-        f'<p class="note">{escape(_versions())}. The numbers of this page are in fit.json.</p>',
-    )
-
-
-def _versions() -> str:
-    from gradsim import __version__
-
-    found = [f"gradsim {__version__}"]
-    for package in PACKAGES:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    return f"{', '.join(found)}; {machine}"
+    cells = (str(reach.frames or ""), reach.size, str(reach.steps), square, after)
+    return f"<tr><td>{escape(reach.stage)}</td>{''.join(number('', cell) for cell in cells)}</tr>"
 
 
 def colophon(fit: Fit) -> str:
     """The last line."""
     return f"Found in {fit.seconds:.1f} s."
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{title}</h2>{content}</section>"

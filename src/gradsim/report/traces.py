@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import itertools
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,10 +12,8 @@ import numpy as np
 
 from gradsim.fit.observations import Pixels
 from gradsim.fit.result import Fit, Stage
+from gradsim.report.charts import BAND, INK, LINE, bands, drawn
 
-INK = "#010203"  # stands for the page's own colour
-LINE, BAND = "#2e86ab", "#8895a5"
-SIZE = (3.7, 2.1)  # [in]
 COPIES = "bootstrap"  # stages that fit other videos
 
 
@@ -95,45 +91,12 @@ def _value(axes: Any, steps: np.ndarray, line: list[float], ends: tuple[float, f
 
 
 def _drawn(history: list[Stage], draw: Callable[[Any], None]) -> str:
-    """A small chart as SVG that takes its colour from the page and its width from its place."""
-    import matplotlib
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
-    style: Any = {"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 8, "svg.hashsalt": "gradsim"}
-    ink = dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK)
-    with matplotlib.rc_context(style | ink):
-        figure = Figure(figsize=SIZE, layout="constrained")
-        axes = figure.add_subplot()
-        _bands(axes, history)
+    def over_steps(axes: Any) -> None:
+        bands(axes, [_stage(stage) for stage in history])
         draw(axes)
         axes.set_xlim(0.5, max(1.5, len(history) + 0.5))
-        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
-        axes.set_xlabel("step")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", color=BAND, alpha=0.25, linewidth=0.5)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return _inline(text.getvalue())
 
-
-def _bands(axes: Any, history: list[Stage]) -> None:
-    """Every other stage stands on a grey band."""
-    begin = 0
-    for k, (_, group) in enumerate(itertools.groupby(history, key=_stage)):
-        end = begin + len(list(group))
-        if k % 2:
-            axes.axvspan(begin + 0.5, end + 0.5, color=BAND, alpha=0.13, linewidth=0)
-        begin = end
-
-
-def _inline(svg: str) -> str:
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r"\s*\n\s*", " ", svg)
-    return svg.replace(INK, "currentColor").replace("'DejaVu Sans'", "inherit").strip()
+    return drawn(over_steps, across="step", whole=True)
 
 
 def _stage(stage: Stage) -> str:

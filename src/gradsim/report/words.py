@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from gradsim.fit.observations import Pixels
+from gradsim.fit.plan import Plan
 from gradsim.fit.result import Fit
 
 CLOSE_TIE = 0.9  # correlation worth a word
@@ -18,6 +19,14 @@ STATUS = {
     "not converged": ("doubt", "The search ended before its steps were small."),
     "above the noise": ("bad", "The scene does not explain all that was seen."),
     "interrupted": ("doubt", "The search was interrupted: these are the best values so far, not an answer."),
+}
+
+REACHED = 0.01  # share of the first loss that is near enough not to be in doubt
+PLANNED = {
+    "converged": "The search came to rest.",
+    "stalled": "The loss stopped falling.",
+    "out of iterations": "All iterations were used.",
+    "interrupted": "The search was interrupted: this is the best so far.",
 }
 
 
@@ -65,6 +74,30 @@ def summary(fit: Fit) -> tuple[str, str, str]:
         sentence = ""
     tone = tone if told == len(rows) else "doubt" if told else "bad"
     return tone, head, f"{sentence} {advice}".strip()
+
+
+def plan_summary(plan: Plan, watched: str) -> tuple[str, str, str]:
+    """Tone, headline and the numbers behind it."""
+    best, last = plan.best, plan.last
+    stage = next((i.stage for i in plan.history if i.number == best.number), plan.history[-1].stage)
+    first = next(i for i in plan.history if i.stage == stage)
+    near = plan.status != "interrupted" and best.loss <= REACHED * first.loss
+    tone = "good" if plan.status == "converged" or near else "doubt"
+    within = f" within the last of {stage + 1} stages" if stage else ""
+    head = f"Iterate {best.number} of {last.number} came nearest to the goal. {PLANNED.get(plan.status, plan.status)}"
+    text = f"Loss {first.loss:.4g} → {best.loss:.4g}{within}{_fewer(first.loss, best.loss)}"
+    text += "." if last.number == best.number else f"; the last iterate has {last.loss:.4g}."
+    begin = plan.history[0].watched
+    if begin is not None and best.watched is not None:
+        text += f" {_sentence(watched)[:-1]}: {begin:.4g} → {best.watched:.4g}"
+        if last.number != best.number and last.watched is not None:
+            text += f", in the last iterate {last.watched:.4g}"
+        text += "."
+    return tone, head, f"{text} {_sentence(plan.advice) if tone != 'good' else ''}".strip()
+
+
+def _fewer(first: float, best: float) -> str:
+    return f", {first / best:,.0f} times smaller" if best > 0 and first / best >= 2 else ""
 
 
 def findings(fit: Fit) -> list[str]:

@@ -124,8 +124,8 @@ def _uniform(array: np.ndarray) -> bool:
 def _mesh(mesh: TriMesh | TetMesh, path: str, arrays: _Arrays) -> dict[str, Any]:
     """A built-in mesh by how it was made, another one by its arrays."""
     if mesh.recipe is not None:
-        (first, value), *others = mesh.recipe.arguments.items()
-        return {mesh.recipe.builder: value if not others else {first: value, **dict(others)}}
+        given, first = mesh.recipe.arguments, mesh.recipe.first
+        return {mesh.recipe.builder: given[first] if list(given) == [first] else dict(given)}
     fields = {field.name: getattr(mesh, field.name) for field in dataclasses.fields(mesh) if field.init}
     given = {name: part for name, part in fields.items() if part is not None}
     return {kind_of(type(mesh)): {name: arrays.written(part, f"{path}.{name}") for name, part in given.items()}}

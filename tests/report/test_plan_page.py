@@ -1,0 +1,122 @@
+"""The report of a control: its page stands on its own, says what was reached, and works in a browser."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tests.report.browser import CHROMIUM, NO_CHROMIUM, watched
+
+import gradsim as gs
+from gradsim.report.plan_charts import signal_charts
+from gradsim.report.words import plan_summary
+
+TIME = {"frames": 8, "fps": 20.0, "substeps": 4}
+FILES = ["control.npz", "plan.json", "plan.yaml", "reached.mp4", "report.html"]
+CAMERA = gs.Camera(eye=(0.0, 0.0, 4.0), target=(0.0, 0.0, 0.0), fov=40)
+
+
+def thrown(velocity, camera=CAMERA) -> gs.Scene:
+    cube = gs.Rigid("cube", gs.meshes.box(0.5), mass=1.0, position=(-0.5, -0.3, 0.0), velocity=velocity)
+    return gs.Scene([cube], camera=camera, background=(0.0, 0.0, 0.0))
+
+
+def height(trajectory):
+    return trajectory["cube"].position[..., -1, 1] ** 2
+
+
+@pytest.fixture(scope="module")
+def throw():
+    """Two stages: a silhouette in the last frame, and colours and silhouette in the middle."""
+    truth = thrown((2.5, 3.0, 0.0))
+    motion = gs.simulate(truth, **TIME)
+    video = gs.render(truth, motion, (24, 24), alpha=True)
+    goals = [gs.GoalImage(video[-1, :, :, 3:]), gs.GoalImage(video[4], frames=[4])]
+    scene = thrown(gs.unknown((1.0, 2.0, 0.0), low=-6.0, high=6.0))
+    stages = [(gs.Moments(), gs.GaussNewton(iterations=3)), (gs.Blur(), gs.GaussNewton(iterations=8))]
+    return gs.control(scene, goals, stages=stages, watch=height, **TIME)
+
+
+@pytest.fixture(scope="module")
+def wriggle():
+    """A policy over the elements of a beam, and a state as a goal."""
+    mesh = gs.meshes.tet_box((1.0, 0.2, 0.2), (4, 1, 1))
+    beam = gs.Soft("beam", mesh, density=10.0, material=gs.NeoHookean(1e4, 1e4, 10.0))
+    scene = gs.Scene([beam], camera=CAMERA, gravity=(0.0, 0.0, 0.0))
+    goal = gs.GoalState({"beam.velocity": torch.tensor([0.1, 0.0, 0.0], dtype=torch.float64)})
+    policy = {"beam.actuation": gs.Sinusoids(len(mesh.tets), waves=3, frequency=9.0)}
+    return gs.control(scene, goal, policy, stages=[(gs.Cumulative(), gs.Adam(3))], frames=5, fps=60, substeps=8)
+
+
+@pytest.fixture(scope="module")
+def folder(throw, tmp_path_factory):
+    place = tmp_path_factory.mktemp("plan") / "out"
+    words = {"title": "A <throw>", "source": "to a place", "watched": "height", "command": "gradsim control throw"}
+    assert gs.write_plan(throw, place, **words, size=(64, 64)) == place / "report.html"
+    return place
+
+
+def test_page_stands_on_its_own(folder):
+    page = (folder / "report.html").read_text()
+    assert not re.search(r"""(src|href|poster)=["'](?!data:|#)""", page)
+    assert not re.search(r"@import|url\((?!data:|#)|<script|<link rel=.stylesheet", page)
+    for words in ("A &lt;throw&gt;", "to a place", "cube.velocity", "data:video/mp4;base64,", "gradsim control throw"):
+        assert words in page
+    assert page.count("data:image/png;base64,") == 3  # two goals, and the video's poster
+    assert "Silhouettes of 24 x 24" in page
+    assert "Pictures of 24 x 24 pixels at frame 4 of 7" in page
+    assert "2 stages" in page
+    assert sorted(file.name for file in folder.iterdir()) == FILES
+
+
+def test_numbers_video_and_scene_beside_the_page(throw, folder):
+    numbers = json.loads((folder / "plan.json").read_text())
+    assert numbers["values"]["cube.velocity"] == pytest.approx([2.5, 3.0, 0.0], abs=1e-6)
+    assert np.load(folder / "control.npz")["cube.velocity"].shape == (3,)
+    film = gs.load_video(folder / "reached.mp4")
+    assert (len(film), film.size, film.fps) == (8, (64, 64), 20.0)
+    file = gs.load_scene_file(folder / "plan.yaml")
+    assert (file.time.frames, file.time.fps, file.time.substeps) == (8, 20.0, 4)
+    again = gs.simulate(file.scene, **TIME)["cube"].position
+    torch.testing.assert_close(again, throw.trajectory["cube"].position)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
+@pytest.mark.parametrize("width", [400, 1400])
+def test_page_in_a_browser(folder, tmp_path, width):
+    assert watched(folder / "report.html", tmp_path, width)["size"] == [64, 64]
+
+
+def test_what_a_policy_says_is_drawn_and_kept(wriggle, tmp_path):
+    page = gs.write_plan(wriggle, tmp_path, size=(32, 32)).read_text()
+    assert "beam.actuation of each tet, in the order they act" in page
+    assert "The goal is a state: beam.velocity at 1 frame" in page
+    assert f"{wriggle.best.signals['beam.actuation'].shape[1]} × 3 numbers" in page
+    scene = gs.load_scene(tmp_path / "plan.yaml")
+    assert np.array_equal(scene["beam"].actuation.values.values, wriggle.best.signals["beam.actuation"].numpy())
+    assert "All iterations were used" in page
+
+
+def test_few_signals_are_lines(wriggle):
+    few = {"beam.actuation": wriggle.best.signals["beam.actuation"][:, :3]}
+    titles = [title for title, _ in signal_charts(replace(wriggle, best=replace(wriggle.best, signals=few)))]
+    assert titles == ["beam.actuation"]
+
+
+def test_words(throw):
+    tone, head, text = plan_summary(throw, "height")
+    assert tone == "good"
+    assert head.startswith(f"Iterate {throw.best.number} of {throw.last.number} came nearest")
+    assert "within the last of 2 stages" in text
+    assert "Height: " in text
+
+
+def test_without_a_camera_there_is_no_video(tmp_path):
+    scene = thrown(gs.unknown((1.0, 2.0, 0.0)), camera=None)
+    goal = gs.GoalState({"cube.position": torch.tensor([0.3, 0.2, 0.0], dtype=torch.float64)})
+    plan = gs.control(scene, goal, stages=[(gs.Blur(), gs.GaussNewton(iterations=3))], **TIME)
+    page = gs.write_plan(plan, tmp_path).read_text()
+    assert "<video" not in page
+    assert not (tmp_path / "reached.mp4").exists()
