@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import typer
+from tests.experiments.small import throw
 
 import gradsim as gs
 from gradsim import __version__, cli
@@ -158,6 +159,51 @@ def test_landscape_over_one_and_two(folder, capsys):
     assert (folder / "two.svg").read_text().startswith("<?xml")
 
 
+@pytest.fixture
+def thrown(monkeypatch):
+    """A throw in place of the gear's task, which takes minutes."""
+    monkeypatch.setattr("gradsim.experiments.control.gear.task", throw)
+
+
+def test_control_reaches_a_goal_and_writes_a_report(thrown, folder, capsys):
+    code, out, err = run(capsys, "control", "gear", "--seed", "2", "-o", "reached", "--json", "plan.json")
+    assert code == 0
+    assert "where throw 2 led" in out
+    assert [line.split()[0] for line in out.splitlines()[2:5]] == ["first", "best", "last"]
+    assert "2 of 13 iterates, loss" in err
+    numbers = json.loads((folder / "plan.json").read_text())
+    assert (numbers["task"], numbers["method"], numbers["seed"]) == ("gear", "image", 2)
+    assert numbers["best"]["watched"] < 1e-12
+    page = (folder / "reached" / "report.html").read_text()
+    assert "Gear, seed 2" in page
+    assert "gradsim control gear --seed 2 -o reached --json plan.json" in page
+    found = gs.load_scene("reached/plan.yaml")["cube"].velocity
+    assert np.allclose(found, [2.5, 2.2, 0.0], atol=1e-6)
+
+
+def test_control_by_another_method_with_fewer_iterations(thrown, folder, capsys):
+    code, out, _ = run(capsys, "control", "gear", "--method", "state", "--iterations", "1", "--json", "-")
+    assert code == 0
+    assert len(json.loads(out)["history"]) == 2
+    assert "The goal is a state" in (folder / "out" / "report.html").read_text()
+
+
+def test_interrupted_control_saves_the_best_so_far(thrown, folder, capsys, monkeypatch):
+    def stop(bar, iterate):
+        if iterate.number == at:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("gradsim.cli.control.show_iterate", stop)
+    at = 2
+    code, out, _ = run(capsys, "control", "gear", "-o", "reached")
+    assert code == 130
+    assert "interrupted" in out
+    numbers = json.loads((folder / "reached" / "plan.json").read_text())
+    assert numbers["status"] == "interrupted"
+    assert numbers["last"]["iterate"] == 2
+    assert "best so far" in (folder / "reached" / "report.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("size", "reduced"),
     [((128, 128), (128, 128)), ((512, 512), (128, 128)), ((1080, 1920), (144, 256)), ((640, 480), (128, 96))],
@@ -230,6 +276,12 @@ BAD_COMMANDS = {
     "values of the wrong shape": ("simulate scene.yaml -o new.mp4 --set cube.velocity=1,2", "velocity"),
     "video to write of unknown kind": ("simulate scene.yaml -o new.doc", ".mp4"),
     "odd pictures": ("simulate scene.yaml -o new.mp4 --size 31x31", "even"),
+    "no such task": ("control gears", "walker"),
+    "no such goal": ("control gear --goal posed", "place, rest"),
+    "no such method": ("control gear --method magic", "random"),
+    "no iterations": ("control gear --iterations 0", "iterations"),
+    "report in a file": ("control gear -o scene.yaml/out", "folder"),
+    "rows of another experiment": ("reproduce control --only gear --json film.npz", "film.npz"),
     "too few tetrahedra": ("bench physics --only tets --size 7 --no-peer", "7"),
 }
 
@@ -259,7 +311,7 @@ def refused(capsys, words, *remedies):
 
 
 def test_help_shows_examples(capsys):
-    for command in ("simulate", "estimate", "landscape"):
+    for command in ("simulate", "estimate", "landscape", "control"):
         code, out, _ = run(capsys, command, "--help")
         assert code == 0
         assert f"gradsim {command} " in " ".join(out.split())

@@ -12,6 +12,7 @@ from rich.markup import escape
 from gradsim import __version__
 from gradsim.cli.bench import bench
 from gradsim.cli.check import check
+from gradsim.cli.control import control
 from gradsim.cli.demo import demo
 from gradsim.cli.estimate import estimate
 from gradsim.cli.landscape import landscape
@@ -30,7 +31,7 @@ app = typer.Typer(
     help="Differentiable simulation from pixels to physics and back.",
     epilog="Exit codes: 0 done, 1 a check missed, 2 input that cannot be used, 130 interrupted.",
 )
-for command in (simulate, estimate, landscape, demo):
+for command in (simulate, estimate, landscape, control, demo):
     app.command()(command)
 app.add_typer(check, name="check")
 app.add_typer(bench, name="bench")

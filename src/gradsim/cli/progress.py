@@ -9,20 +9,27 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from gradsim.cli.shared import aside
 
-QUIET = 5.0  # [s] between lines where there is no terminal
+QUIET = 5.0  # [s]
 
 
 class Bar:
-    """Frames that are done, of all, with a word on what is going on."""
+    """Frames that are done, of all, with a word on what is going on.
 
-    def __init__(self, stage: str, frames: int):
-        self.stage, self.frames = stage, frames
+    Args:
+        stage: What is going on.
+        frames: All of them.
+        unit: What is counted, if not frames.
+        quiet: Seconds between lines where there is no terminal.
+    """
+
+    def __init__(self, stage: str, frames: int, *, unit: str = "frames", quiet: float = QUIET):
+        self.stage, self.frames, self.unit, self.quiet = stage, frames, unit, quiet
         self.begin = self.told = time.perf_counter()
         self.progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.completed:.0f}/{task.total:.0f} frames"),
+            TextColumn(f"{{task.completed:.0f}}/{{task.total:.0f}} {unit}"),
             TextColumn("{task.fields[note]}"),
             TimeElapsedColumn(),
             console=aside,
@@ -45,9 +52,9 @@ class Bar:
         """Frames done so far, or compared now."""
         self.progress.update(self.task, completed=frames, description=stage, note=note)
         changed = stage != self.stage
-        if changed or time.perf_counter() - self.told > QUIET:
+        if changed or time.perf_counter() - self.told >= self.quiet:
             self.stage = stage
-            self._line(f"{stage}, {frames} of {self.frames} frames{', ' + note if note else ''}")
+            self._line(f"{stage}, {frames} of {self.frames} {self.unit}{', ' + note if note else ''}")
 
     def _line(self, text: str) -> None:
         if aside.is_terminal:

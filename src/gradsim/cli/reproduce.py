@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gradsim.cli.shared import aside, console
+from gradsim.cli.shared import aside, console, make_folder
+from gradsim.experiments.control.catalogue import Subject
+from gradsim.experiments.control.task import Method
 from gradsim.experiments.table import Experiment, Row, filled
 
 reproduce = typer.Typer(no_args_is_help=True, help="Repeat the experiments; a table is filled row by row.")
@@ -72,7 +75,47 @@ def coverage(
     _show(experiment(noisy, compressed, seed), as_json)
 
 
-def _show(experiment: Experiment, file: Path | None) -> None:
+@reproduce.command()
+def control(
+    only: Annotated[list[Subject] | None, typer.Option(help="What is to be moved; may be repeated.")] = None,
+    method: Annotated[list[Method] | None, typer.Option(help="What the searches are told; may be repeated.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many of the list; all if not given.", min=1)] = None,
+    held_out: Annotated[bool, typer.Option("--held-out", help="Goals that were never looked at.")] = False,
+    plots: Annotated[Path | None, typer.Option(help="Folder for pictures of errors over iterates.")] = None,
+    as_json: JsonOption = None,
+) -> None:
+    """A walker, a gear and a cloth, driven to goals that are seen in one picture.
+
+    Held against searches that are told 3D states, and against draws. All of it takes long: `--only`, `--method` and
+    `--seeds` take a part, and with `--json` a run that was stopped goes on where it was.
+
+        gradsim reproduce control --only gear --method image --json gear.json --plots plots/
+    """
+    from gradsim.experiments.control.table import experiment
+
+    if plots is not None:
+        make_folder(plots)
+    asked = experiment(only or (), method or tuple(Method), seeds, held_out=held_out)
+    _show(asked, as_json, lambda rows: None if plots is None else _plot(rows, plots))
+
+
+def _plot(rows: Sequence[Row], folder: Path) -> None:
+    """One picture of each task."""
+    from gradsim.experiments.control.catalogue import KINDS
+    from gradsim.report.convergence import save_convergence
+
+    for kind in KINDS:
+        mine = [row for row in rows if row["task"] == kind.name]
+        methods = [method for method in Method if any(row["method"] == method.value for row in mine)]
+        if mine:
+            curves = {m.value: [row["errors"] for row in mine if row["method"] == m.value] for m in methods}
+            known = {m.value: kind.paper(m) for m in methods if kind.paper(m)}
+            file = folder / f"{kind.name.replace(' ', '-')}.png"
+            save_convergence(file, kind.name, curves, known)
+            aside.print(f"written: {file}", soft_wrap=True, highlight=False)
+
+
+def _show(experiment: Experiment, file: Path | None, draw: Callable[[Sequence[Row]], None] = lambda rows: None) -> None:
     """Print the table as it is filled, and what it shows; exit 1 where that is less than claimed."""
     console.print(f"[bold]{experiment.title}[/]", soft_wrap=True)
     if experiment.paper:
@@ -91,6 +134,7 @@ def _show(experiment: Experiment, file: Path | None) -> None:
         )
         aside.print(f"interrupted: {kept}", soft_wrap=True, highlight=False)
         raise typer.Exit(130) from None
+    draw(rows)
     claims = experiment.claims(rows)
     for claim in claims:
         mark = "[green]ok  [/]" if claim.ok else "[bold red]MISS[/]"

@@ -15,6 +15,7 @@ import torch
 
 from gradsim.fit.estimate import estimate
 from gradsim.fit.observations import Clock
+from gradsim.fit.plan import Reached
 from gradsim.fit.result import Fit, Stage
 from gradsim.render.render import render
 from gradsim.scene.atomic import write_whole
@@ -139,7 +140,7 @@ def fitted(scene: Scene, video: Any, told: Told, label: str = "", **options: Any
     return fit
 
 
-def errors(fit: Fit, truth: Mapping[str, Any]) -> dict[str, float]:
+def errors(fit: Fit | Reached, truth: Mapping[str, Any]) -> dict[str, float]:
     """Relative errors by path; of vectors the length of the difference over the length of the truth."""
     found = {}
     for path, value in truth.items():
