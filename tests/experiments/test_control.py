@@ -11,7 +11,7 @@ import gradsim as gs
 from gradsim.cli import reproduce
 from gradsim.experiments.control import gear
 from gradsim.experiments.control.catalogue import KINDS, Subject, kind_of
-from gradsim.experiments.control.table import case, claims, experiment
+from gradsim.experiments.control.table import case, claims, curve, experiment
 from gradsim.experiments.control.task import Method
 
 
@@ -89,6 +89,12 @@ def test_claims_are_about_searches_from_a_picture():
     assert claims([row("gear", 9.0, "random")]) == []
     late = row("walker", 0.01) | {"errors": [1.0, 0.5, 0.2, 0.06, 0.01]}
     assert not claims([late])[0].ok  # after three updates, not at the end
+
+
+def test_of_draws_the_best_so_far_is_drawn():
+    losses = {"losses": [2.0, 3.0, 1.0, 4.0], "errors": [0.5, 0.1, 0.7, 0.2]}
+    assert curve({"method": "image", **losses}) == [0.5, 0.1, 0.7, 0.2]
+    assert curve({"method": "random", **losses}) == [0.5, 0.5, 0.7, 0.7]
 
 
 def test_the_command_keeps_rows_and_draws(thrown, tmp_path, capsys, monkeypatch):

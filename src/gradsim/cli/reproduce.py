@@ -102,13 +102,14 @@ def control(
 def _plot(rows: Sequence[Row], folder: Path) -> None:
     """One picture of each task."""
     from gradsim.experiments.control.catalogue import KINDS
+    from gradsim.experiments.control.table import curve
     from gradsim.report.convergence import save_convergence
 
     for kind in KINDS:
         mine = [row for row in rows if row["task"] == kind.name]
         methods = [method for method in Method if any(row["method"] == method.value for row in mine)]
         if mine:
-            curves = {m.value: [row["errors"] for row in mine if row["method"] == m.value] for m in methods}
+            curves = {m.value: [curve(row) for row in mine if row["method"] == m.value] for m in methods}
             known = {m.value: kind.paper(m) for m in methods if kind.paper(m)}
             file = folder / f"{kind.name.replace(' ', '-')}.png"
             save_convergence(file, kind.name, curves, known)

@@ -125,7 +125,7 @@ class Driver:
         signals: dict[str, Said],
     ) -> Drive:
         """Frame by frame: what is seen decides what is done until the next."""
-        pieces = [rhythm.simulate(scene, 1, start)]
+        pieces = [self._opening(scene, rhythm, weights, start)]
         told: dict[str, list[Said]] = {path: [] for path in self.controls if self._sees(path)}
         for frame in range(frames - 1):
             for path, said in told.items():
@@ -135,6 +135,18 @@ class Driver:
             pieces.append(rhythm.simulate(_filled(scene, now), 2, pieces[-1].final)[1:])
         signals = {**signals, **{path: said[-1].after(said[:-1]) for path, said in told.items()}}
         return Drive(_filled(scene, signals), Trajectory.joined(pieces), _values(signals))
+
+    def _opening(self, scene: Scene, rhythm: Rhythm, weights: Weights | None, start: State | None) -> Trajectory:
+        """The first frame, of as many worlds as there are weights for."""
+        first = rhythm.simulate(scene, 1, start)
+        own = self.weights
+        worlds = next((len(value) for path, value in (weights or {}).items() if value.ndim > own[path].ndim), None)
+        if worlds is None or any(state.ndim > 3 for state in first.states.values()):  # [T, count, width]
+            return first
+        begin = first.final
+        x, v = (None if n is None else n.expand(worlds, *n.shape) for n in (begin.vertices, begin.velocities))
+        others = {name: value.expand(worlds, *value.shape) for name, value in begin.others.items()}
+        return rhythm.simulate(scene, 1, State(x, v, begin.time, others))
 
     def _sees(self, path: str) -> bool:
         return isinstance(self.controls[path], Feedback)

@@ -105,5 +105,13 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     return found
 
 
+def curve(row: Row) -> list[float]:
+    """Errors over iterates; of draws the error of the best so far, as their loss tells it: what one would keep."""
+    if row["method"] != Method.RANDOM.value:
+        return row["errors"]
+    losses = np.array(row["losses"])
+    return [row["errors"][int(np.argmin(losses[: k + 1]))] for k in range(len(losses))]
+
+
 def _mean(rows: Sequence[Row]) -> float:
     return float(np.mean([row["last"] for row in rows]))
