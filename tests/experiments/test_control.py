@@ -32,7 +32,7 @@ def test_a_row_has_the_error_of_every_iterate(thrown):
     assert (row["task"], row["method"], row["seed"], row["about"]) == ("gear", "image", 3, "where throw 3 led")
     assert row["first"] == row["errors"][0] > 0.05
     assert row["last"] == row["errors"][-1] < 1e-12
-    assert row["value"] < 1e-6  # of the velocity that was hidden
+    assert row["hidden"] < 1e-6  # of the velocity that was hidden
     assert row["paper"] == gear.PAPER[39]
     assert len(row["errors"]) == len(row["losses"]) == len(row["stages"]) == len(told) > 4
     assert set(row["stages"]) == {0, 1}
@@ -75,13 +75,13 @@ def test_cases_are_told_apart_and_seeds_held_out(thrown):
 
 
 def row(task, last, method="image", **more):
-    return {"task": task, "method": method, "last": last, "errors": [1.0, 0.5, 0.2, last], "value": None, **more}
+    return {"task": task, "method": method, "last": last, "errors": [1.0, 0.5, 0.2, last], "hidden": None, **more}
 
 
 def test_claims_are_about_searches_from_a_picture():
     rows = [row("walker", 0.04), row("gear", 0.005), row("gear", 0.02), row("gear", 9.0, "random")]
     rows += [row("gear at rest", 5.0), row("cloth posed", 0.004)]
-    rows += [row("cloth hidden", 0.0, value=value) for value in (1e-8, 1e-9, 1e-7, 0.3, 1e-7)]
+    rows += [row("cloth hidden", 0.0, hidden=value) for value in (1e-8, 1e-9, 1e-7, 0.3, 1e-7)]
     found = {claim.what: claim for claim in claims(rows)}
     assert len(found) == 5
     missed = [what for what, claim in found.items() if not claim.ok]
@@ -112,7 +112,7 @@ def test_the_command_keeps_rows_and_draws(thrown, tmp_path, capsys, monkeypatch)
 
 
 def test_a_miss_is_a_miss_after_the_pictures(thrown, tmp_path):
-    bad = {"task": "gear", "method": "image", "seed": 0, "last": 1.0, "errors": [2.0, 1.0], "value": None}
+    bad = {"task": "gear", "method": "image", "seed": 0, "last": 1.0, "errors": [2.0, 1.0], "hidden": None}
     asked = experiment([Subject.GEAR], [Method.IMAGE], 1)
     file = tmp_path / "rows.json"
     file.write_text(json.dumps({"experiment": "control", "rows": {c.key: bad for c in asked.cases}}))

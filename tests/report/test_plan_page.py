@@ -11,6 +11,7 @@ from tests.report.browser import CHROMIUM, NO_CHROMIUM, watched
 
 import gradsim as gs
 from gradsim.report.plan_charts import signal_charts
+from gradsim.report.plan_page import _size
 from gradsim.report.words import plan_summary
 
 TIME = {"frames": 8, "fps": 20.0, "substeps": 4}
@@ -111,6 +112,13 @@ def test_words(throw):
     assert head.startswith(f"Iterate {throw.best.number} of {throw.last.number} came nearest")
     assert "within the last of 2 stages" in text
     assert "Height: " in text
+
+
+def test_the_video_has_the_shape_of_the_goal(throw):
+    assert _size(throw) == (264, 264)  # 11 times 24
+    wide = replace(throw, goals=(gs.GoalImage(torch.zeros(95, 190, 1)),))
+    assert _size(wide) == (286, 570)
+    assert _size(replace(throw, goals=())) == (256, 256)
 
 
 def test_without_a_camera_there_is_no_video(tmp_path):

@@ -78,7 +78,7 @@ def _lines(time: np.ndarray, array: np.ndarray) -> str:
         for k, line in enumerate(array.T):
             axes.plot(time, line, color=COLORS[k], linewidth=1.4, label=str(k))
         if array.shape[1] > 1:
-            axes.legend(fontsize=7, frameon=False, labelcolor=INK, ncols=3)
+            _legend(axes)
 
     return drawn(draw, across="time [s]")
 
@@ -87,9 +87,14 @@ def _means(time: np.ndarray, array: np.ndarray) -> str:
     def draw(axes: Any) -> None:
         axes.plot(time, array.mean(1), color=LINE, linewidth=1.4, label="mean")
         axes.plot(time, np.sqrt((array**2).mean(1)), color=MARK, linewidth=1.4, label="root mean square")
-        axes.legend(fontsize=7, frameon=False, labelcolor=INK)
+        _legend(axes)
 
     return drawn(draw, across="time [s]")
+
+
+def _legend(axes: Any) -> None:
+    """Above the lines, where it hides none."""
+    axes.legend(fontsize=7, frameon=False, labelcolor=INK, ncols=LINES, loc="lower right", bbox_to_anchor=(1.0, 0.97))
 
 
 def _map(time: np.ndarray, array: np.ndarray, each: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from gradsim.fit.goals import GoalImage
 from gradsim.fit.plan import Plan
 from gradsim.render.render import render
 from gradsim.report import plan_sections as sections
@@ -15,6 +16,7 @@ from gradsim.scene.time import Time
 from gradsim.video.save import save_video
 
 SCENE, FILM = "plan.yaml", "reached.mp4"
+HEIGHT = 256  # of the video, if nothing else is asked for [px]
 CHUNK = 8  # frames that are rendered at once
 
 
@@ -26,7 +28,7 @@ def write_plan(
     source: str = "",
     watched: str = "watched",
     command: str = "",
-    size: tuple[int, int] = (256, 256),
+    size: tuple[int, int] | None = None,
 ) -> Path:
     """Write report.html, plan.json, control.npz, plan.yaml and reached.mp4 into a folder, each whole or not at all.
 
@@ -40,14 +42,14 @@ def write_plan(
         source: What was asked, in words.
         watched: What the plan watched, in words.
         command: How to do it again.
-        size: Height and width of the video [px], even numbers.
+        size: Height and width of the video [px], even numbers; about 256 high and of the goal's shape if None.
 
     Returns:
         The page.
     """
     place = Path(folder)
     plan.save(place)
-    film = _filmed(plan, place / FILM, size)
+    film = _filmed(plan, place / FILM, size or _size(plan))
     rhythm = plan.rhythm
     times = Time(plan.frames, rhythm.fps, rhythm.substeps, rhythm.integrator)
     text = scene_text(plan.scene, times, place / SCENE)
@@ -71,6 +73,13 @@ def write_plan(
         footer=f"Found in {plan.seconds:.1f} s.",
     )
     return file
+
+
+def _size(plan: Plan) -> tuple[int, int]:
+    """That of the first goal's picture, some times as large, in even numbers."""
+    height, width = next((goal.size for goal in plan.goals if isinstance(goal, GoalImage)), (HEIGHT, HEIGHT))
+    times = max(1, round(HEIGHT / height))
+    return times * height + times * height % 2, times * width + times * width % 2
 
 
 def _filmed(plan: Plan, file: Path, size: tuple[int, int]) -> torch.Tensor | None:

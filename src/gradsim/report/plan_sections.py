@@ -53,7 +53,9 @@ def film(plan: Plan, file: Path, last: torch.Tensor | None) -> str:
     content = video(file_uri(file), png_uri(last), height, width)
     seconds = (plan.frames - 1) / plan.rhythm.fps
     caption = f"Iterate {plan.best.number}: {plan.frames} frames, {seconds:.3g} s. The file is {file.name}."
-    return section("What happens", f'<div class="film">{panels((), content, caption)}</div>')
+    return section(
+        "What happens", f'<div class="film" style="--aspect: {width / height:.3g}">{panels((), content, caption)}</div>'
+    )
 
 
 def way(plan: Plan, watched: str) -> str:

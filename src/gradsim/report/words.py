@@ -97,7 +97,7 @@ def plan_summary(plan: Plan, watched: str) -> tuple[str, str, str]:
 
 
 def _fewer(first: float, best: float) -> str:
-    return f", {first / best:,.0f} times smaller" if best > 0 and first / best >= 2 else ""
+    return f", {first / best:,.0f} times smaller" if best > 0 and 2 <= first / best < 1e7 else ""
 
 
 def findings(fit: Fit) -> list[str]:

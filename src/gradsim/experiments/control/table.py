@@ -22,7 +22,7 @@ COLUMNS = (
     Column("best", ".3g", 9),
     Column("last", ".3g", 9),
     Column("paper", ".3g", 6),
-    Column("value", ".1e", 8, title="value's"),
+    Column("hidden", ".1e", 8),
     Column("status", "", 17),
     Column("seconds", ".0f", 7),
 )
@@ -50,7 +50,7 @@ def case(kind: Kind, method: Method, seed: int) -> Case:
             "best": plan.best.watched,
             "last": plan.last.watched,
             "paper": published[max(published)] if published else None,
-            "value": max(off.values(), default=None),
+            "hidden": max(off.values(), default=None),
             "status": plan.status,
             "seconds": plan.seconds,
             "errors": [iterate.watched for iterate in plan.history],
@@ -73,7 +73,7 @@ def experiment(
     *,
     held_out: bool = False,
 ) -> Experiment:
-    """Errors at the start, of the best iterate and of the last; `value's` is the relative error of a hidden value."""
+    """Errors at the start, of the best iterate and of the last; `hidden` is the relative error of a hidden value."""
     chosen = kinds(only)
     cases = [case(kind, method, seed) for kind in chosen for method in methods for seed in kind.seeds(held_out)[:seeds]]
     paper = [
@@ -99,7 +99,7 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     if flights := seen["cloth posed"]:
         found.append(Claim("cloth posed: mean error at the end", _mean(flights), most=POSED))
     if throws := seen["cloth hidden"]:
-        good = sum(row["value"] is not None and row["value"] <= THROWN for row in throws)
+        good = sum(row["hidden"] is not None and row["hidden"] <= THROWN for row in throws)
         what = f"cloth hidden: of {len(throws)} velocities, found to {THROWN:g}"
         found.append(Claim(what, good, least=THROWN_SHARE * len(throws)))
     return found
