@@ -14,7 +14,7 @@ from gradsim.fit.minimize import minimize
 from gradsim.fit.observations import Masks, States, Tracks
 from gradsim.fit.optimizers import LBFGS, Adam, RandomSearch, Wrapped
 from gradsim.fit.plan import Plan
-from gradsim.fit.policies import Feedback, Sinusoids
+from gradsim.fit.policies import Feedback, Keyframes, Sinusoids
 from gradsim.fit.result import Fit
 from gradsim.render.dibr import DIBR
 from gradsim.render.exact import Exact
@@ -88,6 +88,7 @@ __all__ = [
     "GradsimError",
     "Ground",
     "InvalidInput",
+    "Keyframes",
     "LBFGS",
     "LeastChange",
     "Look",

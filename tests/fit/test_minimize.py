@@ -61,3 +61,19 @@ def test_a_checkpoint_is_taken_up_again(tmp_path):
 def test_a_loss_of_the_wrong_shape_is_named():
     with pytest.raises(gs.InvalidInput, match="one number a world"):
         gs.minimize(miss, thrown(), gs.Adam(iterations=2))
+
+
+def test_a_step_that_leads_too_far_leaves_the_best_so_far():
+    pendulum = gs.Pendulum("bob", length=gs.unknown(1.0, low=0.1, high=10.0), angle=0.5)
+    calls = []
+
+    def loss(scene):
+        calls.append(scene)
+        if len(calls) == 4:
+            raise gs.Diverged("bob", 3, 0.1, 0, 1.0, 0.1)
+        return (scene["bob"].length - 2.0) ** 2
+
+    found = gs.minimize(loss, gs.Scene([pendulum]), gs.Adam(iterations=10, rate=0.1))
+    assert found.status == "diverged"
+    assert "bob" in found.advice
+    assert found.loss < 1.0

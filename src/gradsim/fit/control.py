@@ -115,7 +115,7 @@ def control(
         z = record.places[record.start][None]
         best, last = number + record.improved, number + len(record.history) - 1
         number += len(record.history)
-        if sought.status == "interrupted":
+        if sought.status in ("interrupted", "diverged"):
             break
     reached = search.reached(z[0], best, record.best)
     end = record.last if record.last is not None else z[0]

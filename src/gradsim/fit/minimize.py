@@ -15,7 +15,7 @@ from gradsim.fit.least_change import LeastChange
 from gradsim.fit.optimizers import LBFGS, Descending, Step
 from gradsim.fit.parameters import Parameters
 from gradsim.scene.atomic import write_whole
-from gradsim.scene.errors import InvalidInput, WrongShape
+from gradsim.scene.errors import Diverged, InvalidInput, WrongShape
 from gradsim.scene.scene import Scene
 
 STALL = 50  # iterations without a better loss
@@ -28,7 +28,7 @@ class Minimum:
 
     values: dict[str, torch.Tensor]  # by path
     loss: float
-    status: str  # "converged", "stalled", "out of iterations", "interrupted"
+    status: str  # "converged", "stalled", "out of iterations", "diverged", "interrupted"
     advice: str
     scene: Scene  # with the values
     iteration: int  # that the values are of
@@ -173,6 +173,10 @@ def descended(
                 status, advice = "converged", ""
     except KeyboardInterrupt:
         status, advice = "interrupted", "this is the best so far"
+    except Diverged as error:
+        if not record.history:
+            raise
+        status, advice = "diverged", f"this is the best so far, the next step led too far: {error}"
     return Sought(record, status, advice)
 
 

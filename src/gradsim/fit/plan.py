@@ -54,7 +54,7 @@ class Plan:
     best: Reached
     last: Reached
     history: tuple[Iterate, ...] = field(repr=False)
-    status: str  # "converged", "stalled", "out of iterations", "interrupted"
+    status: str  # "converged", "stalled", "out of iterations", "diverged", "interrupted"
     advice: str
     goals: tuple[Goal, ...] = field(repr=False)
     policies: Mapping[str, torch.nn.Module] = field(repr=False)  # copies with the best weights, by path

@@ -48,18 +48,11 @@ class Sinusoids(torch.nn.Module):
         for name, value in (("outputs", outputs), ("waves", waves), ("frequency", frequency), ("amplitude", amplitude)):
             if not value > 0:
                 raise OutOfRange(f"Sinusoids.{name}", value, "must be > 0")
-        rows = outputs
-        if tied is not None:
-            chosen = torch.as_tensor(np.asarray(tied), dtype=torch.int64)
-            if chosen.shape != (outputs,) or int(chosen.min()) < 0:
-                raise WrongShape("Sinusoids.tied", f"shape {tuple(chosen.shape)}", f"must be {outputs} numbers >= 0")
-            rows = int(chosen.max()) + 1
-            self.register_buffer("tied", chosen)
-        self.is_tied = tied is not None
-        self.outputs, self.frequency, self.amplitude = outputs, frequency, amplitude
+        self.rows, self.row_count = _rows("Sinusoids", outputs, tied)
+        self.frequency, self.amplitude = frequency, amplitude
         self.register_buffer("phases", torch.arange(waves, dtype=torch.float64) * (2 * math.pi / waves))
         generator = torch.Generator().manual_seed(seed)
-        drawn = 2 * torch.rand(rows, waves, generator=generator, dtype=torch.float64) - 1
+        drawn = 2 * torch.rand(self.row_count, waves, generator=generator, dtype=torch.float64) - 1
         self.weight = torch.nn.Parameter(drawn * (scale / math.sqrt(waves)))
 
     def forward(self, time: torch.Tensor) -> torch.Tensor:
@@ -67,8 +60,58 @@ class Sinusoids(torch.nn.Module):
         phases: Any = self.phases
         waves = torch.sin(self.frequency * time[:, None] + phases).to(self.weight.dtype)
         values = self.amplitude * torch.tanh(waves @ self.weight.mT)
-        tied: Any = self.tied if self.is_tied else None
-        return values if tied is None else values[:, tied]
+        return values if self.rows is None else values[:, self.rows]
+
+
+class Keyframes(torch.nn.Module):
+    """Free values at times spread evenly, linear between them and squashed; it starts from doing nothing.
+
+    Args:
+        outputs: Values at a time, one for each element.
+        duration: Time of the last key [s]; the first is at 0, and beyond the last its values stay.
+        keys: How many.
+        amplitude: Largest value.
+        tied: As for `Sinusoids`.
+    """
+
+    def __init__(
+        self,
+        outputs: int,
+        duration: float,
+        *,
+        keys: int = 12,
+        amplitude: float = 0.3,
+        tied: Sequence[int] | np.ndarray | None = None,
+    ):
+        super().__init__()
+        for name, value in (("outputs", outputs), ("duration", duration), ("amplitude", amplitude)):
+            if not value > 0:
+                raise OutOfRange(f"Keyframes.{name}", value, "must be > 0")
+        if keys < 2:
+            raise OutOfRange("Keyframes.keys", keys, "must be >= 2")
+        self.duration, self.amplitude = duration, amplitude
+        self.rows, self.row_count = _rows("Keyframes", outputs, tied)
+        self.weight = torch.nn.Parameter(torch.zeros(self.row_count, keys, dtype=torch.float64))
+
+    def forward(self, time: torch.Tensor) -> torch.Tensor:
+        """Values [K, outputs] at times [K], in seconds."""
+        last = self.weight.shape[1] - 1
+        place = (time / self.duration * last).clamp(0, last)
+        key = place.floor().clamp(max=last - 1).long()
+        share = (place - key).to(self.weight.dtype)[:, None]
+        columns = self.weight.mT
+        values = self.amplitude * torch.tanh(columns[key] * (1 - share) + columns[key + 1] * share)
+        return values if self.rows is None else values[:, self.rows]
+
+
+def _rows(label: str, outputs: int, tied: Sequence[int] | np.ndarray | None) -> tuple[torch.Tensor | None, int]:
+    """The row of weights that each output takes, None for its own, and how many there are."""
+    if tied is None:
+        return None, outputs
+    chosen = torch.as_tensor(np.asarray(tied), dtype=torch.int64)
+    if chosen.shape != (outputs,) or int(chosen.min()) < 0:
+        raise WrongShape(f"{label}.tied", f"shape {tuple(chosen.shape)}", f"must be {outputs} numbers >= 0")
+    return chosen, int(chosen.max()) + 1
 
 
 @dataclass(frozen=True, eq=False)
