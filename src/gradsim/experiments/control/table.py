@@ -23,6 +23,7 @@ COLUMNS = (
     Column("last", ".3g", 9),
     Column("paper", ".3g", 6),
     Column("hidden", ".1e", 8),
+    Column("speed", ".2f", 5),
     Column("status", "", 17),
     Column("seconds", ".0f", 7),
 )
@@ -51,6 +52,7 @@ def case(kind: Kind, method: Method, seed: int) -> Case:
             "last": plan.last.watched,
             "paper": published[max(published)] if published else None,
             "hidden": max(off.values(), default=None),
+            "speed": None if task.speed is None else float(task.speed(plan.last.trajectory)),
             "status": plan.status,
             "seconds": plan.seconds,
             "errors": [iterate.watched for iterate in plan.history],
@@ -73,7 +75,10 @@ def experiment(
     *,
     held_out: bool = False,
 ) -> Experiment:
-    """Errors at the start, of the best iterate and of the last; `hidden` is the relative error of a hidden value."""
+    """Errors at the start, of the best iterate and of the last.
+
+    `hidden` is the relative error of a hidden value, `speed` the last one [m/s] where rest is asked for.
+    """
     chosen = kinds(only)
     cases = [case(kind, method, seed) for kind in chosen for method in methods for seed in kind.seeds(held_out)[:seeds]]
     paper = [

@@ -48,6 +48,7 @@ class Task:
     starts: int = 1
     dtype: torch.dtype = torch.float64
     integrator: Integrator = SymplecticEuler()
+    speed: Callable[[Trajectory], torch.Tensor] | None = None  # at the end [m/s], where rest is asked for
     about: str = ""  # what is asked, in words
     truth: Mapping[str, torch.Tensor] = field(default_factory=dict)  # of unknowns by path, where they were hidden
 
