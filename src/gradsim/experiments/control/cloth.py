@@ -44,9 +44,9 @@ PAPER = {0: 7.894, 1: 5.557, 2: 4.167, 5: 3.088, 10: 2.969, 20: 1.453, 30: 0.223
 PAPER_STATE = {0: 8.542, 1: 8.102, 2: 7.741, 5: 6.895, 10: 5.911, 20: 4.162, 30: 2.629, 39: 1.837}
 
 PIXELS: tuple[Stage, ...] = (
-    (Moments(), GaussNewton(iterations=8, largest_step=4.0)),
-    (Blur(0.06), GaussNewton(iterations=4)),
-    (Blur(0.02), GaussNewton(iterations=4)),
+    (Moments(), GaussNewton(iterations=8, largest_step=4.0, tolerance=1e-4)),
+    (Blur(0.06), GaussNewton(iterations=4, tolerance=1e-4)),
+    (Blur(0.02), GaussNewton(iterations=4, tolerance=1e-4)),
     (Blur(), GaussNewton(iterations=10)),
 )
 
