@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradsim.compare.distances import Blur, Moments
+from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.experiments.control.task import Method, Task, portrait
 from gradsim.fit.control import Stage
 from gradsim.fit.gauss_newton import GaussNewton
-from gradsim.fit.goals import GoalImage, GoalState
+from gradsim.fit.goals import Goal, GoalImage, GoalState
 from gradsim.fit.optimizers import RandomSearch
 from gradsim.render.render import render
 from gradsim.scene.bodies import Cloth
@@ -49,6 +49,11 @@ PIXELS: tuple[Stage, ...] = (
     (Blur(0.02), GaussNewton(iterations=4, tolerance=1e-4)),
     (Blur(), GaussNewton(iterations=10)),
 )
+AHEAD = GoalState({"cloth.velocities": torch.tensor([torch.nan, torch.nan, 0.0])}, frames=[0])  # not aside
+PLACE: tuple[Stage, ...] = (
+    (Moments(size=0.0), GaussNewton(iterations=8, largest_step=4.0, tolerance=1e-3)),
+    (Cumulative(shares=True), GaussNewton(iterations=4, tolerance=1e-3)),
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ def draw(seed: int) -> Draw:
     rng = np.random.default_rng(seed)
     cells = int(rng.integers(FEWEST, MOST + 1))
     height, x = 2.0 + rng.random(), 3.0 * rng.random()
-    velocity = rng.uniform((4.0, 0.0, -0.7), (7.0, 4.0, 0.7))
+    velocity = rng.uniform((3.0, 0.5, -0.7), (6.0, 4.5, 0.7))
     return Draw(cells, height, tuple(velocity.tolist()), x)
 
 
@@ -87,10 +92,10 @@ def scene(cells: int, position: tuple[float, float, float], velocity: Any) -> Sc
         position=position,
         rotation=TILT,
         velocity=velocity,
-        look=Look(vertex_colors=np.stack([0.2 + 0.8 * u, 0.2 + 0.8 * v, np.full_like(u, 0.6)], 1)),
+        look=Look(vertex_colors=np.stack([0.1 + 0.9 * u, 0.1 + 0.9 * v, 1.0 - 0.6 * u], 1)),
     )
-    camera = Camera(eye=(-0.5, -1.0, 15.0), target=(-0.5, -1.0, 0.0), fov=50.0)
-    lights = (AmbientLight(0.5), DirectionalLight((0.3, -1.0, -0.5), 0.5))
+    camera = Camera(eye=(-0.5, -4.4, 14.8), target=(-0.5, -1.8, 0.0), fov=50.0)  # from below, under the billow
+    lights = (AmbientLight(0.65), DirectionalLight((0.5, -1.0, -1.2), 0.35))
     return Scene([body], camera=camera, lights=lights, background=(0.0, 0.0, 0.0))
 
 
@@ -105,15 +110,30 @@ def hidden(seed: int) -> Task:
         "cloth, hidden velocity",
         seed,
         scene(d.cells, start, unknown(GUESS)),
-        image,
+        [GoalImage(image)],
         flight["cloth"].vertices[-1],
         PIXELS,
         about="where a hidden throw led",
     )
 
 
+def posed(seed: int) -> Task:
+    """The paper's goal: the undeformed sheet at (x, -3, 0), x drawn evenly from 0 to 3 m."""
+    d = draw(seed)
+    at = scene(d.cells, (d.x, DEPTH, 0.0), (0.0, 0.0, 0.0))
+    return _task(
+        "cloth, posed",
+        seed,
+        scene(d.cells, (START, d.height, 0.0), unknown(GUESS)),
+        [GoalImage(portrait(at, SIZE)), AHEAD],
+        simulate(at, frames=1)["cloth"].vertices[0],
+        PLACE,
+        about=f"the flat sheet at x = {d.x:.2f} m, 3 m below",
+    )
+
+
 def _task(
-    name: str, seed: int, start: Scene, image: torch.Tensor, vertices: torch.Tensor, stages: Sequence[Stage], about: str
+    name: str, seed: int, start: Scene, seen: Sequence[Goal], vertices: torch.Tensor, stages: Sequence[Stage], about: str
 ) -> Task:
     place = vertices.mean(0)
 
@@ -126,9 +146,9 @@ def _task(
         seed,
         start,
         goals={
-            Method.IMAGE: [GoalImage(image)],
+            Method.IMAGE: seen,
             Method.STATE: [GoalState({"cloth.vertices": vertices}, frames=range(FRAMES))],
-            Method.RANDOM: [GoalImage(image)],
+            Method.RANDOM: seen,
         },
         stages={
             Method.IMAGE: stages,
