@@ -45,7 +45,6 @@ PAPER_STATE = {0: 8.542, 1: 8.102, 2: 7.741, 5: 6.895, 10: 5.911, 20: 4.162, 30:
 
 PIXELS: tuple[Stage, ...] = (
     (Moments(), GaussNewton(iterations=8, largest_step=4.0, tolerance=1e-4)),
-    (Blur(0.06), GaussNewton(iterations=4, tolerance=1e-4)),
     (Blur(0.02), GaussNewton(iterations=4, tolerance=1e-4)),
     (Blur(), GaussNewton(iterations=10)),
 )
@@ -152,7 +151,7 @@ def _task(
         },
         stages={
             Method.IMAGE: stages,
-            Method.STATE: [(Blur(), GaussNewton(iterations=ITERATIONS))],
+            Method.STATE: [(Blur(), GaussNewton(iterations=ITERATIONS, largest_step=4.0, tolerance=1e-6))],
             Method.RANDOM: [(Blur(), RandomSearch(ITERATIONS, spread=3.0, seed=seed))],
         },
         watch=error,
