@@ -93,7 +93,7 @@ def scene(cells: int, position: tuple[float, float, float], velocity: Any) -> Sc
         velocity=velocity,
         look=Look(vertex_colors=np.stack([0.1 + 0.9 * u, 0.1 + 0.9 * v, 1.0 - 0.6 * u], 1)),
     )
-    camera = Camera(eye=(-0.5, -4.4, 14.8), target=(-0.5, -1.8, 0.0), fov=50.0)  # from below, under the billow
+    camera = Camera(eye=(-0.5, -1.8, 15.0), target=(-0.5, -1.8, 0.0), fov=50.0)
     lights = (AmbientLight(0.65), DirectionalLight((0.5, -1.0, -1.2), 0.35))
     return Scene([body], camera=camera, lights=lights, background=(0.0, 0.0, 0.0))
 
@@ -152,7 +152,7 @@ def _task(
         stages={
             Method.IMAGE: stages,
             Method.STATE: [(Blur(), GaussNewton(iterations=ITERATIONS, largest_step=4.0, tolerance=1e-6))],
-            Method.RANDOM: [(Blur(), RandomSearch(ITERATIONS, spread=3.0, seed=seed))],
+            Method.RANDOM: [(Blur(), RandomSearch(ITERATIONS, spread=2.0, seed=seed))],
         },
         watch=error,
         frames=FRAMES,
