@@ -12,7 +12,9 @@ BLUR = gs.Blur()
 
 
 def thrown(velocity=(1.0, 0.5, 0.0)) -> gs.Scene:
-    ball = gs.Rigid("ball", gs.meshes.icosphere(0.3, 1), mass=1.0, velocity=velocity, look=gs.Look(color=(0.8, 0.4, 0.1)))
+    ball = gs.Rigid(
+        "ball", gs.meshes.icosphere(0.3, 1), mass=1.0, velocity=velocity, look=gs.Look(color=(0.8, 0.4, 0.1))
+    )
     camera = gs.Camera(eye=(0.0, 0.0, 4.0), target=(0.0, 0.0, 0.0))
     return gs.Scene([ball], camera=camera, gravity=(0.0, -1.0, 0.0), background=(0.0, 0.0, 0.0))
 
