@@ -4,12 +4,12 @@ Two goals: `hidden` is the end of a flight, and the velocity it was thrown with 
 own, the undeformed sheet at a place, which no flight ends in: the air makes it billow.
 
 The paper's numbers are ours: 2 kg a node, stretch 1e4 as mu and lam of the membrane [N/m] and 100 as its damping
-[N s/m], both per rest area, lift 10 and drag 5 [kg/m^3], no bending and no ground. The forces they multiply are those of
-docs/physics.md: lift grows with the sine of the angle of attack, say, where the paper's code has the angle.
+[N s/m], both per rest area, lift 10 and drag 5 [kg/m^3], no bending and no ground. The forces they multiply are those
+of docs/physics.md: lift grows with the sine of the angle of attack, say, where the paper's code has the angle.
 
 A state as the goal is the paper's, too: the goal's nodes at every frame. Its minimum is a compromise of all frames that
-ends metres away; the last frame alone is a far better goal, for which the nodes are met exactly (`hidden`) or their mean
-to 2 cm (`posed`).
+ends metres away. The last frame alone is a far better goal: the nodes are met exactly (`hidden`), or their mean to 2 cm
+(`posed`).
 """
 
 from __future__ import annotations
