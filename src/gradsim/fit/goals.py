@@ -90,9 +90,9 @@ class GoalState:
 
     Args:
         values: By body and name of a tensor of its motion, such as `{"gear.vertices": [N, 3]}` or
-            `{"gear.velocity": [3]}`; for all frames, or with a dimension of frames in front.
+            `{"gear.velocity": [3]}`; for all frames, or with a dimension of frames in front. NaN where any will do.
         frames: When; counted from the end if negative.
-        weight: Of the mean squared differences.
+        weight: Of the mean squared differences, those that count.
     """
 
     values: Mapping[str, torch.Tensor]
@@ -112,7 +112,8 @@ class GoalState:
             batch = trajectory_batch(trajectory)
             difference = value[(slice(None),) * batch + (chosen,)] - target.to(value)
             flat = difference.flatten(batch)
-            found.append(flat * math.sqrt(self.weight / flat.shape[-1]))
+            asked = torch.isfinite(target.to(value)).expand(difference.shape[batch:]).flatten()
+            found.append(flat[..., asked] * math.sqrt(self.weight / max(1, int(asked.sum()))))
         return torch.cat(found, -1)
 
 

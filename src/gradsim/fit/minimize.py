@@ -169,7 +169,7 @@ def descended(
                 status, advice = "stalled", "the loss stopped falling: try another start, rate or optimizer"
                 break
         else:
-            if isinstance(optimizer, (GaussNewton, LBFGS)) and iteration + 1 < optimizer.iterations * len(z):
+            if isinstance(optimizer, (GaussNewton, LBFGS)) and iteration < _most(optimizer, len(z)):
                 status, advice = "converged", ""
     except KeyboardInterrupt:
         status, advice = "interrupted", "this is the best so far"
@@ -198,6 +198,11 @@ def _steps(
         return value.reshape(len(z))
 
     yield from optimizer.steps(losses, z)
+
+
+def _most(optimizer: GaussNewton | LBFGS, starts: int) -> int:
+    """Iterations it may take: `LBFGS` goes from one start after another."""
+    return optimizer.iterations * (starts if isinstance(optimizer, LBFGS) else 1)
 
 
 def _rows(residuals: torch.Tensor, count: int) -> torch.Tensor:
