@@ -125,14 +125,17 @@ class Driver:
         signals: dict[str, Said],
     ) -> Drive:
         """Frame by frame: what is seen decides what is done until the next."""
-        pieces = [rhythm.simulate(scene, 1, start)]
+        pieces: list[Trajectory] = []
+        seen = rhythm.simulate(scene, 1, start)
         told: dict[str, list[Said]] = {path: [] for path in self.controls if self._sees(path)}
         for frame in range(frames - 1):
             for path, said in told.items():
-                said.append(self._of_state(path, pieces[-1], weights))
+                said.append(self._of_state(path, seen, weights))
             now = {path: said.frames(frame) for path, said in signals.items()}
             now |= {path: said[-1].held() for path, said in told.items()}
-            pieces.append(rhythm.simulate(_filled(scene, now), 2, pieces[-1].final)[1:])
+            piece = rhythm.simulate(_filled(scene, now), 2, seen.final)
+            pieces.append(piece if frame == 0 else piece[1:])  # policies may make one world many, from the first frame
+            seen = piece[1:]
         signals = {**signals, **{path: said[-1].after(said[:-1]) for path, said in told.items()}}
         return Drive(_filled(scene, signals), Trajectory.joined(pieces), _values(signals))
 
@@ -151,9 +154,10 @@ class Driver:
     def _of_state(self, path: str, seen: Trajectory, weights: Weights | None) -> Said:
         policy: Any = self.controls[path]
         told: torch.Tensor = policy.sees(seen)
-        answers, batched = self._asked(path, weights, lambda k: told if k is None else told[k])
+        single = told.ndim == 1  # all of a batch of weights see the same start
+        answers, batched = self._asked(path, weights, lambda k: told if k is None or single else told[k])
         values, count = torch.stack(answers) if batched else answers[0], len(self.specs[path].shape)
-        extra = values.ndim - (told.ndim - 1) - count
+        extra = values.ndim - max(told.ndim - 1, int(batched)) - count
         if extra not in (0, 1):
             wanted = "[..., F] must become [...] or [..., count], with the quantity's own shape behind"
             raise WrongShape(
