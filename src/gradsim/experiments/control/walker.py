@@ -1,4 +1,7 @@
-"""The paper's walker: a flat sheet of actuated triangles walks to a place that is shown as one picture."""
+"""The paper's walker: a flat sheet of actuated triangles walks to a place that is shown as one picture.
+
+The sheet stands upright in the plane z = 0. Nothing holds it there: every force lies in the plane, to the last bit.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,10 @@ FRAMES, FPS, SUBSTEPS = 301, 60.0, 16  # 5 s in 4800 steps
 SIZE = (96, 192)
 CELL = 0.2  # edge of the mesh's squares [m]
 NEAREST, FARTHEST = 1.0, 2.0  # goals [m]: half of the walker's length to all of it
+FREQUENCY, AMPLITUDE = 4 * np.pi, 0.3  # [rad/s], growth of a triangle's area
 ITERATIONS = 3
 SEEDS, HELD_OUT = tuple(range(5)), tuple(range(100, 105))
-PAPER = "within three iterations"
+PAPER = "solved within three iterations"
 
 LEGS, FEET = (0, 1, 8, 9), 4  # columns of squares, and rows of them below the body
 ARMPITS, CREST = (2, 7), (3, 4, 5, 6)
@@ -63,7 +67,7 @@ def scene(x: float = 0.0, *, ground: Checker | None = None) -> Scene:
 def policy(seed: int) -> Sinusoids:
     """Four sinusoids of 2 Hz, mixed for each triangle; at first the walker treads on the spot, a little unevenly."""
     mesh = sheet()
-    found = Sinusoids(len(mesh.faces), waves=4, frequency=4 * np.pi, amplitude=0.3, seed=seed, scale=0.2)
+    found = Sinusoids(len(mesh.faces), waves=4, frequency=FREQUENCY, amplitude=AMPLITUDE, seed=seed, scale=0.2)
     x, y, _ = mesh.vertices[mesh.faces].mean(1).T
     tread = torch.tensor(np.where(y < FEET * CELL, np.sign(x), 0.0))  # one leg grows, half a period later the other
     with torch.no_grad():
@@ -73,7 +77,12 @@ def policy(seed: int) -> Sinusoids:
 
 def task(seed: int) -> Task:
     """The walker standing at x in the last frame, x drawn evenly from 1 to 2 m."""
-    x = NEAREST + (FARTHEST - NEAREST) * float(torch.rand(1, generator=torch.Generator().manual_seed(seed)))
+    share = float(torch.rand(1, generator=torch.Generator().manual_seed(seed)))
+    return towards(NEAREST + (FARTHEST - NEAREST) * share, seed)
+
+
+def towards(x: float, seed: int) -> Task:
+    """The walker standing at x [m] in the last frame; its mean position is all that the method of state is told."""
     goal = GoalImage(portrait(scene(x), SIZE))
     standing = torch.tensor(sheet().vertices.mean(0)) + torch.tensor([x, 0.0, 0.0])
 
