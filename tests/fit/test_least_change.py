@@ -1,5 +1,7 @@
 """LeastChange: few residuals, many unknowns."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -33,7 +35,7 @@ def test_a_bent_problem_is_solved_in_a_few_steps():
 
 def test_steps_are_no_longer_than_allowed():
     steps = _steps(gs.LeastChange(iterations=2, largest_step=0.1), lambda z: z.sum(1, keepdim=True) - 100.0, _zero())
-    for (before, _), (after, _) in zip(steps[:-1], steps[1:], strict=True):
+    for (before, _), (after, _) in itertools.pairwise(steps):
         assert float((after - before).square().mean().sqrt()) == pytest.approx(0.1, rel=1e-9)
 
 

@@ -57,7 +57,7 @@ class Walk(torch.nn.Module):
 
 
 def walked(policy: torch.nn.Module, goals: Goals, scene: Scene | None = None) -> torch.Tensor:
-    """How far the walker has come at every frame [m], [B, FRAMES], one world a goal."""
+    """How far the walker has come at every frame [m], [B, FRAMES], one world a goal; on other ground, say, in a scene."""
 
     def sees(trajectory: Trajectory) -> torch.Tensor:
         body = trajectory["walker"]
@@ -104,11 +104,11 @@ def train(seed: int = 0, progress: Callable[[int, float], None] = lambda iterati
     return policy
 
 
-def test(policy: torch.nn.Module, scene: Scene | None = None) -> tuple[torch.Tensor, Goals]:
+def test(policy: torch.nn.Module) -> tuple[torch.Tensor, Goals]:
     """Displacements in the last frame and the goals asked [m], [UNSEEN] each."""
     goals = drawn(UNSEEN, torch.Generator().manual_seed(12345))
     with torch.no_grad():
-        return walked(policy, goals, scene)[:, -1], goals
+        return walked(policy, goals)[:, -1], goals
 
 
 def reached(displacements: torch.Tensor, goals: Goals) -> float:

@@ -70,8 +70,7 @@ def policy(seed: int) -> Sinusoids:
     found = Sinusoids(len(mesh.faces), waves=4, frequency=FREQUENCY, amplitude=AMPLITUDE, seed=seed, scale=0.2)
     x, y, _ = mesh.vertices[mesh.faces].mean(1).T
     tread = torch.tensor(np.where(y < FEET * CELL, np.sign(x), 0.0))  # one leg grows, half a period later the other
-    with torch.no_grad():
-        found.weight += 0.75 * tread[:, None] * torch.tensor([1.0, 0.0, -1.0, 0.0])
+    found.weight.data += 0.75 * tread[:, None] * torch.tensor([1.0, 0.0, -1.0, 0.0])
     return found
 
 
