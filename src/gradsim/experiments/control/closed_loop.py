@@ -57,7 +57,7 @@ class Walk(torch.nn.Module):
 
 
 def walked(policy: torch.nn.Module, goals: Goals, scene: Scene | None = None) -> torch.Tensor:
-    """How far the walker has come at every frame [m], [B, FRAMES], one world a goal; on other ground, say, in a scene."""
+    """How far the walker has come at every frame [m], [B, FRAMES], one world a goal; in another scene if given."""
 
     def sees(trajectory: Trajectory) -> torch.Tensor:
         body = trajectory["walker"]
