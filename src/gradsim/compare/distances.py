@@ -58,10 +58,12 @@ class Moments:
 
     Args:
         size: Weight of the size; 0 to look at the place alone.
+        height: Weight of the centroid's height; 0 to look at the place from left to right alone.
         spread: Also compare the second moments.
     """
 
     size: float = 1.0
+    height: float = 1.0
     spread: bool = False
 
     def residuals(self, video: torch.Tensor | Video, goal: torch.Tensor | Video) -> torch.Tensor:
@@ -76,7 +78,9 @@ class Moments:
         rows, columns = video.sum(-2).mT, video.sum(-3).mT  # [..., T, C, H], [..., T, C, W]
         area = rows.sum(-1).clamp_min(EMPTY * height * width)
         cx, cy = (columns * x).sum(-1) / area, (rows * y).sum(-1) / area
-        found = [cx, cy]
+        found = [cx]
+        if self.height > 0.0:
+            found.append(self.height * cy)
         if self.size > 0.0:
             found.append(self.size * area.sqrt() / height)
         if self.spread:

@@ -54,8 +54,10 @@ class LeastChange:
         self, residual: Loss, place: torch.Tensor, r: torch.Tensor, rows: torch.Tensor, cost: float
     ) -> torch.Tensor:
         square = rows @ rows.T
-        square = square + RIDGE * square.diagonal().mean() * torch.eye(len(r), dtype=r.dtype)
-        step = -(rows.T @ torch.linalg.solve(square, r))
+        ridge = RIDGE * square.diagonal().mean()
+        if not bool(ridge > 0.0):  # nothing that may be chosen matters here
+            return place
+        step = -(rows.T @ torch.linalg.solve(square + ridge * torch.eye(len(r), dtype=r.dtype), r))
         size = float(step.square().mean().sqrt())
         if not size > 0.0:
             return place
