@@ -20,6 +20,7 @@ from gradsim.scene.scene import Scene
 
 STALL = 50  # iterations without a better loss
 FLAT = 1e-12  # largest slope of a minimum
+STALLED = "the loss stopped falling: try another start, rate or optimizer"
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,11 +167,13 @@ def descended(
                 status, advice = "converged", ""
                 break
             if iteration - record.improved > STALL:
-                status, advice = "stalled", "the loss stopped falling: try another start, rate or optimizer"
+                status, advice = "stalled", STALLED
                 break
         else:
-            if isinstance(optimizer, (GaussNewton, LBFGS)) and iteration < _most(optimizer, len(z)):
+            if isinstance(optimizer, LBFGS) and iteration < optimizer.iterations * len(z):
                 status, advice = "converged", ""
+            elif isinstance(optimizer, GaussNewton) and iteration < optimizer.iterations:
+                status, advice = "stalled", STALLED
     except KeyboardInterrupt:
         status, advice = "interrupted", "this is the best so far"
     except Diverged as error:
@@ -188,7 +191,7 @@ def _steps(
         return
     if isinstance(optimizer, GaussNewton):
         for done in descents(lambda z: _rows(objective(z), len(z)), z, limits, optimizer):
-            yield done.z.clone(), done.cost.clone(), torch.ones_like(done.cost)
+            yield done.z.clone(), done.cost.clone(), (~done.converged).to(done.cost.dtype)
         return
 
     def losses(z: torch.Tensor) -> torch.Tensor:
@@ -198,11 +201,6 @@ def _steps(
         return value.reshape(len(z))
 
     yield from optimizer.steps(losses, z)
-
-
-def _most(optimizer: GaussNewton | LBFGS, starts: int) -> int:
-    """Iterations it may take: `LBFGS` goes from one start after another."""
-    return optimizer.iterations * (starts if isinstance(optimizer, LBFGS) else 1)
 
 
 def _rows(residuals: torch.Tensor, count: int) -> torch.Tensor:

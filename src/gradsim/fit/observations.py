@@ -252,4 +252,4 @@ class Trial:
         scene, trajectory = self.moved(values, min(frames, self.observation.frames))
         level = max(0, self.observation.levels - 1 - level)
         difference = self.observation.residual(scene, trajectory, level)
-        return difference.flatten(-2) / math.sqrt(difference.shape[-1])
+        return difference.flatten(-2).div_(math.sqrt(difference.shape[-1]))

@@ -38,13 +38,14 @@ class Problem:
 
         def function(z: torch.Tensor) -> torch.Tensor:
             values = self.parameters.values(z)
-            return torch.cat([trial.residual(values, level, horizon) for trial in self.trials], -1)
+            parts = [trial.residual(values, level, horizon) for trial in self.trials]
+            return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
         return function
 
     def batch(self, level: int) -> int:
-        """Worlds that fit in memory at a level: four times fewer for each finer one."""
-        return max(2, self.worlds >> (2 * max(0, self.levels - 1 - level)))
+        """Worlds that fit in memory at a level: half as many for each finer one."""
+        return max(2, self.worlds >> max(0, self.levels - 1 - level))
 
     def mean_square(self, z: torch.Tensor, level: int, frames: int) -> torch.Tensor:
         """Mean square of a pixel's difference for worlds z [B, P], [B]."""

@@ -12,6 +12,9 @@ from gradsim.scene.errors import ContactWarning, Diverged, StabilityWarning
 Residual = Callable[[torch.Tensor], torch.Tensor]  # coordinates [B, P] -> residuals [B, N]
 
 STEP = 1e-5  # of a central difference, in units of the coordinates
+FIRST_STEP = 1e-7  # of a forward difference
+SHORTEST, LONGEST = 1e-9, 1e-4
+CHANGE = 1e-7  # of the residuals' length, by a forward difference: far above rounding, far below curvature
 
 
 def evaluated(residual: Residual, z: torch.Tensor, most_worlds: int) -> torch.Tensor:
@@ -20,6 +23,8 @@ def evaluated(residual: Residual, z: torch.Tensor, most_worlds: int) -> torch.Te
         warnings.simplefilter("ignore", StabilityWarning)  # said once, where the estimate starts
         warnings.simplefilter("ignore", ContactWarning)
         pieces = [_tried(residual, piece) for piece in z.split(most_worlds)]
+    if len(pieces) == 1:
+        return pieces[0]
     width = max(piece.shape[1] for piece in pieces)
     return torch.cat([piece.expand(-1, width) for piece in pieces])
 
@@ -43,3 +48,23 @@ def jacobian(residual: Residual, z: torch.Tensor, most_worlds: int, step: float 
     moved = torch.stack([z[:, None] + offsets, z[:, None] - offsets])  # [2, K, P, P]
     ends = evaluated(residual, moved.reshape(-1, width), most_worlds).view(2, count, width, -1)
     return (ends[0] - ends[1]) / (2 * step)
+
+
+def slopes(residual: Residual, z: torch.Tensor, r: torch.Tensor, steps: torch.Tensor, most_worlds: int) -> torch.Tensor:
+    """Forward differences of residuals r [K, N] at worlds z [K, P], over steps [K, P]: [K, P, N]; 0 if one diverges."""
+    count, width = z.shape
+    if count == 0:
+        return r.new_zeros(0)
+    moved = z[:, None] + torch.diag_embed(steps)
+    ends = evaluated(residual, moved.view(-1, width), most_worlds).expand(-1, r.shape[1])
+    J = (ends.view(count, width, -1) - r[:, None]).div_(steps[..., None])
+    return J.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def balanced(J: torch.Tensor) -> torch.Tensor:
+    """Steps [P] that change the residuals alike, for a Jacobian [P, N].
+
+    Where one unknown is seen ten thousand times better than another, no one step is right for both: the curvature of
+    the first would hide the second.
+    """
+    return (CHANGE / torch.linalg.vector_norm(J, dim=-1).clamp_min(1e-300)).clamp(SHORTEST, LONGEST)

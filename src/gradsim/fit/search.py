@@ -12,19 +12,23 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from gradsim.fit.gauss_newton import Descent, GaussNewton, Prior, descend
+from gradsim.fit.gauss_newton import ROUNDING, Descent, GaussNewton, Prior, Rest, descend
 from gradsim.fit.problem import Problem
+from gradsim.fit.residuals import jacobian
 
 PRIOR = 5e-7  # weight, against mean squares summed over frames
 CLOSE = 1e-8  # mean square, besides the noise, of a fit that is right
 RIVAL = 1.05  # times the lowest cost, of another minimum that explains the video as well
+CLEARLY = 1.2  # times the lowest cost, of one that does not, seen at the middle level
 SAME = 1e-13  # of one that came back to the same
 NEAR = 1e-6  # of one that may go on to more frames
+SOON = 3e-5  # of one that may go on to all frames, or finer pictures
 FIRST = 6  # frames
 GROW = 4
 DRAWS = 32
 TRIES = 4
 APART = 0.3  # coordinates, of tries that are worth taking both
+BACK = 1e-3  # coordinates, of restarts that came to the same
 RESTARTS = (0.6, 0.8, 1.25, 1.6)  # factors
 Told = Callable[[str, torch.Tensor, float, int, int], None]  # stage, coordinates [P], mean square, frames, level
 
@@ -63,21 +67,14 @@ class Search:
         if not ahead:
             z = self._growing(z)
         z, square = self._settled(z)
-        z, converged = self._polished(z, self.middle, "polish")
         accepted = square <= self.problem.bar(self.middle, CLOSE)
-        found = Found(z, 0.0, accepted, self.redraws, converged=converged)
+        rough = self._descend(z[None], self.middle, frames, self.optimizer.iterations, "polish")
+        done = self._descend(rough.z, 0, frames, self.optimizer.iterations, "polish") if self.middle else rough
+        found = Found(done.z[0], 0.0, accepted, self.redraws, converged=bool(done.converged[0]))
         if self.problem.parameters.count > 1 and frames > 1:
-            self._restart(found)
+            self._restart(found, rough.z[0])
         found.mean_square = float(self.problem.mean_square(found.z[None], 0, frames))
         return found
-
-    def _polished(self, z: torch.Tensor, level: int, stage: str) -> tuple[torch.Tensor, bool]:
-        """Down to the finest level, until the steps are small; and whether they became so."""
-        converged = False
-        for finer in range(level, -1, -1):
-            done = self._descend(z[None], finer, self.problem.frames, self.optimizer.iterations, stage)
-            z, converged = done.z[0], bool(done.converged[0])
-        return z, converged
 
     def _descend(
         self,
@@ -87,7 +84,8 @@ class Search:
         iterations: int,
         stage: str,
         prior: bool = False,
-        goal: float = 0.0,
+        rest: Rest = lambda z, cost: torch.zeros_like(cost, dtype=torch.bool),
+        slope: torch.Tensor | None = None,
     ) -> Descent:
         options = replace(self.optimizer, iterations=iterations, worlds=self.problem.batch(level))
 
@@ -97,8 +95,8 @@ class Search:
             self.best = Found(z[best].clone(), square, False, self.redraws)
             self.report(f"{stage}, {frames} frames", z[best], square, frames, level)
 
-        residual = self.problem.residual(level, frames)
-        return descend(residual, z, self.limits, options, prior=self.prior if prior else None, goal=goal, report=told)
+        residual, pull = self.problem.residual(level, frames), self.prior if prior else None
+        return descend(residual, z, self.limits, options, prior=pull, rest=rest, slope=slope, report=told)
 
     def _first_frames(self, start: torch.Tensor) -> torch.Tensor:
         """The best of a scan over each coordinate, judged by the first frames."""
@@ -122,10 +120,12 @@ class Search:
         """An attempt on all frames at once, which suffices where nothing touches."""
         frames = self.problem.frames
         tried = z[None]
-        for level in (self.coarse, self.middle):
-            tried = self._descend(tried, level, frames, 10, "all at once").z
-        good = float(self.problem.mean_square(tried, self.middle, frames)) <= self.problem.bar(self.middle, NEAR)
-        return (tried[0], True) if good else (z, False)
+        for level, bar in ((self.coarse, SOON), (self.middle, NEAR)):
+            done = self._descend(tried, level, frames, 10, "all at once")
+            if float(done.cost[0]) / frames > self.problem.bar(level, bar):
+                return z, False
+            tried = done.z
+        return tried[0], True
 
     def _growing(self, z: torch.Tensor) -> torch.Tensor:
         """Fit the first frames, then more and more of them."""
@@ -133,7 +133,9 @@ class Search:
         frames = min(FIRST, total)
         while True:
             for level in (self.coarse, self.middle):
-                done = self._descend(z[None], level, frames, 6, "growing", prior=True)
+                near = frames * self.problem.bar(level, 0.1 * NEAR) if frames == total else 0.0
+                rest = lambda z, cost, near=near: cost <= near  # noqa: E731
+                done = self._descend(z[None], level, frames, 6, "growing", prior=True, rest=rest)
                 z = done.z[0]
             if float(done.cost[0]) / frames > self.problem.bar(self.middle, NEAR):
                 z = self._redrawn(z, frames)
@@ -142,7 +144,7 @@ class Search:
             frames = min(frames + GROW, total)
             if frames < total:  # if what is known explains the rest already, there is no need to go slowly
                 square = float(self.problem.mean_square(z[None], self.coarse, total))
-                if square < 30 * self.problem.bar(self.coarse, NEAR):
+                if square < self.problem.bar(self.coarse, SOON):
                     frames = total
 
     def _redrawn(self, z: torch.Tensor, frames: int) -> torch.Tensor:
@@ -179,30 +181,56 @@ class Search:
                 z, square = done.z[0], float(done.cost[0]) / frames
         return z, square
 
-    def _restart(self, found: Found) -> None:
-        """From beside the answer, along what is told least: lower minima are taken, others as low are noted."""
+    def _restart(self, found: Found, rough: torch.Tensor) -> None:
+        """From beside the answer, along what is told least: lower minima are taken, others as low are noted.
+
+        At the middle level, where the answer is a little elsewhere: at `rough` [P].
+        """
         frames = self.problem.frames
-        weakest = torch.argsort(self.problem.deviations(found.z, self.middle, frames), descending=True)[:2]
-        moves = torch.log(torch.tensor(RESTARTS, dtype=found.z.dtype))
-        starts = found.z.repeat(len(weakest) * len(moves), 1)
+        own = float(self.problem.mean_square(rough[None], self.middle, frames))
+        slope = jacobian(self.problem.residual(self.middle, frames), rough[None], self.problem.batch(self.middle))[0]
+        starts = self._beside(rough, exact=frames * own <= ROUNDING)
+        done = self._descend(
+            starts, self.middle, frames, 8, "restarts", rest=lambda z, cost: _near(z, rough), slope=slope
+        )
+        ends = [rough]
+        for k in torch.argsort(done.cost).tolist():
+            if float(done.cost[k]) > frames * (CLEARLY * own + CLOSE):
+                break
+            if any(bool(_near(done.z[k], end)) for end in ends):
+                continue
+            ends.append(done.z[k])
+            if self._compared(found, done.z[k]):
+                break
+
+    def _beside(self, z: torch.Tensor, exact: bool) -> torch.Tensor:
+        """Starts beside an answer z [P]; fewer where it is exact: then none is lower, and others as low are far."""
+        weakest = torch.argsort(self.problem.deviations(z, self.middle, self.problem.frames), descending=True)[:2]
+        moves = torch.log(torch.tensor(RESTARTS[:: len(RESTARTS) - 1] if exact else RESTARTS, dtype=z.dtype))
+        starts = z.repeat(len(weakest) * len(moves), 1)
         for row, (k, move) in enumerate((k, move) for k in weakest for move in moves):
             starts[row, k] += move
-        own = float(self.problem.mean_square(found.z[None], self.middle, frames))
-        done = self._descend(starts, self.middle, frames, 8, "restarts", goal=frames * (1.01 * own + SAME))
-        squares = done.cost / frames
-        for k in torch.argsort(squares).tolist():
-            z, square = done.z[k], float(squares[k])
-            away = float((z - found.z).abs().max())
-            if away < 1e-3 or square > 2.0 * own + CLOSE:
-                continue
-            z, _ = self._polished(z, self.middle, "restarts")
-            if float((z - found.z).abs().max()) < 1e-3:
-                continue
-            now, then = (float(self.problem.mean_square(p[None], 0, frames)) for p in (z, found.z))
-            if now < then * (1 - 1e-6):
-                if then < RIVAL * now + SAME:
-                    found.rivals.append((found.z, then))
-                found.z = z
-            elif now < RIVAL * then + SAME:
-                found.rivals.append((z, now))
-            return
+        return starts
+
+    def _compared(self, found: Found, z: torch.Tensor) -> bool:
+        """Polish another minimum of the middle level, z [P], and take it for the answer or a rival if it is one."""
+        frames = self.problem.frames
+        done = self._descend(
+            z[None], 0, frames, self.optimizer.iterations, "restarts", rest=lambda z, cost: _near(z, found.z)
+        )
+        z = done.z[0]
+        if bool(_near(z, found.z)):
+            return False
+        now, then = float(done.cost[0]) / frames, float(self.problem.mean_square(found.z[None], 0, frames))
+        if now < then * (1 - 1e-6):
+            if then < RIVAL * now + SAME:
+                found.rivals.append((found.z, then))
+            found.z, found.converged = z, bool(done.converged[0])
+        elif now < RIVAL * then + SAME:
+            found.rivals.append((z, now))
+        return True
+
+
+def _near(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Whether places [..., P] are the same."""
+    return (z - other).abs().amax(-1) < BACK

@@ -14,7 +14,7 @@ ends metres away. The last frame alone is a far better goal: the nodes are met e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,6 +126,7 @@ def hidden(seed: int) -> Task:
         flight["cloth"].vertices[-1],
         PIXELS,
         about="where a hidden throw led",
+        truth={"cloth.velocity": torch.tensor(d.velocity, dtype=torch.float64)},
     )
 
 
@@ -152,6 +153,7 @@ def _task(
     vertices: torch.Tensor,
     stages: Sequence[Stage],
     about: str,
+    truth: Mapping[str, torch.Tensor] | None = None,
 ) -> Task:
     place = vertices.mean(0)
 
@@ -177,5 +179,6 @@ def _task(
         frames=FRAMES,
         fps=FPS,
         substeps=SUBSTEPS,
+        truth=truth or {},
         about=about,
     )
