@@ -25,6 +25,7 @@ RENDER_INLINE void walk(const Triangle<T>& t, int index, int height, int width, 
             swap(rest, spare);
         } else {
             swap(rest, row);
+            rest->n = 0;  // a triangle that ends on a row's boundary has nothing in the next
         }
         if (row->n < 3) continue;
         T left = row->x[0], right = left;
