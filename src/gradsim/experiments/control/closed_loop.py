@@ -27,7 +27,7 @@ UNSEEN = 20  # goals of the test
 GAIT = 1.9  # how far the gait goes in 5 s [m]
 BATCH, ITERATIONS, RATE, LAST_RATE = 16, 30, 0.03, 0.0015
 NEAR = 0.25  # [m]: the network sees distances in this unit
-PERIOD = 15  # frames of the gait: the loss is their mean, so that a walker that sways past its goal does not count
+STAY = 15  # last frames that count in training, a period of the gait: to sway past the goal in time is not to reach it
 
 Goals = torch.Tensor  # [m], [B]
 DTYPE = torch.float32
@@ -94,7 +94,7 @@ def train(seed: int = 0, progress: Callable[[int, float], None] = lambda iterati
         share = 0.5 * (1 + math.cos(math.pi * iteration / ITERATIONS))
         optimizer.param_groups[0]["lr"] = LAST_RATE + (RATE - LAST_RATE) * share
         goals = drawn(BATCH, generator)
-        miss = walked(policy, goals)[:, -PERIOD:] / goals[:, None] - 1.0
+        miss = walked(policy, goals)[:, -STAY:] / goals[:, None] - 1.0
         loss = miss.square().mean()
         optimizer.zero_grad()
         loss.backward()
