@@ -1,6 +1,6 @@
 """Makes control_gear.png: the gear rolls and hops to a place, and to rest; the goal is framed at the right of each.
 
-    python docs/images/make_control_gear.py
+python docs/images/make_control_gear.py
 """
 
 from __future__ import annotations
@@ -48,6 +48,4 @@ def strip(task: Task) -> torch.Tensor:
 
 if __name__ == "__main__":
     film = torch.cat([strip(gear.task(SEED)), strip(gear.at_rest(SEED))])
-    Image.fromarray((film * 255).round().byte().numpy()).save(
-        Path(__file__).parent / "control_gear.png", optimize=True
-    )
+    Image.fromarray((film * 255).round().byte().numpy()).save(Path(__file__).parent / "control_gear.png", optimize=True)

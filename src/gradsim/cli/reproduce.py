@@ -116,6 +116,14 @@ def _plot(rows: Sequence[Row], folder: Path) -> None:
             aside.print(f"written: {file}", soft_wrap=True, highlight=False)
 
 
+@reproduce.command("closed-loop")
+def closed_loop(seed: SeedOption = 0, as_json: JsonOption = None) -> None:
+    """A walker that learns to walk to any goal, tested on goals it has not seen."""
+    from gradsim.experiments.control.closed_loop import experiment
+
+    _show(experiment(seed), as_json)
+
+
 def _show(experiment: Experiment, file: Path | None, draw: Callable[[Sequence[Row]], None] = lambda rows: None) -> None:
     """Print the table as it is filled, and what it shows; exit 1 where that is less than claimed."""
     console.print(f"[bold]{experiment.title}[/]", soft_wrap=True)
