@@ -11,7 +11,8 @@ from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import Smoke, SmokeMotion
 from gradsim.scene.trajectory import BodyMotion, PendulumMotion, RigidMotion
-from gradsim.simulate.assemble import Assembly, Flattener
+from gradsim.simulate.assemble import Assembly
+from gradsim.simulate.flatten import Flattener
 
 States = dict[str, torch.Tensor]  # [..., T, count, width]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,8 +40,8 @@ class Shard:
         self.history: dict[str, bridge.Buffer] = {}
         self._graphs: dict[tuple[bool, int], bridge.Graph] = {}
 
-        self.dt = bridge.scalars(1, dtype, device)
-        self.clock = bridge.integers(3, device)
+        self.dt = bridge.Settings(1, dtype, device)
+        self.clock = bridge.Settings(3, torch.int32, device)
         self.tables = {
             family: bridge.table((len(ROWS[family]), padded(dtype, count * world_count)), dtype, device)
             for family, count in topology.elements.items()
@@ -54,6 +55,7 @@ class Shard:
                 for suffix in ("", "_adj", "_end"):
                     shape = (count * world_count,)
                     self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(shape, dtype, device, width)
+        self._see()
         native = device.type == "cpu" if native is None else native
         self.layout = Layout(topology, world_count, self.tables, dtype, device, native)
         self.system = System(
@@ -63,6 +65,25 @@ class Shard:
             dt=self.dt.array,
             clock=self.clock.array,
         )
+
+    def _see(self) -> None:
+        """Views of the memory as the engine moves it, [worlds, ...] each, made once: a call makes many copies."""
+        worlds, topology = self.world_count, self.topology
+
+        def by_world(tensor: torch.Tensor, count: int) -> torch.Tensor:
+            return tensor[:, : count * worlds].unflatten(1, (worlds, count)).transpose(0, 1)
+
+        self._vectors = {name: buffer.tensor.unflatten(0, (worlds, -1)) for name, buffer in self.buffers.items()}
+        self._states = {
+            suffix: [self._vectors[name + suffix] for name in self.state_names] for suffix in ("", "_adj", "_end")
+        }
+        self._forces = [self.buffers[f"{part}.{name}"].tensor for part in topology.parts for name in PARTS[part].forces]
+        self._values = {f: by_world(table.tensor, topology.elements[f]) for f, table in self.tables.items()}
+        self._gradients = {f: by_world(table.tensor_grad, topology.elements[f]) for f, table in self.tables.items()}
+        shapes = [(worlds, driver.samples, driver.count) for driver in topology.drivers]
+        seen = tuple(zip(self.samples, shapes, strict=True))
+        self._samples = tuple(samples.tensor.view(shape) for samples, shape in seen)
+        self._sample_gradients = tuple(samples.tensor_grad.view(shape) for samples, shape in seen)
 
     def _part(self, part: str) -> Any:
         """A part's arrays, as kernels and launchers know them."""
@@ -88,7 +109,7 @@ class Shard:
             namespace.links = self.layout.constant(self.layout.spread(self.topology.arrays["pendulum.links"]))
         return namespace
 
-    @property
+    @cached_property
     def step_bytes(self) -> int:
         """History of one step [bytes]: state and forces at every evaluation."""
         scalars = sum(PARTS[part].width * count for part, count in self.topology.parts.items())
@@ -135,7 +156,7 @@ class Shard:
 
     def _play(self, backward: bool, step: int, count: int, row: int, total: int) -> None:
         self.record(backward, count)
-        self.clock.tensor.copy_(torch.tensor([step, row * self.integrator.evaluations, total], dtype=torch.int32))
+        self.clock.set(step, row * self.integrator.evaluations, total)
         self._graphs[backward, count].replay()
 
     def _launch(self, backward: bool, count: int) -> None:
@@ -150,43 +171,34 @@ class Shard:
 
     def load(self, tables: dict[str, torch.Tensor], signals: tuple[torch.Tensor, ...], dt: float) -> None:
         """Take over parameters, [worlds, rows, elements] each."""
-        self.dt.tensor.fill_(dt)
+        self.dt.set(dt)
         for family, values in tables.items():
-            self._family_view(self.tables[family].tensor, values.shape[2]).copy_(values.transpose(0, 1))
-        for samples, values in zip(self.samples, signals, strict=True):
-            samples.tensor.view(values.shape).copy_(values)
+            self._values[family].copy_(values)
+        for samples, values in zip(self._samples, signals, strict=True):
+            samples.copy_(values)
         self.clear_forces()
-
-    def _family_view(self, tensor: torch.Tensor, count: int) -> torch.Tensor:
-        return tensor[:, : count * self.world_count].unflatten(1, (self.world_count, count))
 
     def gradients(self) -> tuple[dict[str, torch.Tensor], tuple[torch.Tensor, ...]]:
         """Gradients of the tables and signals, shaped as `load` takes them."""
-        tables = {
-            family: self._family_view(table.tensor_grad, self.topology.elements[family]).transpose(0, 1)
-            for family, table in self.tables.items()
-        }
-        shapes = [(self.world_count, driver.samples, driver.count) for driver in self.topology.drivers]
-        return tables, tuple(s.tensor_grad.view(shape) for s, shape in zip(self.samples, shapes, strict=True))
+        return self._gradients, self._sample_gradients
 
     def clear_gradients(self) -> None:
         for table in (*self.tables.values(), *self.samples):
             table.tensor_grad.zero_()
 
     def clear_forces(self) -> None:
-        for part in self.topology.parts:
-            for name in PARTS[part].forces:
-                self.buffers[f"{part}.{name}"].tensor.zero_()
+        for force in self._forces:
+            force.zero_()
 
-    @property
+    @cached_property
     def state_names(self) -> tuple[str, ...]:
         """Names of all states, part by part."""
         return tuple(f"{part}.{name}" for part in self.topology.parts for name in PARTS[part].states)
 
     def vectors(self, name: str) -> torch.Tensor:
         """A state, force or adjoint buffer as [worlds, count, width]."""
-        return self.buffers[name].tensor.unflatten(0, (self.world_count, -1))
+        return self._vectors[name]
 
     def states(self, suffix: str = "") -> list[torch.Tensor]:
         """All states, or with "_adj" their adjoints, as [worlds, count, width]."""
-        return [self.vectors(name + suffix) for name in self.state_names]
+        return self._states[suffix]
