@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
@@ -25,7 +26,7 @@ class Flattener:
     def __init__(self, batch: tuple[int, ...], dtype: torch.dtype, device: torch.device, begin: float = 0.0):
         self.batch, self.dtype, self.device = batch, dtype, device
         self.begin = begin  # time the rollout starts at [s]
-        self.worlds = int(np.prod(batch, dtype=int)) if batch else 1
+        self.worlds = math.prod(batch)
         self._masses: dict[str, MassProperties] = {}
 
     def __call__(self, value: Any, count: int, shape: tuple[int, ...] = ()) -> torch.Tensor:
@@ -39,10 +40,17 @@ class Flattener:
         return self.remember((count, shape), (value,), build)
 
     def _spread(self, tensor: torch.Tensor, value: Any, count: int, shape: tuple[int, ...]) -> torch.Tensor:
-        if not is_each(value):
+        signal, single = isinstance(value, Signal), not is_each(value)
+        if single and count == 1 and not signal:
+            if tensor.shape != (*self.batch, *shape):
+                tensor = tensor.expand(*self.batch, *shape)
+            return tensor.reshape(self.worlds, 1, *shape)
+        if single:
             tensor = tensor.unsqueeze(tensor.ndim - len(shape))
         time = tensor.shape[tensor.ndim - len(shape) - 2 : tensor.ndim - len(shape) - 1]
-        inner = (*(time if isinstance(value, Signal) else ()), count, *shape)
+        inner = (*(time if signal else ()), count, *shape)
+        if len(self.batch) < 2:
+            return tensor.expand(self.worlds, *inner)
         return tensor.expand(*self.batch, *inner).reshape(self.worlds, *inner)
 
     def remember(self, tag: Hashable, values: Iterable[Any], build: Callable[[], torch.Tensor]) -> torch.Tensor:
