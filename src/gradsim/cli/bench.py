@@ -50,6 +50,21 @@ def bench_physics(
         write_json(as_json, results)
 
 
+@bench.command("calls")
+def bench_calls(
+    as_json: JsonOption = None,
+    calls: Annotated[int, typer.Option(help="Calls of each scene.", min=1)] = 1000,
+) -> None:
+    """Milliseconds that a call of simulate() with new parameters costs beyond its kernels, on small scenes."""
+    from gradsim.bench import calls as call_bench
+
+    with console.status("compiling kernels (first use only)") as status:
+        result = call_bench.bench_calls(calls=calls, progress=status.update)
+    console.print(call_bench.table(result))
+    if as_json is not None:
+        write_json(as_json, result.as_dict())
+
+
 @bench.command("render")
 def bench_render(
     as_json: JsonOption = None,

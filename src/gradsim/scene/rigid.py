@@ -36,7 +36,8 @@ def _unit_solid(mesh: TriMesh, dtype: torch.dtype, device: torch.device) -> Mass
     """Mass properties of a mesh filled with unit density, integrated once."""
     found = _solids.setdefault(mesh, {})
     if (dtype, device) not in found:
-        found[dtype, device] = MassProperties(*(a.to(device, dtype) for a in solid(mesh.vertices, mesh.faces)))
+        with torch.inference_mode(False):  # a gradient may be asked for later
+            found[dtype, device] = MassProperties(*(a.to(device, dtype) for a in solid(mesh.vertices, mesh.faces)))
     return found[dtype, device]
 
 
@@ -169,7 +170,9 @@ class Rigid:
         else:
             unit = _unit_solid(self.mesh, dtype, device)
             density = tensor(self.density) if self.density is not None else tensor(self.mass) / unit.mass
-            found = MassProperties(density * unit.mass, unit.center, density[..., None, None] * unit.inertia)
+            found = MassProperties(
+                density * unit.mass, unit.center, density.reshape(*density.shape, 1, 1) * unit.inertia
+            )
         center = found.center if self.center is None else tensor(self.center)
         inertia = found.inertia if self.inertia is None else tensor(self.inertia)
         return MassProperties(found.mass, center, inertia)

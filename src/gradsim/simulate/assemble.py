@@ -299,7 +299,7 @@ def _rigid_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener
         mass, center, inertia = flatten.mass_properties(body)
         six = torch.linalg.inv(inertia).flatten(-2).index_select(-1, _six(flatten.device))
         columns = [
-            flatten((1.0 / mass)[..., None], 1, (1,)),
+            flatten(mass.reciprocal().unsqueeze(-1), 1, (1,)),
             flatten(scene.gravity, 1, (3,)),
             flatten(center, 1, (3,)),
             flatten(six, 1, (6,)),

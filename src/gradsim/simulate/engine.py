@@ -61,6 +61,7 @@ class Engine:
         self.shards = [Shard(topology, s.stop - s.start, integrator, dtype, device) for s in self.slices]
         self.states, self.families = self.shards[0].state_names, tuple(self.shards[0].tables)
         self.pool = ThreadPoolExecutor(shares) if shares > 1 else None
+        self._ready: tuple[Schedule, Plan, float, bool] | None = None  # what the last rollout made room for
 
     @property
     def history_bytes(self) -> int:
@@ -68,6 +69,7 @@ class Engine:
 
     def release(self) -> None:
         """Give back the memory of the histories."""
+        self._ready = None
         for shard in self.shards:
             shard.release()
 
@@ -137,6 +139,8 @@ class Engine:
 
     def _reserve(self, schedule: Schedule, plan: Plan, limit: float, *, backward: bool) -> None:
         """Make room for histories and record the graphs, which is not for threads."""
+        if self._ready in ((schedule, plan, limit, backward), (schedule, plan, limit, True)):
+            return
         worlds = sum(shard.world_count for shard in self.shards)
         needed = sum(shard.step_bytes for shard in self.shards) * plan.chunk
         others = [engine for engine in _engines.values() if engine is not self]
@@ -148,6 +152,7 @@ class Engine:
                 shard.record(False, count)
                 if backward:
                     shard.record(True, count)
+        self._ready = (schedule, plan, limit, backward)
 
     def _prepare(self, index: int, inputs: tuple[torch.Tensor, ...], schedule: Schedule) -> None:
         shard, worlds = self.shards[index], self.slices[index]
