@@ -9,7 +9,7 @@ import torch
 
 from gradsim import bridge
 from gradsim.simulate.assemble import ROWS
-from gradsim.simulate.kernels.bending import bend_kernels
+from gradsim.simulate.kernels.bending import bend_kernels, native_bend_kernels
 from gradsim.simulate.kernels.contact import contact_kernels
 from gradsim.simulate.kernels.external import Signal, external_kernels
 from gradsim.simulate.kernels.force import Force, lane_count
@@ -71,10 +71,7 @@ class Layout:
             return self._element_force(family, nodes, count)
         if family == "spring":
             return Force(spring_kernels(real), count, (self.constant(nodes, "vector"),), (table,))
-        hinges = self.spread(arrays["bend.hinges"], self.topology.elements["hinge"])
-        shape = [hinges, *(self.spread(arrays[f"bend.{name}"]) for name in ("angle", "coupling"))]
-        constants = tuple(self.constant(array, "vector") for array in (nodes, *shape))
-        return Force(bend_kernels(real), count, constants, (table, self.tables["hinge"]))
+        return self._bend_force(nodes, count)
 
     def _pairs(self, family: str, things: int) -> Any:
         """Pairs of a thing and a shape, both counted through all worlds."""
@@ -112,6 +109,23 @@ class Layout:
         shape[count:, -1] = 0.0  # elements that only fill the last block weigh nothing
         threads = whole // lane_count(real)
         return Force(kernels, threads, (self._blocks(nodes), self._blocks(shape)), (table,))
+
+    def _bend_force(self, nodes: np.ndarray, count: int) -> Force:
+        arrays, real = self.topology.arrays, bridge.real_type(self.dtype)
+        tables = (self.tables["bend"], self.tables["hinge"])
+        hinges = self.spread(arrays["bend.hinges"], self.topology.elements["hinge"])
+        angle, coupling = (self.spread(arrays[f"bend.{name}"]) for name in ("angle", "coupling"))
+        if not self.native:
+            constants = tuple(self.constant(array, "vector") for array in (nodes, hinges, angle, coupling))
+            return Force(bend_kernels(real), count, constants, tables)
+        alone = nodes[:, 3:] == nodes[:, :3]  # edges with no node across
+        pairs = ((0, 0), (1, 1), (2, 2), (1, 2), (2, 0), (0, 1))
+        coupling = coupling * ~np.stack([alone[:, i] | alone[:, j] for i, j in pairs], 1)
+        whole = padded(self.dtype, count)
+        filler = np.zeros((whole - count, 9))  # fills the last block, without coupling and so without force
+        shape = np.concatenate([np.concatenate([angle, coupling], axis=1), filler])
+        constants = (self._blocks(nodes), self._blocks(hinges), self._blocks(shape))
+        return Force(native_bend_kernels(real), whole // lane_count(real), constants, tables)
 
     def signals(self, samples_of: list[bridge.Table]) -> tuple[Signal, ...]:
         return tuple(
