@@ -12,7 +12,7 @@ import torch
 from gradsim import bridge
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.assemble import ROWS
-from gradsim.simulate.layout import Layout, padded
+from gradsim.simulate.layout import Layout, column_counts, padded
 from gradsim.simulate.parts import PARTS
 from gradsim.simulate.step import System, take_step, take_step_adjoint
 from gradsim.simulate.topology import FORCES, RIGID_FORCES, Topology
@@ -42,9 +42,11 @@ class Shard:
 
         self.dt = bridge.Settings(1, dtype, device)
         self.clock = bridge.Settings(3, torch.int32, device)
+        native = device.type == "cpu" if native is None else native
+        self.columns = column_counts(topology, dtype, native)
         self.tables = {
             family: bridge.table((len(ROWS[family]), padded(dtype, count * world_count)), dtype, device)
-            for family, count in topology.elements.items()
+            for family, count in self.columns.items()
         }
         self.samples = [
             bridge.table((world_count * driver.samples * driver.count,), dtype, device) for driver in topology.drivers
@@ -56,7 +58,6 @@ class Shard:
                     shape = (count * world_count,)
                     self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(shape, dtype, device, width)
         self._see()
-        native = device.type == "cpu" if native is None else native
         self.layout = Layout(topology, world_count, self.tables, dtype, device, native)
         self.system = System(
             forces=tuple(self.layout.force(family) for family in FORCES if family in topology.elements),
@@ -70,16 +71,17 @@ class Shard:
         """Views of the memory as the engine moves it, [worlds, ...] each, made once: a call makes many copies."""
         worlds, topology = self.world_count, self.topology
 
-        def by_world(tensor: torch.Tensor, count: int) -> torch.Tensor:
-            return tensor[:, : count * worlds].unflatten(1, (worlds, count)).transpose(0, 1)
+        def by_world(tensor: torch.Tensor, family: str) -> torch.Tensor:
+            whole, count = self.columns[family], topology.elements[family]
+            return tensor[:, : whole * worlds].unflatten(1, (worlds, whole))[:, :, :count].transpose(0, 1)
 
         self._vectors = {name: buffer.tensor.unflatten(0, (worlds, -1)) for name, buffer in self.buffers.items()}
         self._states = {
             suffix: [self._vectors[name + suffix] for name in self.state_names] for suffix in ("", "_adj", "_end")
         }
         self._forces = [self.buffers[f"{part}.{name}"].tensor for part in topology.parts for name in PARTS[part].forces]
-        self._values = {f: by_world(table.tensor, topology.elements[f]) for f, table in self.tables.items()}
-        self._gradients = {f: by_world(table.tensor_grad, topology.elements[f]) for f, table in self.tables.items()}
+        self._values = {family: by_world(table.tensor, family) for family, table in self.tables.items()}
+        self._gradients = {family: by_world(table.tensor_grad, family) for family, table in self.tables.items()}
         shapes = [(worlds, driver.samples, driver.count) for driver in topology.drivers]
         seen = tuple(zip(self.samples, shapes, strict=True))
         self._samples = tuple(samples.tensor.view(shape) for samples, shape in seen)
