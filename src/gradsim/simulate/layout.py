@@ -13,6 +13,8 @@ from gradsim.simulate.kernels.bending import bend_kernels, native_bend_kernels
 from gradsim.simulate.kernels.contact import contact_kernels
 from gradsim.simulate.kernels.external import Signal, external_kernels
 from gradsim.simulate.kernels.force import Force, lane_count
+from gradsim.simulate.kernels.integrate import IntegrateKernels, integrate_kernels
+from gradsim.simulate.kernels.integrate_native import native_integrate_kernels
 from gradsim.simulate.kernels.springs import spring_kernels
 from gradsim.simulate.kernels.tetrahedra import native_tet_kernels, tet_kernels
 from gradsim.simulate.kernels.touch import RigidForce
@@ -159,6 +161,13 @@ class Layout:
 
     def _block_count(self, family: str) -> int:
         return self.world_count * self.columns[family] // lane_count(bridge.real_type(self.dtype))
+
+    def node_updates(self, count: int) -> tuple[IntegrateKernels, int]:
+        """The kernels that move `count` nodes, and how many threads they take."""
+        real = bridge.real_type(self.dtype)
+        if not self.native:
+            return integrate_kernels(real), count
+        return native_integrate_kernels(real), padded(self.dtype, count) // lane_count(real)
 
     def signals(self, samples_of: list[bridge.Table]) -> tuple[Signal, ...]:
         return tuple(

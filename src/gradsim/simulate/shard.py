@@ -94,8 +94,10 @@ class Shard:
             return [self.buffers[f"{part}.{name}{suffix}"].array for name in names]
 
         kind = PARTS[part]
+        count = self.topology.elements[part] * self.world_count
         namespace = SimpleNamespace(
-            count=self.topology.elements[part] * self.world_count,
+            count=count,
+            threads=count,
             table=self.tables[part],
             states=arrays(kind.states),
             states_adj=arrays(kind.states, "_adj"),
@@ -107,6 +109,8 @@ class Shard:
         for name in kind.states | kind.forces:
             setattr(namespace, name, self.buffers[f"{part}.{name}"].array)
             setattr(namespace, f"{name}_adj", self.buffers[f"{part}.{name}_adj"].array)
+        if part == "node":
+            namespace.kernels, namespace.threads = self.layout.node_updates(count)
         if part == "pendulum":
             namespace.links = self.layout.constant(self.layout.spread(self.topology.arrays["pendulum.links"]))
         return namespace
