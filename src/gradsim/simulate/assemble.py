@@ -15,6 +15,7 @@ import torch
 from gradsim.scene.bodies import NodeBody, Soft, Springs
 from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
 from gradsim.scene.materials import Contact, Ground
+from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
 from gradsim.scene.quantity import Each, Signal, batch_shape, check_known, is_each, plain
 from gradsim.scene.rigid import Push, Rigid
@@ -397,10 +398,20 @@ def _spring_lengths(body: Springs) -> Each:
 
 def body_size(body: Any) -> float:
     """Largest extent of a body's rest shape [m]."""
-    points: Any = plain(body.points) if isinstance(body, Springs) else body.mesh.vertices
+    if not isinstance(body, Springs):
+        return _mesh_size(body.mesh)
+    points: Any = plain(body.points)
     if isinstance(points, torch.Tensor):
         points = points.detach().cpu().numpy()
-    points = points.reshape(-1, *points.shape[-2:])[0]
+    return _extent(points.reshape(-1, *points.shape[-2:])[0])
+
+
+@functools.lru_cache(maxsize=64)
+def _mesh_size(mesh: TriMesh | TetMesh) -> float:
+    return _extent(mesh.vertices)
+
+
+def _extent(points: np.ndarray) -> float:
     return float(np.ptp(points, axis=0).max())
 
 

@@ -130,11 +130,11 @@ class Engine:
         with bridge.running:
             self._reserve(schedule, plan, limit, backward=True)
             self._parallel(roll_back)
-        drivers = self.shards[0].topology.drivers
-        names = (*self.states, *self.families, *(f"{d.body}'s signal of {d.row}" for d in drivers))
-        for name, result in zip(names, results, strict=True):
+        for place, result in enumerate(results):
             if not all_finite(result):
-                raise BrokenGradient(_broken(name, result, schedule))
+                drivers = self.shards[0].topology.drivers
+                names = (*self.states, *self.families, *(f"{d.body}'s signal of {d.row}" for d in drivers))
+                raise BrokenGradient(_broken(names[place], result, schedule))
         return results
 
     def _reserve(self, schedule: Schedule, plan: Plan, limit: float, *, backward: bool) -> None:

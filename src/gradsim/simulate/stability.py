@@ -66,11 +66,8 @@ def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
 
 def _air_rate(row: dict[str, np.ndarray], assembly: Assembly, nodes: slice, lightness: float) -> float:
     """Rate at which the air slows a sheet's nodes at their start velocity [1/s]; the force is quadratic in it."""
-    air = float((row["drag"] + row["lift"]).max())
-    if air == 0.0:
-        return 0.0
     speed = float(assembly.states["node.v"].detach()[:, nodes].norm(dim=-1).max())
-    return 2.0 * air * speed * lightness
+    return 2.0 * float((row["drag"] + row["lift"]).max()) * speed * lightness
 
 
 def _rigid_lightness(assembly: Assembly, index: int) -> float:
@@ -102,30 +99,31 @@ def _rates(family: str, body: str, assembly: Assembly) -> tuple[float, float]:
     """Largest squared frequency [1/s^2] and damping rate [1/s] of a body's elements of one family."""
     topology = assembly.topology
     columns = slice(*topology.ranges[family, body])
-    table = assembly.numbers(family)
-    row = {name: table[:, k, columns] for k, name in enumerate(ROWS[family])}
+    table = assembly.numbers(family)[:, :, columns]
+    most = dict(zip(ROWS[family], table.max((0, 2)).tolist(), strict=True))
     if family == "touch":
         lightness = _rigid_lightness(assembly, topology.ranges["rigid", body][0])
-        return float(row["ke"].max()) * lightness, max(float(row["kd"].max()), float(row["kf"].max())) * lightness
+        return most["ke"] * lightness, max(most["kd"], most["kf"]) * lightness
     nodes = slice(*topology.spans[body])
     inverse = assembly.numbers("node")[:, 0, nodes]
     if family == "contact":
         lightest = float(inverse.max())
-        return float(row["ke"].max()) * lightest, max(float(row["kd"].max()), float(row["kf"].max())) * lightest
+        return most["ke"] * lightest, max(most["kd"], most["kf"]) * lightest
     if family == "spring":
         lightness = float((inverse * topology.arrays["node.degree"][nodes]).max())
-        return 2.0 * float(row["stiffness"].max()) * lightness, 2.0 * float(row["damping"].max()) * lightness
+        return 2.0 * most["stiffness"] * lightness, 2.0 * most["damping"] * lightness
     lightness = float((inverse * topology.arrays["node.measure"][nodes]).max())  # 1 / density
     if family == "bend":
         shape = _fastest_bending(topology) * lightness
-        return float(row["stiffness"].max()) * shape, float(row["damping"].max()) * shape
+        return most["stiffness"] * shape, most["damping"] * shape
+    row = {name: table[:, k] for k, name in enumerate(ROWS[family])}
     if family == "tet":
         modulus = 1.5 * row["mu"] + 3.0 * (row["lam"] - 0.625 * row["mu"]).clip(0.0)
     else:
         modulus = (4 / 3) * row["mu"] + 2.0 * (row["lam"] - (4 / 9) * row["mu"]).clip(0.0)
     stretch = topology.arrays[f"{family}.stretch"][columns]
     damping = float((row["damping"] * stretch).max()) * lightness
-    if family == "triangle":
+    if family == "triangle" and most["drag"] + most["lift"] > 0.0:
         damping = max(damping, _air_rate(row, assembly, nodes, lightness))
     return float((modulus * stretch).max()) * lightness, damping
 
