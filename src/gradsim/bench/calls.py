@@ -32,7 +32,7 @@ def _beam(value: torch.Tensor) -> gs.Scene:
 
 
 def _cube(value: torch.Tensor) -> gs.Scene:
-    cube = gs.Rigid("cube", _CUBE, mass=2.0 * value, position=(0.0, 0.26, 0.0), velocity=(1.5, 0.0, 0.0))
+    cube = gs.Rigid("cube", _CUBE, mass=2.0 * value, position=(0.0, 0.248, 0.0), velocity=(1.5, 0.0, 0.0))
     return gs.Scene([cube], ground=gs.Ground(ke=5e3, kd=20.0, kf=50.0, mu=0.5))
 
 

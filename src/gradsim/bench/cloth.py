@@ -35,6 +35,7 @@ class Sheet:
     bending_damping: float = 1e-6  # [N m s]
     gravity: float = -9.81  # along y [m/s^2]
     dt: float = 1.0 / 3000.0  # [s]
+    noise: float = 0.05  # of the start, in cells
     seed: int = 0
 
     @cached_property
@@ -49,13 +50,13 @@ class Sheet:
 
     @cached_property
     def start(self) -> np.ndarray:
-        """Positions the free nodes start from [m], [N, 3]: off their rest by some 5 % of a cell."""
-        return self.mesh.vertices + 0.05 * self.cell * self._noise[0]
+        """Positions the free nodes start from [m], [N, 3], off their rest."""
+        return self.mesh.vertices + self.noise * self.cell * self._noise[0]
 
     @cached_property
     def velocity(self) -> np.ndarray:
         """Velocities the free nodes start with [m/s], [N, 3]."""
-        return 0.1 * self._noise[1]
+        return 2.0 * self.noise * self._noise[1]
 
     @cached_property
     def weights(self) -> np.ndarray:

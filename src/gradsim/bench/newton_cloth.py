@@ -1,9 +1,9 @@
 """The same sheet in Newton: its membrane triangles and its bending edges, in the configuration of `newton_peer`.
 
-The elements are as many and stand in the same places, but not all laws are the same: Newton's membrane has a linear
-shear term and damps the rate of F, and its edges bend each for itself, one angle an inner edge, where gradsim couples
-the three angles of every triangle, three a triangle. So gradsim has about twice the angles to work out; trajectories
-agree in character, not to rounding.
+The elements are as many and stand in the same places, but the laws are not the same. Newton's membrane has a linear
+shear term, and is given the coefficients that make the two equal for small strains, where a test holds them to it; it
+damps the rate of F. Its edges bend each for itself, one angle an inner edge, where gradsim couples the three angles of
+every triangle: gradsim has twice as many angles to work out.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def _model(newton: Any, sheet: Sheet) -> Any:
     masses[sheet.pinned] = 0.0
     for point, mass in zip(mesh.vertices.tolist(), masses.tolist(), strict=True):
         builder.add_particle(wp.vec3(*point), wp.vec3(), mass)
-    law = {"tri_ke": sheet.mu, "tri_ka": sheet.lam, "tri_kd": sheet.damping, "tri_drag": 0.0, "tri_lift": 0.0}
+    mu, lam = 2.0 / 3.0 * sheet.mu, sheet.lam + 2.0 / 9.0 * sheet.mu  # what gradsim's law is for small strains
+    law = {"tri_ke": mu, "tri_ka": lam, "tri_kd": sheet.damping, "tri_drag": 0.0, "tri_lift": 0.0}
     for face in mesh.faces.tolist():
         builder.add_triangle(*face, **law)
     # A torque a length of edge: as stiff as gradsim's coefficient of the sheet where an edge is a cell long.
