@@ -80,7 +80,8 @@ class Table:
 
 def _memory(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     count = int(np.prod(shape))
-    return torch.zeros(count + SPARE, dtype=dtype, device=device)[:count].view(shape)
+    with torch.inference_mode(False):  # whoever comes first: others may write to it, and ask for gradients
+        return torch.zeros(count + SPARE, dtype=dtype, device=device)[:count].view(shape)
 
 
 def vectors(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, width: int = 3) -> Buffer:
@@ -91,14 +92,21 @@ def vectors(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, wi
     return Buffer(tensor, wp.from_torch(tensor, dtype=kind))
 
 
-def integers(count: int, device: torch.device) -> Buffer:
-    tensor = torch.zeros(count, dtype=torch.int32, device=device)
-    return Buffer(tensor, wp.from_torch(tensor, dtype=wp.int32))
+class Settings:
+    """A few numbers that Python sets before a graph is replayed and kernels read from `array`."""
 
+    def __init__(self, count: int, dtype: torch.dtype, device: torch.device):
+        self._tensor = _memory((count,), dtype, device)
+        kind = wp.int32 if dtype == torch.int32 else real_type(dtype)
+        self.array = wp.from_torch(self._tensor, dtype=kind)
+        # Torch takes ten times as long as NumPy to write three numbers.
+        self._numbers = self._tensor.numpy() if device.type == "cpu" else None
 
-def scalars(count: int, dtype: torch.dtype, device: torch.device) -> Buffer:
-    tensor = _memory((count,), dtype, device)
-    return Buffer(tensor, wp.from_torch(tensor, dtype=real_type(dtype)))
+    def set(self, *values: float) -> None:
+        if self._numbers is not None:
+            self._numbers[:] = values
+        else:
+            self._tensor.copy_(torch.tensor(values, dtype=self._tensor.dtype))
 
 
 def table(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Table:

@@ -12,7 +12,7 @@ from gradsim.scene.integrators import SymplecticEuler
 from gradsim.simulate.assemble import ROWS, assemble
 from gradsim.simulate.kernels.contact import contact_kernels
 from gradsim.simulate.shard import Shard
-from gradsim.simulate.step import evaluate, evaluate_adjoint
+from gradsim.simulate.step import evaluate, evaluate_adjoint, update, update_adjoint
 
 CPU = torch.device("cpu")
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-4}
@@ -31,7 +31,7 @@ def loaded_shard(scene_problem, dtype, native, change=lambda values: values):
     shard = Shard(assembly.topology, 3, SymplecticEuler(), dtype, CPU, native)
     tables = {family: assembly.tables[family] for family in shard.tables}
     shard.load(tables, assembly.signals, 1e-3)
-    shard.clock.tensor.copy_(torch.tensor([3, 0, 10], dtype=torch.int32))
+    shard.clock.set(3, 0, 10)
     shard.reserve(1, math.inf)
     for name, state in assembly.states.items():
         shard.vectors(name).copy_(state)
@@ -72,6 +72,46 @@ def test_native_elements_equal_portable_ones(name, dtype):
     ours, warps = adjoints(native), adjoints(portable)
     for key, found in ours.items():
         assert_close(found, warps[key], dtype, key)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_native_bending_equals_the_portable_one_at_every_angle(dtype):
+    def crumple(values):
+        noise = torch.randn(values["vertices"].shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+        values["vertices"] = values["vertices"] + 0.08 * noise  # cells are 0.1 m wide: angles of all sizes
+        return values
+
+    native, portable = (loaded_shard(problem("cloth in the air"), dtype, choice, crumple) for choice in (True, False))
+    for shard in (native, portable):
+        bend = shard.topology.elements.keys() & {"external", "spring", "triangle"}
+        shard.system = dataclasses.replace(shard.system, forces=(shard.system.forces[len(bend)],))
+    assert_close(forces(native), forces(portable), dtype, "forces")
+    ours, warps = adjoints(native), adjoints(portable)
+    for key in ("x", "v", "bend.stiffness", "bend.damping"):
+        assert_close(ours[key], warps[key], dtype, key)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("name", ["euler", "half", "full"])
+def test_native_updates_equal_portable_ones(name, dtype):
+    """Bit for bit: they do the same operations in the same order."""
+    found = []
+    for choice in (True, False):
+        shard = loaded_shard(problem("cloth in the air"), dtype, choice)
+        shard.rows = 0
+        shard.reserve(3, math.inf)
+        generator = torch.Generator().manual_seed(7)
+        moved = [*shard.states(), *shard.states("_adj"), *shard.states("_end"), shard.vectors("node.f")]
+        for tensor in (*moved, *(buffer.tensor for buffer in shard.history.values())):
+            tensor.copy_(torch.randn(tensor.shape, generator=generator, dtype=torch.float64))
+        shard.clock.set(0, 1, 3)
+        update(shard.system, name, 0)
+        update_adjoint(shard.system, f"{name}_adjoint", 1)
+        found.append(
+            [*moved, shard.vectors("node.f_adj"), shard.gradients()[0]["node"], shard.history["node.f"].tensor]
+        )
+    for ours, reference in zip(*found, strict=True):
+        assert torch.equal(ours, reference)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)

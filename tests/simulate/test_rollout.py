@@ -77,6 +77,57 @@ def test_threads_do_not_change_results():
     assert torch.equal(results[0][1], results[1][1])
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("problem", [PROBLEMS[1], PROBLEMS[4]], ids=lambda p: p.name)
+def test_threads_do_not_change_the_last_bit_of_odd_meshes(problem, dtype):
+    """Ten tetrahedra or eighteen triangles do not fill blocks of eight or sixteen lanes."""
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            values = {n: torch.stack([v, 1.01 * v, 0.99 * v]).to(dtype) for n, v in problem.values().items()}
+            leaves = {name: value.requires_grad_() for name, value in values.items()}
+            states = gs.simulate(problem.build(leaves), frames=3, fps=problem.fps, substeps=10).states
+            sum(state.square().sum() for state in states.values()).backward()
+            results.append([*(s.detach() for s in states.values()), *(leaf.grad for leaf in leaves.values())])
+    finally:
+        torch.set_num_threads(before)
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+def test_arrays_written_to_are_seen_by_the_next_call():
+    """Plain numbers are flattened once; numbers, not arrays, tell whether they are the same."""
+    velocity = np.array([0.0, 1.0, 0.0])
+    cube = gs.Rigid("cube", gs.meshes.box(0.5), mass=1.0, velocity=velocity)
+    scene = gs.Scene([cube], gravity=(0.0, 0.0, 0.0))
+    first = gs.simulate(scene, frames=2, fps=1.0, substeps=4)["cube"].position[-1, 1].item()
+    velocity[1] = 3.0
+    second = gs.simulate(scene, frames=2, fps=1.0, substeps=4)["cube"].position[-1, 1].item()
+    assert (first, second) == pytest.approx((1.0, 3.0))
+
+
+def test_constants_of_inference_mode_do_not_hinder_gradients():
+    mesh = gs.meshes.box((0.3, 0.4, 0.5))  # of this test alone: nothing of it is known yet
+
+    def height(mass):
+        cube = gs.Rigid("cube", mesh, mass=mass, position=(0.1, 0.7, 0.2), pushes=[gs.Push(force=(0.0, 1.0, 0.0))])
+        return gs.simulate(gs.Scene([cube]), frames=2, substeps=4)["cube"].position[-1, 1]
+
+    with torch.inference_mode():
+        height(2.0)
+    mass = torch.tensor(2.0, dtype=F64, requires_grad=True)
+    height(mass).backward()
+    assert mass.grad.item() < 0
+
+
+def test_large_finite_numbers_are_finite():
+    assert engine.all_finite(torch.full((4,), 1e308, dtype=F64))
+    assert not engine.all_finite(torch.tensor([1.0, float("nan")]))
+    assert not engine.all_finite(torch.tensor([float("inf"), -float("inf")]))
+
+
 def test_workers_record_no_gradients():
     moduli = torch.linspace(1e4, 3e4, 4, dtype=F64, requires_grad=True)
     before = torch.get_num_threads()

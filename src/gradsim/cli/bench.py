@@ -16,38 +16,62 @@ class Problem(str, Enum):
     """What `gradsim bench physics` simulates."""
 
     TETS = "tets"
+    CLOTH = "cloth"
     RIGID = "rigid"
 
 
 @bench.command("physics")
 def bench_physics(
     as_json: JsonOption = None,
-    only: Annotated[Problem | None, typer.Option(help="Elastic beams or rigid cubes; both if not given.")] = None,
-    size: Annotated[list[int] | None, typer.Option(help="Tetrahedra, may be repeated; all sizes if not given.")] = None,
+    only: Annotated[Problem | None, typer.Option(help="Beams, sheets or rigid cubes; all if not given.")] = None,
+    size: Annotated[
+        list[int] | None, typer.Option(help="Tetrahedra or triangles, may be repeated; all sizes if not given.")
+    ] = None,
     batch: Annotated[list[int] | None, typer.Option(help="Worlds of one cube, may be repeated; 1, 64, 1024.")] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Steps of a rollout; 100 of beams, 960 of cubes, 4800 of one cube.", min=1)
+        int | None,
+        typer.Option(help="Steps of a rollout; 100 of meshes, 960 of cubes, 4800 of one cube.", min=1),
     ] = None,
     peer: Annotated[bool, typer.Option(help="Also time Newton, if installed.")] = True,
 ) -> None:
-    """Steps a second of elastic beams and of rigid cubes, forward and with gradients, beside Newton and the paper."""
-    from gradsim.bench import physics, rigid
+    """Steps a second of beams, cloth and rigid cubes, forward and with gradients, beside Newton and the paper."""
+    from gradsim.bench import cloth, physics, rigid
 
     results: dict[str, Any] = {}
     with console.status("compiling kernels (first use only)") as status:
         options: dict[str, Any] = {"peer": peer, "progress": status.update}
         if steps is not None:
             options["steps"] = steps
-        if only != Problem.RIGID:
+        if only in (None, Problem.TETS):
             beams = physics.bench_physics(tuple(size or physics.SIZES), **options)
             console.print(physics.table(beams))
             results["tets"] = beams.as_dict()
-        if only != Problem.TETS:
+        if only in (None, Problem.CLOTH):
+            sizes = cloth.SIZES if size is None or only is None else tuple(size)
+            sheets = cloth.bench_cloth(sizes, **options)
+            console.print(cloth.table(sheets))
+            results["cloth"] = sheets.as_dict()
+        if only in (None, Problem.RIGID):
             cubes = rigid.bench_rigid(tuple(batch or rigid.BATCHES), **options)
             console.print(rigid.table(cubes))
             results["rigid"] = cubes.as_dict()
     if as_json is not None:
         write_json(as_json, results)
+
+
+@bench.command("calls")
+def bench_calls(
+    as_json: JsonOption = None,
+    calls: Annotated[int, typer.Option(help="Calls of each scene.", min=1)] = 1000,
+) -> None:
+    """Milliseconds that a call of simulate() with new parameters costs beyond its kernels, on small scenes."""
+    from gradsim.bench import calls as call_bench
+
+    with console.status("compiling kernels (first use only)") as status:
+        result = call_bench.bench_calls(calls=calls, progress=status.update)
+    console.print(call_bench.table(result))
+    if as_json is not None:
+        write_json(as_json, result.as_dict())
 
 
 @bench.command("render")

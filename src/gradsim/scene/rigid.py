@@ -29,14 +29,16 @@ from gradsim.scene.quantity import (
 from gradsim.scene.surfaces import check_closed
 
 _closed: WeakSet[TriMesh] = WeakSet()  # meshes that were found closed
-_solids: WeakKeyDictionary[TriMesh, tuple[np.ndarray, ...]] = WeakKeyDictionary()
+_solids: WeakKeyDictionary[TriMesh, dict[tuple[torch.dtype, torch.device], MassProperties]] = WeakKeyDictionary()
 
 
-def _unit_solid(mesh: TriMesh) -> tuple[np.ndarray, ...]:
+def _unit_solid(mesh: TriMesh, dtype: torch.dtype, device: torch.device) -> MassProperties:
     """Mass properties of a mesh filled with unit density, integrated once."""
-    if mesh not in _solids:
-        _solids[mesh] = tuple(a.numpy() for a in solid(mesh.vertices, mesh.faces))
-    return _solids[mesh]
+    found = _solids.setdefault(mesh, {})
+    if (dtype, device) not in found:
+        with torch.inference_mode(False):  # a gradient may be asked for later
+            found[dtype, device] = MassProperties(*(a.to(device, dtype) for a in solid(mesh.vertices, mesh.faces)))
+    return found[dtype, device]
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,9 +168,11 @@ class Rigid:
         if is_each(self.mass):
             found = point_masses(torch.tensor(self.mesh.vertices, dtype=dtype, device=device), tensor(self.mass))
         else:
-            unit = MassProperties(*(tensor(a) for a in _unit_solid(self.mesh)))
+            unit = _unit_solid(self.mesh, dtype, device)
             density = tensor(self.density) if self.density is not None else tensor(self.mass) / unit.mass
-            found = MassProperties(density * unit.mass, unit.center, density[..., None, None] * unit.inertia)
+            found = MassProperties(
+                density * unit.mass, unit.center, density.reshape(*density.shape, 1, 1) * unit.inertia
+            )
         center = found.center if self.center is None else tensor(self.center)
         inertia = found.inertia if self.inertia is None else tensor(self.inertia)
         return MassProperties(found.mass, center, inertia)

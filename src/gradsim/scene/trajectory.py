@@ -83,13 +83,18 @@ class RigidMotion:
     velocity: torch.Tensor  # of the centre of mass [m/s], [..., T, 3]
     angular_momentum: torch.Tensor  # about the centre of mass [kg m^2/s], [..., T, 3]
     center: torch.Tensor = field(repr=False)  # of mass, in the body's axes [m], [..., 1, 3]
-    inverse_inertia: torch.Tensor = field(repr=False)  # in the body's axes [1/(kg m^2)], [..., 1, 3, 3]
+    inverse_moments: torch.Tensor = field(repr=False)  # xx, yy, zz, yz, zx, xy of the inverse inertia, [..., 1, 6]
     points: torch.Tensor = field(repr=False)  # the mesh's vertices, in the body's axes [m], [V, 3]
 
     @cached_property
     def position(self) -> torch.Tensor:
         """Where the mesh's origin is [m], [..., T, 3]."""
         return self.center_of_mass - rotate(self.rotation, self.center)
+
+    @cached_property
+    def inverse_inertia(self) -> torch.Tensor:
+        """In the body's axes [1/(kg m^2)], [..., 1, 3, 3]."""
+        return self.inverse_moments[..., [[0, 5, 4], [5, 1, 3], [4, 3, 2]]]
 
     @cached_property
     def angular_velocity(self) -> torch.Tensor:
@@ -115,7 +120,7 @@ class RigidMotion:
     def at(self, frames: slice) -> RigidMotion:
         moving = (self.center_of_mass, self.rotation, self.velocity, self.angular_momentum)
         p, q, v, momentum = (m[..., frames, :] for m in moving)
-        return RigidMotion(p, q, v, momentum, self.center, self.inverse_inertia, self.points)
+        return RigidMotion(p, q, v, momentum, self.center, self.inverse_moments, self.points)
 
     @staticmethod
     def joined(motions: Sequence[RigidMotion]) -> RigidMotion:

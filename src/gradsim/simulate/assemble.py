@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ import torch
 from gradsim.scene.bodies import NodeBody, Soft, Springs
 from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
 from gradsim.scene.materials import Contact, Ground
+from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
 from gradsim.scene.quantity import Each, Signal, batch_shape, check_known, is_each, plain
 from gradsim.scene.rigid import Push, Rigid
@@ -19,10 +23,11 @@ from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticShape, StaticSphere
 from gradsim.scene.trajectory import State
+from gradsim.simulate.flatten import Flattener
 from gradsim.simulate.kernels import bending, external, integrate, law, pendulum, rigid, springs, tetrahedra, triangles
 from gradsim.simulate.kernels import shapes as shape_kernels
 from gradsim.simulate.parts import PARTS
-from gradsim.simulate.topology import Topology, node_bodies, topology_of
+from gradsim.simulate.topology import Topology, is_zero, node_bodies, topology_of
 
 ROWS: dict[str, tuple[str, ...]] = {
     "node": integrate.PARAMETERS,
@@ -55,10 +60,17 @@ class Assembly:
     states: dict[str, torch.Tensor]  # part.name -> start [B, count, width]
     tables: dict[str, torch.Tensor]  # family -> [B, rows, elements]
     signals: tuple[torch.Tensor, ...]  # one a driver, [B, samples, elements]
+    _numbers: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    def numbers(self, family: str) -> np.ndarray:
+        """A table as NumPy sees it, which takes half of Torch's time to work on a few numbers."""
+        if family not in self._numbers:
+            self._numbers[family] = self.tables[family].detach().cpu().numpy()
+        return self._numbers[family]
 
     @property
     def world_count(self) -> int:
-        return int(np.prod(self.batch, dtype=int))
+        return math.prod(self.batch)
 
 
 def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | None = None) -> Assembly:
@@ -68,7 +80,7 @@ def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | N
     flatten = Flattener(batch, dtype, device, begin=start.time if start is not None else 0.0)
     tables = {family: _table(family, scene, topology, flatten) for family in topology.elements}
     if start is None:
-        states = _start(scene, topology, tables, flatten)
+        states = _start(scene, topology, flatten)
     else:
         states = _continued(start, topology, flatten)
     if "node" in topology.elements:
@@ -86,6 +98,8 @@ def _common(
     batch: tuple[int, ...] = ()
     lead: tuple[str, torch.Tensor] | None = None
     for path, value, shape in given:
+        if isinstance(value, np.ndarray) and value.ndim == len(shape):
+            continue  # plain numbers for all worlds: nothing to agree on
         check_known(path, value)
         array = plain(value)
         own = batch_shape(value, shape)
@@ -114,36 +128,10 @@ def _common(
     return batch, dtype, lead[1].device if lead is not None else torch.device("cpu")
 
 
-class Flattener:
-    """Turns quantities into tensors [B, count, *shape], signals into [B, samples, count, *shape]."""
-
-    def __init__(self, batch: tuple[int, ...], dtype: torch.dtype, device: torch.device, begin: float = 0.0):
-        self.batch, self.dtype, self.device = batch, dtype, device
-        self.begin = begin  # time the rollout starts at [s]
-        self.worlds = int(np.prod(batch, dtype=int))
-
-    def __call__(self, value: Any, count: int, shape: tuple[int, ...] = ()) -> torch.Tensor:
-        array = plain(value)
-        if isinstance(array, torch.Tensor):
-            tensor = array
-        else:
-            tensor = torch.tensor(array, dtype=self.dtype, device=self.device)
-        if not is_each(value):
-            tensor = tensor.unsqueeze(tensor.ndim - len(shape))
-        time = tensor.shape[tensor.ndim - len(shape) - 2 : tensor.ndim - len(shape) - 1]
-        inner = (*(time if isinstance(value, Signal) else ()), count, *shape)
-        return tensor.expand(*self.batch, *inner).reshape(self.worlds, *inner)
-
-    def join(self, pieces: list[torch.Tensor], dim: int) -> torch.Tensor:
-        return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim)
-
-
 # --- states -----------------------------------------------------------------------------------------------------------
 
 
-def _start(
-    scene: Scene, topology: Topology, tables: dict[str, torch.Tensor], flatten: Flattener
-) -> dict[str, torch.Tensor]:
+def _start(scene: Scene, topology: Topology, flatten: Flattener) -> dict[str, torch.Tensor]:
     """The scene's own start, by part and name."""
     states: dict[str, torch.Tensor] = {}
     nodes = node_bodies(scene)
@@ -153,15 +141,11 @@ def _start(
         states["node.v"] = flatten.join([flatten(body.velocity, counts[body.name], (3,)) for body in nodes], 1)
     bodies = [body for body in scene.bodies if isinstance(body, Rigid)]
     if bodies:
-        q = flatten.join([_rotation(body.rotation, flatten) for body in bodies], 1)
-        inertia = flatten.join([_inertia(body, flatten) for body in bodies], 1)
-        spin = flatten.join([flatten(body.angular_velocity, 1, (3,)) for body in bodies], 1)
-        center = tables["rigid"][:, 4:7].transpose(1, 2)
-        origin = flatten.join([flatten(body.position, 1, (3,)) for body in bodies], 1)
-        states["rigid.p"] = origin + rotate(q, center)
-        states["rigid.q"] = q
+        turned = [(body, _rotation(body.rotation, flatten)) for body in bodies]
+        states["rigid.p"] = flatten.join([_center(body, q, flatten) for body, q in turned], 1)
+        states["rigid.q"] = flatten.join([q for _, q in turned], 1)
         states["rigid.v"] = flatten.join([flatten(body.velocity, 1, (3,)) for body in bodies], 1)
-        states["rigid.l"] = rotate(q, (inertia @ rotate(q, spin, back=True)[..., None])[..., 0])
+        states["rigid.l"] = flatten.join([_angular_momentum(body, q, flatten) for body, q in turned], 1)
     pendula = [body for body in scene.bodies if isinstance(body, (Pendulum, DoublePendulum))]
     if pendula:
         states["pendulum.angle"] = flatten.join([_link_values(body, "angle", flatten) for body in pendula], 1)
@@ -184,28 +168,47 @@ def _continued(start: State, topology: Topology, flatten: Flattener) -> dict[str
 
 def _positions(body: NodeBody, topology: Topology, flatten: Flattener) -> torch.Tensor:
     """Start positions of a body's nodes, [B, N, 3]."""
-    points: Any
-    if isinstance(body, Springs):
-        points, rotation = body.points, None
-    else:
-        points, rotation = body.vertices, body.rotation
-        if points is None:
-            first, end = topology.spans[body.name]
-            points = topology.tensor("node.rest", flatten.dtype, flatten.device)[first:end]
-    x = flatten(Each(points), plain(points).shape[-2], (3,))
-    if rotation is not None:
-        x = rotate(_rotation(rotation, flatten), x)
-    return x + flatten(body.position, 1, (3,))
+    points, rotation = (body.points, None) if isinstance(body, Springs) else (body.vertices, body.rotation)
+    first, end = topology.spans[body.name]
+
+    def build() -> torch.Tensor:
+        rest = topology.tensor("node.rest", flatten.dtype, flatten.device)[first:end] if points is None else points
+        x = flatten(Each(rest), end - first, (3,))
+        if rotation is not None:
+            x = rotate(_rotation(rotation, flatten), x)
+        return x + flatten(body.position, 1, (3,))
+
+    return flatten.remember(("positions", topology, body.name), (points, rotation, body.position), build)
 
 
 def _rotation(rotation: Any, flatten: Flattener) -> torch.Tensor:
     """A unit quaternion, [B, 1, 4]."""
-    q = flatten(np.array([0.0, 0.0, 0.0, 1.0]) if rotation is None else rotation, 1, (4,))
-    return q / q.norm(dim=-1, keepdim=True)
+
+    def build() -> torch.Tensor:
+        q = flatten(np.array([0.0, 0.0, 0.0, 1.0]) if rotation is None else rotation, 1, (4,))
+        return q / q.norm(dim=-1, keepdim=True)
+
+    return flatten.remember("rotation", (rotation,), build)
 
 
-def _inertia(body: Rigid, flatten: Flattener) -> torch.Tensor:
-    return flatten(body.mass_properties(flatten.dtype, flatten.device).inertia, 1, (3, 3))
+def _center(body: Rigid, q: torch.Tensor, flatten: Flattener) -> torch.Tensor:
+    """Where a body's centre of mass starts, [B, 1, 3]."""
+
+    def build() -> torch.Tensor:
+        center = flatten(flatten.mass_properties(body).center, 1, (3,))
+        return flatten(body.position, 1, (3,)) + rotate(q, center)
+
+    masses = body.mass if is_each(body.mass) else None  # what fills a body evenly does not move its centre
+    return flatten.remember(("center", body.mesh.key), (body.position, body.rotation, body.center, masses), build)
+
+
+def _angular_momentum(body: Rigid, q: torch.Tensor, flatten: Flattener) -> torch.Tensor:
+    """A body's at the start, about its centre of mass, [B, 1, 3]."""
+    if is_zero(body.angular_velocity):
+        return flatten(np.zeros(3), 1, (3,))
+    inertia = flatten(flatten.mass_properties(body).inertia, 1, (3, 3))
+    spin = flatten(body.angular_velocity, 1, (3,))
+    return rotate(q, (inertia @ rotate(q, spin, back=True)[..., None])[..., 0])
 
 
 def _link_values(body: AnyPendulum, name: str, flatten: Flattener) -> torch.Tensor:
@@ -220,7 +223,7 @@ def _link_values(body: AnyPendulum, name: str, flatten: Flattener) -> torch.Tens
 def _table(family: str, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
     """Parameters of all elements of a family, [B, rows, elements]; rows that a signal drives hold zero."""
     if family == "shape":
-        return torch.cat([_shape_column(shape, flatten) for shape in scene.obstacles.values()], 2)
+        return flatten.join([_shape_column(shape, flatten) for shape in scene.obstacles.values()], 2)
     build = {"node": _node_table, "rigid": _rigid_table, "pendulum": _pendulum_table, "push": _push_table}
     pieces = []
     for body in scene.bodies:
@@ -231,13 +234,16 @@ def _table(family: str, scene: Scene, topology: Topology, flatten: Flattener) ->
             elif family in ("contact", "touch"):
                 pieces.append(_law_table(body, end - first, scene, flatten))
             else:
-                rows = [_row(value, end - first, flatten) for value in _row_values(family, body)]
-                pieces.append(torch.stack(rows, 1))
+                pieces.append(_rows(_row_values(family, body), end - first, flatten))
     return flatten.join(pieces, 2)
 
 
-def _row(value: Any, count: int, flatten: Flattener) -> torch.Tensor:
-    return flatten(np.zeros(()) if isinstance(value, Signal) else value, count)
+def _rows(values: Iterable[Any], count: int, flatten: Flattener) -> torch.Tensor:
+    """One row a quantity, [B, rows, count]."""
+    values = [np.zeros(()) if isinstance(value, Signal) else value for value in values]
+    return flatten.remember(
+        ("rows", count), values, lambda: torch.stack([flatten(value, count) for value in values], 1)
+    )
 
 
 def _row_values(family: str, body: Any) -> tuple[Any, ...]:
@@ -259,11 +265,16 @@ def _row_values(family: str, body: Any) -> tuple[Any, ...]:
 
 def _node_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
     first, end = topology.spans[body.name]
-    inverse = 1.0 / _masses(body, topology, flatten)
-    if len(body.pinned):
-        inverse = inverse * topology.tensor("node.free", flatten.dtype, flatten.device)[first:end]
-    gravity = flatten(scene.gravity, end - first, (3,))
-    return torch.cat([inverse[:, None], gravity.transpose(1, 2)], 1)
+
+    def build() -> torch.Tensor:
+        inverse = 1.0 / _masses(body, topology, flatten)
+        if len(body.pinned):
+            inverse = inverse * topology.tensor("node.free", flatten.dtype, flatten.device)[first:end]
+        gravity = flatten(scene.gravity, end - first, (3,))
+        return torch.cat([inverse[:, None], gravity.transpose(1, 2)], 1)
+
+    density = None if isinstance(body, Springs) else body.density
+    return flatten.remember(("node", topology, body.name), (density, body.mass, scene.gravity), build)
 
 
 def _masses(body: NodeBody, topology: Topology, flatten: Flattener) -> torch.Tensor:
@@ -285,16 +296,25 @@ def _masses(body: NodeBody, topology: Topology, flatten: Flattener) -> torch.Ten
 
 
 def _rigid_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
-    mass, center, inertia = body.mass_properties(flatten.dtype, flatten.device)
-    inverse = torch.linalg.inv(inertia)
-    rows = ((0, 1, 2, 1, 2, 0), (0, 1, 2, 2, 0, 1))  # xx, yy, zz, yz, zx, xy
-    columns = [
-        flatten(1.0 / mass, 1)[..., None],
-        flatten(scene.gravity, 1, (3,)),
-        flatten(center, 1, (3,)),
-        flatten(inverse[..., rows[0], rows[1]], 1, (6,)),
-    ]
-    return torch.cat(columns, -1).transpose(1, 2)
+    def build() -> torch.Tensor:
+        mass, center, inertia = flatten.mass_properties(body)
+        six = torch.linalg.inv(inertia).flatten(-2).index_select(-1, _six(flatten.device))
+        columns = [
+            flatten(mass.reciprocal().unsqueeze(-1), 1, (1,)),
+            flatten(scene.gravity, 1, (3,)),
+            flatten(center, 1, (3,)),
+            flatten(six, 1, (6,)),
+        ]
+        return torch.cat(columns, -1).transpose(1, 2)
+
+    given = (body.density, body.mass, body.inertia, body.center, scene.gravity)
+    return flatten.remember(("rigid", body.mesh.key), given, build)
+
+
+@functools.cache
+def _six(device: torch.device) -> torch.Tensor:
+    """Where xx, yy, zz, yz, zx, xy stand in a symmetric matrix."""
+    return torch.tensor([0, 4, 8, 5, 6, 1], device=device)
 
 
 def _pendulum_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
@@ -303,7 +323,7 @@ def _pendulum_table(body: Any, scene: Scene, topology: Topology, flatten: Flatte
 
 
 def _push_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
-    center = body.mass_properties(flatten.dtype, flatten.device).center
+    center = flatten.mass_properties(body).center
     return torch.cat([_push_column(push, center, flatten) for push in body.pushes], 2)
 
 
@@ -325,12 +345,14 @@ def _push_column(push: Push, center: torch.Tensor, flatten: Flattener) -> torch.
 def _law_table(body: Any, pair_count: int, scene: Scene, flatten: Flattener) -> torch.Tensor:
     """Contact parameters of a body's pairs with the shapes, [B, rows, pairs]; shapes vary fastest."""
     laws = [contact_law(body, name, shape) for name, shape in scene.obstacles.items()]
-    default = np.asarray(CONTACT_DEPTH * body_size(body))
-    columns = []
-    for law_ in laws:
-        delta = default if law_.delta is None else law_.delta
-        columns.append(torch.stack([flatten(v, 1) for v in (law_.ke, law_.kd, law_.kf, law_.mu, delta)], 1))
-    return torch.cat(columns, 2).repeat(1, 1, pair_count // len(laws))
+    depth = None if all(law_.delta is not None for law_ in laws) else np.asarray(CONTACT_DEPTH * body_size(body))
+    rows = [(law_.ke, law_.kd, law_.kf, law_.mu, depth if law_.delta is None else law_.delta) for law_ in laws]
+
+    def build() -> torch.Tensor:
+        columns = flatten.join([_rows(row, 1, flatten) for row in rows], 2)
+        return columns.repeat(1, 1, pair_count // len(laws))
+
+    return flatten.remember(("law", pair_count), itertools.chain(*rows), build)
 
 
 def contact_law(body: Any, name: str, shape: StaticShape) -> Contact:
@@ -342,10 +364,14 @@ def contact_law(body: Any, name: str, shape: StaticShape) -> Contact:
 def _shape_column(shape: StaticShape, flatten: Flattener) -> torch.Tensor:
     """A shape's geometry, [B, rows, 1]; see kernels/shapes.py."""
     if isinstance(shape, Ground):
-        normal = flatten(shape.normal, 1, (3,))
-        normal = normal / normal.norm(dim=-1, keepdim=True)
-        rest = flatten(np.zeros(7), 1, (7,))
-        return torch.cat([normal, flatten(shape.offset, 1)[..., None], rest], -1).transpose(1, 2)
+
+        def build() -> torch.Tensor:
+            normal = flatten(shape.normal, 1, (3,))
+            normal = normal / normal.norm(dim=-1, keepdim=True)
+            rest = flatten(np.zeros(7), 1, (7,))
+            return torch.cat([normal, flatten(shape.offset, 1)[..., None], rest], -1).transpose(1, 2)
+
+        return flatten.remember("plane", (shape.normal, shape.offset), build)
     column = np.zeros(len(ROWS["shape"]))
     if isinstance(shape, StaticSphere):
         column[:3], column[3] = shape.position, shape.radius
@@ -372,10 +398,20 @@ def _spring_lengths(body: Springs) -> Each:
 
 def body_size(body: Any) -> float:
     """Largest extent of a body's rest shape [m]."""
-    points: Any = plain(body.points) if isinstance(body, Springs) else body.mesh.vertices
+    if not isinstance(body, Springs):
+        return _mesh_size(body.mesh)
+    points: Any = plain(body.points)
     if isinstance(points, torch.Tensor):
         points = points.detach().cpu().numpy()
-    points = points.reshape(-1, *points.shape[-2:])[0]
+    return _extent(points.reshape(-1, *points.shape[-2:])[0])
+
+
+@functools.lru_cache(maxsize=64)
+def _mesh_size(mesh: TriMesh | TetMesh) -> float:
+    return _extent(mesh.vertices)
+
+
+def _extent(points: np.ndarray) -> float:
     return float(np.ptp(points, axis=0).max())
 
 

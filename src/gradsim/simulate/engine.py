@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
@@ -60,6 +61,7 @@ class Engine:
         self.shards = [Shard(topology, s.stop - s.start, integrator, dtype, device) for s in self.slices]
         self.states, self.families = self.shards[0].state_names, tuple(self.shards[0].tables)
         self.pool = ThreadPoolExecutor(shares) if shares > 1 else None
+        self._ready: tuple[Schedule, Plan, float, bool] | None = None  # what the last rollout made room for
 
     @property
     def history_bytes(self) -> int:
@@ -67,6 +69,7 @@ class Engine:
 
     def release(self) -> None:
         """Give back the memory of the histories."""
+        self._ready = None
         for shard in self.shards:
             shard.release()
 
@@ -109,7 +112,7 @@ class Engine:
         owner: object,
     ) -> tuple[torch.Tensor, ...]:
         """Gradients of all inputs, from those of the states at the frames."""
-        if not all(torch.isfinite(grad).all() for grad in grads):
+        if not all(map(all_finite, grads)):
             raise BrokenGradient("the gradient that reached the trajectory is not finite: look at the loss")
         results = tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in inputs)
 
@@ -127,15 +130,17 @@ class Engine:
         with bridge.running:
             self._reserve(schedule, plan, limit, backward=True)
             self._parallel(roll_back)
-        drivers = self.shards[0].topology.drivers
-        names = (*self.states, *self.families, *(f"{d.body}'s signal of {d.row}" for d in drivers))
-        for name, result in zip(names, results, strict=True):
-            if not torch.isfinite(result).all():
-                raise BrokenGradient(_broken(name, result, schedule))
+        for place, result in enumerate(results):
+            if not all_finite(result):
+                drivers = self.shards[0].topology.drivers
+                names = (*self.states, *self.families, *(f"{d.body}'s signal of {d.row}" for d in drivers))
+                raise BrokenGradient(_broken(names[place], result, schedule))
         return results
 
     def _reserve(self, schedule: Schedule, plan: Plan, limit: float, *, backward: bool) -> None:
         """Make room for histories and record the graphs, which is not for threads."""
+        if self._ready in ((schedule, plan, limit, backward), (schedule, plan, limit, True)):
+            return
         worlds = sum(shard.world_count for shard in self.shards)
         needed = sum(shard.step_bytes for shard in self.shards) * plan.chunk
         others = [engine for engine in _engines.values() if engine is not self]
@@ -147,13 +152,14 @@ class Engine:
                 shard.record(False, count)
                 if backward:
                     shard.record(True, count)
+        self._ready = (schedule, plan, limit, backward)
 
     def _prepare(self, index: int, inputs: tuple[torch.Tensor, ...], schedule: Schedule) -> None:
         shard, worlds = self.shards[index], self.slices[index]
-        values = [tensor[worlds] for tensor in inputs]
+        values = [tensor[worlds] for tensor in inputs] if self.pool is not None else inputs
         first, count = len(self.states), len(self.states) + len(self.families)
         shard.load(dict(zip(self.families, values[first:count], strict=True)), tuple(values[count:]), schedule.dt)
-        _restart(shard, values[:first])
+        _copy(shard.states(), values[:first])
 
     def _parallel(self, work: Callable[[int], None]) -> None:
         """Run `work` for every shard, in threads where there are several; kernels release the interpreter."""
@@ -184,25 +190,36 @@ def _broken(name: str, gradient: torch.Tensor, schedule: Schedule) -> str:
 
 def _roll(shard: Shard, schedule: Schedule, plan: Plan, frames: list[torch.Tensor], first_world: int) -> None:
     """Run through all frames, from the state that is loaded."""
-    for result, state in zip(frames, shard.states(), strict=True):
-        result[:, 0] = state
+    states = shard.states()
+    places = list(zip(*(result.unbind(1) for result in frames), strict=True))
+    _copy(places[0], states)
     for frame in range(1, schedule.frames):
         first = (frame - 1) * schedule.substeps
         for step, count in plan.segments(first, schedule.substeps):
             shard.run(step, count, step if plan.kept else 0, schedule.steps)
-        if not all(torch.isfinite(state).all() for state in shard.states()):
-            start = [result[:, frame - 1] for result in frames]
-            world, body, step = _locate(shard, schedule, plan, start, first)
-            raise LeftFinite(first_world + world, body, step)
-        for result, state in zip(frames, shard.states(), strict=True):
-            result[:, frame] = state
+        _copy(places[frame], states)
+    if not all(map(all_finite, frames)):
+        frame = next(k for k, place in enumerate(places) if not all(map(all_finite, place)))
+        start, first = places[max(frame - 1, 0)], max(frame - 1, 0) * schedule.substeps
+        world, body, step = _locate(shard, schedule, plan, start, first)
+        raise LeftFinite(first_world + world, body, step)
+
+
+def all_finite(tensor: torch.Tensor) -> bool:
+    """Whether no number is NaN or infinite. A sum tells, and takes less than a look at each; unless it overflows."""
+    return math.isfinite(tensor.sum().item()) or bool(torch.isfinite(tensor).all())
+
+
+def _copy(targets: Iterable[torch.Tensor], sources: Iterable[torch.Tensor]) -> None:
+    for target, source in zip(targets, sources, strict=True):
+        target.copy_(source)
 
 
 def _locate(
-    shard: Shard, schedule: Schedule, plan: Plan, start: list[torch.Tensor], first: int
+    shard: Shard, schedule: Schedule, plan: Plan, start: Sequence[torch.Tensor], first: int
 ) -> tuple[int, str, int]:
     """World, body and step at which a frame that started finite left the finite numbers."""
-    _restart(shard, start)
+    _copy(shard.states(), start)
     shard.clear_forces()
     shard.owner = None
     for step, count in plan.segments(first, schedule.substeps):
@@ -227,8 +244,7 @@ def _roll_back(
 ) -> None:
     """Bring the adjoint from the last frame to the first."""
     shard.clear_gradients()
-    for adjoint, grad in zip(shard.states("_adj"), grads, strict=True):
-        adjoint.copy_(grad[:, -1])
+    _copy(shard.states("_adj"), (grad[:, -1] for grad in grads))
     for frame in range(schedule.frames - 1, 0, -1):
         first = (frame - 1) * schedule.substeps
         if shard.owner is not None:
@@ -247,22 +263,17 @@ def _recompute_back(shard: Shard, schedule: Schedule, plan: Plan, start: list[to
     shard.clear_forces()
     checkpoints = [start]
     for begin in range(first, end - chunk, chunk):
-        _restart(shard, checkpoints[-1])
+        _copy(shard.states(), checkpoints[-1])
         for step, count in plan.segments(begin, chunk):
             shard.run(step, count, step - begin, schedule.steps)
         checkpoints.append([state.clone() for state in shard.states()])
     for begin in reversed(range(first, end, chunk)):
-        _restart(shard, checkpoints.pop())
+        _copy(shard.states(), checkpoints.pop())
         segments = plan.segments(begin, min(chunk, end - begin))
         for step, count in segments:
             shard.run(step, count, step - begin, schedule.steps)
         for step, count in reversed(segments):
             shard.run_back(step, count, step - begin, schedule.steps)
-
-
-def _restart(shard: Shard, states: list[torch.Tensor]) -> None:
-    for state, value in zip(shard.states(), states, strict=True):
-        state.copy_(value)
 
 
 _engines: dict[Hashable, Engine] = {}
@@ -272,7 +283,7 @@ _engines_lock = threading.Lock()
 def engine_for(assembly: Assembly, integrator: Integrator) -> Engine:
     """The engine for a scene's topology, from a cache if one was built before."""
     threads = torch.get_num_threads() if assembly.device.type == "cpu" else 1
-    key = (assembly.topology.key, assembly.world_count, integrator, assembly.dtype, assembly.device, threads)
+    key = (assembly.topology, assembly.world_count, integrator, assembly.dtype, assembly.device, threads)
     with _engines_lock:
         engine = _engines.pop(key, None)
         if engine is None:

@@ -9,21 +9,37 @@ import torch
 
 from gradsim import bridge
 from gradsim.simulate.assemble import ROWS
-from gradsim.simulate.kernels.bending import bend_kernels
+from gradsim.simulate.kernels.bending import bend_kernels, native_bend_kernels
 from gradsim.simulate.kernels.contact import contact_kernels
 from gradsim.simulate.kernels.external import Signal, external_kernels
 from gradsim.simulate.kernels.force import Force, lane_count
+from gradsim.simulate.kernels.integrate import IntegrateKernels, integrate_kernels
+from gradsim.simulate.kernels.integrate_native import native_integrate_kernels
 from gradsim.simulate.kernels.springs import spring_kernels
 from gradsim.simulate.kernels.tetrahedra import native_tet_kernels, tet_kernels
 from gradsim.simulate.kernels.touch import RigidForce
 from gradsim.simulate.kernels.triangles import native_triangle_kernels, triangle_kernels
 from gradsim.simulate.topology import Topology
 
+IN_BLOCKS = ("tet", "triangle", "bend")  # families with native kernels over blocks of elements
+
 
 def padded(dtype: torch.dtype, count: int) -> int:
     """Elements that fill whole blocks of lanes."""
     lanes = lane_count(bridge.real_type(dtype))
     return -(-count // lanes) * lanes
+
+
+def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[str, int]:
+    """Columns of every family's parameters in one world.
+
+    Every world starts a block of its own, so that the order in which forces are added up, and with it the last bit of
+    a result, does not depend on how many worlds share a thread.
+    """
+    return {
+        family: padded(dtype, count) if native and family in IN_BLOCKS else count
+        for family, count in topology.elements.items()
+    }
 
 
 class Layout:
@@ -43,6 +59,7 @@ class Layout:
     ):
         self.topology, self.world_count, self.tables = topology, world_count, tables
         self.dtype, self.device, self.native = dtype, device, native
+        self.columns = column_counts(topology, dtype, native)
 
     def constant(self, array: np.ndarray, columns: str = "") -> object:
         return bridge.constant(array, self.dtype, self.device, columns)
@@ -52,11 +69,15 @@ class Layout:
         offsets = np.arange(self.world_count).reshape(-1, *([1] * array.ndim)) * step
         return (array[None] + offsets).reshape(-1, *array.shape[1:]).astype(array.dtype)
 
-    def _blocks(self, array: np.ndarray) -> object:
-        """Rows of elements [E, columns] as blocks of lanes [blocks, columns, lanes], the last element repeated."""
+    def _blocks(self, array: np.ndarray, step: int = 0) -> object:
+        """Rows of one world's elements [E, columns] as blocks of lanes [worlds, blocks, columns, lanes].
+
+        The last element fills the last block, and indices move on by `step` a world.
+        """
         lanes = lane_count(bridge.real_type(self.dtype))
         index = np.minimum(np.arange(padded(self.dtype, len(array))), len(array) - 1)
-        return self.constant(array[index].reshape(-1, lanes, array.shape[1]).swapaxes(1, 2).ravel())
+        blocks = array[index].reshape(-1, lanes, array.shape[1]).swapaxes(1, 2)
+        return self.constant(self.spread(blocks, step).ravel())
 
     def force(self, family: str) -> Force:
         arrays, real, table = self.topology.arrays, bridge.real_type(self.dtype), self.tables[family]
@@ -66,15 +87,11 @@ class Layout:
             return Force(contact_kernels(real), count, (pairs, self._shape_kinds()), (table, self.tables["shape"]))
         if family == "external":
             return Force(external_kernels(real), count, (), (table,))
-        nodes = self.spread(arrays[f"{family}.nodes"], self.topology.node_count)
-        if family in ("tet", "triangle"):
-            return self._element_force(family, nodes, count)
         if family == "spring":
+            nodes = self.spread(arrays["spring.nodes"], self.topology.node_count)
             return Force(spring_kernels(real), count, (self.constant(nodes, "vector"),), (table,))
-        hinges = self.spread(arrays["bend.hinges"], self.topology.elements["hinge"])
-        shape = [hinges, *(self.spread(arrays[f"bend.{name}"]) for name in ("angle", "coupling"))]
-        constants = tuple(self.constant(array, "vector") for array in (nodes, *shape))
-        return Force(bend_kernels(real), count, constants, (table, self.tables["hinge"]))
+        build = self._bend_force if family == "bend" else self._element_force
+        return build(family)
 
     def _pairs(self, family: str, things: int) -> Any:
         """Pairs of a thing and a shape, both counted through all worlds."""
@@ -97,21 +114,60 @@ class Layout:
         constants = (self._pairs(family, bodies), self.constant(first), points, self._shape_kinds())
         return RigidForce("contact", count, constants, (table, self.tables["shape"]))
 
-    def _element_force(self, family: str, nodes: np.ndarray, count: int) -> Force:
-        real, table = bridge.real_type(self.dtype), self.tables[family]
-        measure = self.spread(self.topology.arrays["tet.volume" if family == "tet" else "triangle.area"])
-        rest = self.spread(self.topology.arrays[f"{family}.rest"])
+    def _element_force(self, family: str) -> Force:
+        arrays, real, table = self.topology.arrays, bridge.real_type(self.dtype), self.tables[family]
+        nodes, rest = arrays[f"{family}.nodes"], arrays[f"{family}.rest"]
+        measure = arrays["tet.volume" if family == "tet" else "triangle.area"]
         if not self.native:
             kernels = tet_kernels(real) if family == "tet" else triangle_kernels(real)
-            constants = (self.constant(nodes, "vector"), self.constant(rest, "matrix"), self.constant(measure))
-            return Force(kernels, count, constants, (table,))
+            constants = (
+                self.constant(self.spread(nodes, self.topology.node_count), "vector"),
+                self.constant(self.spread(rest), "matrix"),
+                self.constant(self.spread(measure)),
+            )
+            return Force(kernels, len(nodes) * self.world_count, constants, (table,))
         kernels = native_tet_kernels(real) if family == "tet" else native_triangle_kernels(real)
-        whole = padded(self.dtype, count)
-        shape = np.concatenate([rest.reshape(count, -1), measure[:, None]], axis=1)
-        shape = np.concatenate([shape, np.repeat(shape[-1:], whole - count, axis=0)])
-        shape[count:, -1] = 0.0  # elements that only fill the last block weigh nothing
-        threads = whole // lane_count(real)
-        return Force(kernels, threads, (self._blocks(nodes), self._blocks(shape)), (table,))
+        shape = np.concatenate([rest.reshape(len(rest), -1), measure[:, None]], axis=1)
+        shape = np.concatenate([shape, np.repeat(shape[-1:], self.columns[family] - len(shape), axis=0)])
+        shape[len(rest) :, -1] = 0.0  # elements that only fill the last block weigh nothing
+        blocks = (self._blocks(nodes, self.topology.node_count), self._blocks(shape))
+        return Force(kernels, self._block_count(family), blocks, (table,))
+
+    def _bend_force(self, family: str) -> Force:
+        arrays, real = self.topology.arrays, bridge.real_type(self.dtype)
+        steps = {
+            "nodes": self.topology.node_count,
+            "hinges": self.topology.elements["hinge"],
+            "angle": 0,
+            "coupling": 0,
+        }
+        tables = (self.tables[family], self.tables["hinge"])
+        if not self.native:
+            spread = [self.spread(arrays[f"bend.{name}"], step) for name, step in steps.items()]
+            constants = tuple(self.constant(array, "vector") for array in spread)
+            return Force(bend_kernels(real), len(spread[0]), constants, tables)
+        nodes, hinges, angle, coupling = (arrays[f"bend.{name}"] for name in steps)
+        alone = nodes[:, 3:] == nodes[:, :3]  # edges with no node across
+        pairs = ((0, 0), (1, 1), (2, 2), (1, 2), (2, 0), (0, 1))
+        coupling = coupling * ~np.stack([alone[:, i] | alone[:, j] for i, j in pairs], 1)
+        filler = np.zeros((self.columns[family] - len(nodes), 9))  # fills the last block: no coupling, no force
+        shape = np.concatenate([np.concatenate([angle, coupling], axis=1), filler])
+        blocks = (
+            self._blocks(nodes, steps["nodes"]),
+            self._blocks(hinges, steps["hinges"]),
+            self._blocks(shape),
+        )
+        return Force(native_bend_kernels(real), self._block_count(family), blocks, tables)
+
+    def _block_count(self, family: str) -> int:
+        return self.world_count * self.columns[family] // lane_count(bridge.real_type(self.dtype))
+
+    def node_updates(self, count: int) -> tuple[IntegrateKernels, int]:
+        """The kernels that move `count` nodes, and how many threads they take."""
+        real = bridge.real_type(self.dtype)
+        if not self.native:
+            return integrate_kernels(real), count
+        return native_integrate_kernels(real), padded(self.dtype, count) // lane_count(real)
 
     def signals(self, samples_of: list[bridge.Table]) -> tuple[Signal, ...]:
         return tuple(
@@ -122,7 +178,7 @@ class Layout:
                 sample_count=driver.samples,
                 element_count=driver.count,
                 first=driver.first,
-                stride=self.topology.elements[driver.family],
+                stride=self.columns[driver.family],
                 world_count=self.world_count,
             )
             for driver, samples in zip(self.topology.drivers, samples_of, strict=True)

@@ -8,6 +8,7 @@ bounded by frames plus chunk, never by their product.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from dataclasses import dataclass
@@ -35,11 +36,13 @@ class Plan:
         return {count for stretch in stretches for _, count in self.segments(0, stretch)}
 
 
+@functools.cache
 def default_limit() -> int:
     """A quarter of the machine's memory [bytes]."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 
 
+@functools.lru_cache(maxsize=128)
 def plan_memory(*, frames: int, substeps: int, step_bytes: int, limit: float, gradient: bool) -> Plan:
     """Choose what to keep.
 

@@ -7,11 +7,13 @@ from typing import Any
 import torch
 
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum, skeleton
+from gradsim.scene.quantity import Each
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import Smoke, SmokeMotion
 from gradsim.scene.trajectory import BodyMotion, PendulumMotion, RigidMotion
-from gradsim.simulate.assemble import Assembly, Flattener
+from gradsim.simulate.assemble import Assembly
+from gradsim.simulate.flatten import Flattener
 
 States = dict[str, torch.Tensor]  # [..., T, count, width]
 
@@ -35,11 +37,11 @@ def motions_of(scene: Scene, assembly: Assembly, states: States) -> dict[str, An
 
 def _rigid_motion(body: Rigid, assembly: Assembly, states: States) -> RigidMotion:
     index = assembly.topology.ranges["rigid", body.name][0]
-    p, q, v, momentum = (states[f"rigid.{name}"][..., index, :] for name in ("p", "q", "v", "l"))
-    table = assembly.tables["rigid"][..., index].view(*assembly.batch, 1, -1)
-    inverse = table[..., [[7, 12, 11], [12, 8, 10], [11, 10, 9]]]
-    points = torch.tensor(body.mesh.vertices, dtype=assembly.dtype, device=assembly.device)
-    return RigidMotion(p, q, v, momentum, table[..., 4:7], inverse, points)
+    p, q, v, momentum = (states[f"rigid.{name}"].select(-2, index) for name in ("p", "q", "v", "l"))
+    table = assembly.tables["rigid"].select(2, index).view(*assembly.batch, 1, -1)
+    points = body.mesh.vertices
+    seen = Flattener((), assembly.dtype, assembly.device)(Each(points), len(points), (3,))[0]
+    return RigidMotion(p, q, v, momentum, table[..., 4:7], table[..., 7:13], seen)
 
 
 def _pendulum_motion(body: AnyPendulum, assembly: Assembly, states: States) -> PendulumMotion:

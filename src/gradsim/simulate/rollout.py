@@ -6,6 +6,7 @@ import operator
 import warnings
 from typing import Any
 
+import numpy as np
 import torch
 
 from gradsim.scene.errors import ContactWarning, Diverged, InvalidInput, OutOfRange, StabilityWarning
@@ -71,8 +72,8 @@ def simulate(
         if isinstance(body, Smoke):
             states |= smoke_states(body, assembly, start, frames=frames, dt=schedule.dt, substeps=substeps, limit=limit)
     begin = start.time if start is not None else 0.0
-    time = begin + torch.arange(frames, dtype=assembly.dtype, device=assembly.device) / fps
-    return Trajectory(time, motions_of(scene, assembly, states), states)
+    time = torch.from_numpy(begin + np.arange(frames, dtype=str(assembly.dtype).removeprefix("torch.")) / fps)
+    return Trajectory(time.to(assembly.device), motions_of(scene, assembly, states), states)
 
 
 def _mechanics(assembly: Assembly, schedule: Schedule, integrator: Integrator, limit: float) -> dict[str, torch.Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from gradsim import bridge
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.assemble import ROWS
-from gradsim.simulate.layout import Layout, padded
+from gradsim.simulate.layout import Layout, column_counts, padded
 from gradsim.simulate.parts import PARTS
 from gradsim.simulate.step import System, take_step, take_step_adjoint
 from gradsim.simulate.topology import FORCES, RIGID_FORCES, Topology
@@ -39,11 +40,13 @@ class Shard:
         self.history: dict[str, bridge.Buffer] = {}
         self._graphs: dict[tuple[bool, int], bridge.Graph] = {}
 
-        self.dt = bridge.scalars(1, dtype, device)
-        self.clock = bridge.integers(3, device)
+        self.dt = bridge.Settings(1, dtype, device)
+        self.clock = bridge.Settings(3, torch.int32, device)
+        native = device.type == "cpu" if native is None else native
+        self.columns = column_counts(topology, dtype, native)
         self.tables = {
             family: bridge.table((len(ROWS[family]), padded(dtype, count * world_count)), dtype, device)
-            for family, count in topology.elements.items()
+            for family, count in self.columns.items()
         }
         self.samples = [
             bridge.table((world_count * driver.samples * driver.count,), dtype, device) for driver in topology.drivers
@@ -54,7 +57,7 @@ class Shard:
                 for suffix in ("", "_adj", "_end"):
                     shape = (count * world_count,)
                     self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(shape, dtype, device, width)
-        native = device.type == "cpu" if native is None else native
+        self._see()
         self.layout = Layout(topology, world_count, self.tables, dtype, device, native)
         self.system = System(
             forces=tuple(self.layout.force(family) for family in FORCES if family in topology.elements),
@@ -64,6 +67,26 @@ class Shard:
             clock=self.clock.array,
         )
 
+    def _see(self) -> None:
+        """Views of the memory as the engine moves it, [worlds, ...] each, made once: a call makes many copies."""
+        worlds, topology = self.world_count, self.topology
+
+        def by_world(tensor: torch.Tensor, family: str) -> torch.Tensor:
+            whole, count = self.columns[family], topology.elements[family]
+            return tensor[:, : whole * worlds].unflatten(1, (worlds, whole))[:, :, :count].transpose(0, 1)
+
+        self._vectors = {name: buffer.tensor.unflatten(0, (worlds, -1)) for name, buffer in self.buffers.items()}
+        self._states = {
+            suffix: [self._vectors[name + suffix] for name in self.state_names] for suffix in ("", "_adj", "_end")
+        }
+        self._forces = [self.buffers[f"{part}.{name}"].tensor for part in topology.parts for name in PARTS[part].forces]
+        self._values = {family: by_world(table.tensor, family) for family, table in self.tables.items()}
+        self._gradients = {family: by_world(table.tensor_grad, family) for family, table in self.tables.items()}
+        shapes = [(worlds, driver.samples, driver.count) for driver in topology.drivers]
+        seen = tuple(zip(self.samples, shapes, strict=True))
+        self._samples = tuple(samples.tensor.view(shape) for samples, shape in seen)
+        self._sample_gradients = tuple(samples.tensor_grad.view(shape) for samples, shape in seen)
+
     def _part(self, part: str) -> Any:
         """A part's arrays, as kernels and launchers know them."""
 
@@ -71,8 +94,10 @@ class Shard:
             return [self.buffers[f"{part}.{name}{suffix}"].array for name in names]
 
         kind = PARTS[part]
+        count = self.topology.elements[part] * self.world_count
         namespace = SimpleNamespace(
-            count=self.topology.elements[part] * self.world_count,
+            count=count,
+            threads=count,
             table=self.tables[part],
             states=arrays(kind.states),
             states_adj=arrays(kind.states, "_adj"),
@@ -84,11 +109,13 @@ class Shard:
         for name in kind.states | kind.forces:
             setattr(namespace, name, self.buffers[f"{part}.{name}"].array)
             setattr(namespace, f"{name}_adj", self.buffers[f"{part}.{name}_adj"].array)
+        if part == "node":
+            namespace.kernels, namespace.threads = self.layout.node_updates(count)
         if part == "pendulum":
             namespace.links = self.layout.constant(self.layout.spread(self.topology.arrays["pendulum.links"]))
         return namespace
 
-    @property
+    @cached_property
     def step_bytes(self) -> int:
         """History of one step [bytes]: state and forces at every evaluation."""
         scalars = sum(PARTS[part].width * count for part, count in self.topology.parts.items())
@@ -135,7 +162,7 @@ class Shard:
 
     def _play(self, backward: bool, step: int, count: int, row: int, total: int) -> None:
         self.record(backward, count)
-        self.clock.tensor.copy_(torch.tensor([step, row * self.integrator.evaluations, total], dtype=torch.int32))
+        self.clock.set(step, row * self.integrator.evaluations, total)
         self._graphs[backward, count].replay()
 
     def _launch(self, backward: bool, count: int) -> None:
@@ -150,43 +177,34 @@ class Shard:
 
     def load(self, tables: dict[str, torch.Tensor], signals: tuple[torch.Tensor, ...], dt: float) -> None:
         """Take over parameters, [worlds, rows, elements] each."""
-        self.dt.tensor.fill_(dt)
+        self.dt.set(dt)
         for family, values in tables.items():
-            self._family_view(self.tables[family].tensor, values.shape[2]).copy_(values.transpose(0, 1))
-        for samples, values in zip(self.samples, signals, strict=True):
-            samples.tensor.view(values.shape).copy_(values)
+            self._values[family].copy_(values)
+        for samples, values in zip(self._samples, signals, strict=True):
+            samples.copy_(values)
         self.clear_forces()
-
-    def _family_view(self, tensor: torch.Tensor, count: int) -> torch.Tensor:
-        return tensor[:, : count * self.world_count].unflatten(1, (self.world_count, count))
 
     def gradients(self) -> tuple[dict[str, torch.Tensor], tuple[torch.Tensor, ...]]:
         """Gradients of the tables and signals, shaped as `load` takes them."""
-        tables = {
-            family: self._family_view(table.tensor_grad, self.topology.elements[family]).transpose(0, 1)
-            for family, table in self.tables.items()
-        }
-        shapes = [(self.world_count, driver.samples, driver.count) for driver in self.topology.drivers]
-        return tables, tuple(s.tensor_grad.view(shape) for s, shape in zip(self.samples, shapes, strict=True))
+        return self._gradients, self._sample_gradients
 
     def clear_gradients(self) -> None:
         for table in (*self.tables.values(), *self.samples):
             table.tensor_grad.zero_()
 
     def clear_forces(self) -> None:
-        for part in self.topology.parts:
-            for name in PARTS[part].forces:
-                self.buffers[f"{part}.{name}"].tensor.zero_()
+        for force in self._forces:
+            force.zero_()
 
-    @property
+    @cached_property
     def state_names(self) -> tuple[str, ...]:
         """Names of all states, part by part."""
         return tuple(f"{part}.{name}" for part in self.topology.parts for name in PARTS[part].states)
 
     def vectors(self, name: str) -> torch.Tensor:
         """A state, force or adjoint buffer as [worlds, count, width]."""
-        return self.buffers[name].tensor.unflatten(0, (self.world_count, -1))
+        return self._vectors[name]
 
     def states(self, suffix: str = "") -> list[torch.Tensor]:
         """All states, or with "_adj" their adjoints, as [worlds, count, width]."""
-        return [self.vectors(name + suffix) for name in self.state_names]
+        return self._states[suffix]

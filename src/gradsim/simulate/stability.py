@@ -52,12 +52,11 @@ def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
     """The stable step with the body and the family of forces that limit it."""
     best = StableStep(math.inf, "", "nothing")
     rates: dict[str, dict[str, float]] = {}
-    with torch.no_grad():
-        for family, body in assembly.topology.ranges:
-            if family in REASONS:
-                stiffness, damping = _rates(family, body, assembly)
-                dt = _step(math.sqrt(max(stiffness, 0.0)), damping, integrator)
-                rates.setdefault(body, {})[family] = dt**-2 if dt > 0 else math.inf
+    for family, body in assembly.topology.ranges:
+        if family in REASONS:
+            stiffness, damping = _rates(family, body, assembly)
+            dt = _step(math.sqrt(max(stiffness, 0.0)), damping, integrator)
+            rates.setdefault(body, {})[family] = dt**-2 if dt > 0 else math.inf
     for body, parts in rates.items():
         total = sum(parts.values())
         if total > 0 and total**-0.5 < best.dt:
@@ -65,7 +64,7 @@ def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
     return best
 
 
-def _air_rate(row: dict[str, torch.Tensor], assembly: Assembly, nodes: slice, lightness: float) -> float:
+def _air_rate(row: dict[str, np.ndarray], assembly: Assembly, nodes: slice, lightness: float) -> float:
     """Rate at which the air slows a sheet's nodes at their start velocity [1/s]; the force is quadratic in it."""
     speed = float(assembly.states["node.v"].detach()[:, nodes].norm(dim=-1).max())
     return 2.0 * float((row["drag"] + row["lift"]).max()) * speed * lightness
@@ -76,7 +75,7 @@ def _rigid_lightness(assembly: Assembly, index: int) -> float:
 
     As many points count as lie in its largest flat, each moving the body and turning it with its longest lever.
     """
-    table, arrays = assembly.tables["rigid"].detach()[:, :, index], assembly.topology.arrays
+    table, arrays = assembly.numbers("rigid")[:, :, index], assembly.topology.arrays
     turning = table[:, 7:10].sum(1) * float(arrays["rigid.reach"][index]) ** 2
     return float((table[:, 0] + turning).max()) * float(arrays["rigid.flat"][index])
 
@@ -87,9 +86,9 @@ def sinking(assembly: Assembly) -> list[tuple[str, float, float]]:
     for family, body in assembly.topology.ranges:
         if family == "touch":
             index, columns = assembly.topology.ranges["rigid", body][0], slice(*assembly.topology.ranges[family, body])
-            table, arrays = assembly.tables["rigid"].detach()[:, :, index], assembly.topology.arrays
-            weight = table[:, 1:4].norm(dim=1) / table[:, 0]
-            stiffness = assembly.tables[family].detach()[:, 0, columns].amax(1) * float(arrays["rigid.flat"][index])
+            table, arrays = assembly.numbers("rigid")[:, :, index], assembly.topology.arrays
+            weight = np.sqrt((table[:, 1:4] ** 2).sum(1)) / table[:, 0]
+            stiffness = assembly.numbers(family)[:, 0, columns].max(1) * float(arrays["rigid.flat"][index])
             depth, size = float((weight / stiffness).max()), 2.0 * float(arrays["rigid.reach"][index])
             if depth > 0.1 * size:
                 found.append((body, depth, size))
@@ -98,31 +97,33 @@ def sinking(assembly: Assembly) -> list[tuple[str, float, float]]:
 
 def _rates(family: str, body: str, assembly: Assembly) -> tuple[float, float]:
     """Largest squared frequency [1/s^2] and damping rate [1/s] of a body's elements of one family."""
-    topology, dtype, device = assembly.topology, assembly.dtype, assembly.device
+    topology = assembly.topology
     columns = slice(*topology.ranges[family, body])
-    row = {name: assembly.tables[family].detach()[:, k, columns] for k, name in enumerate(ROWS[family])}
+    table = assembly.numbers(family)[:, :, columns]
+    most = dict(zip(ROWS[family], table.max((0, 2)).tolist(), strict=True))
     if family == "touch":
         lightness = _rigid_lightness(assembly, topology.ranges["rigid", body][0])
-        return float(row["ke"].max()) * lightness, max(float(row["kd"].max()), float(row["kf"].max())) * lightness
+        return most["ke"] * lightness, max(most["kd"], most["kf"]) * lightness
     nodes = slice(*topology.spans[body])
-    inverse = assembly.tables["node"].detach()[:, 0, nodes]
+    inverse = assembly.numbers("node")[:, 0, nodes]
     if family == "contact":
         lightest = float(inverse.max())
-        return float(row["ke"].max()) * lightest, max(float(row["kd"].max()), float(row["kf"].max())) * lightest
+        return most["ke"] * lightest, max(most["kd"], most["kf"]) * lightest
     if family == "spring":
-        lightness = float((inverse * topology.tensor("node.degree", dtype, device)[nodes]).max())
-        return 2.0 * float(row["stiffness"].max()) * lightness, 2.0 * float(row["damping"].max()) * lightness
-    lightness = float((inverse * topology.tensor("node.measure", dtype, device)[nodes]).max())  # 1 / density
+        lightness = float((inverse * topology.arrays["node.degree"][nodes]).max())
+        return 2.0 * most["stiffness"] * lightness, 2.0 * most["damping"] * lightness
+    lightness = float((inverse * topology.arrays["node.measure"][nodes]).max())  # 1 / density
     if family == "bend":
         shape = _fastest_bending(topology) * lightness
-        return float(row["stiffness"].max()) * shape, float(row["damping"].max()) * shape
+        return most["stiffness"] * shape, most["damping"] * shape
+    row = {name: table[:, k] for k, name in enumerate(ROWS[family])}
     if family == "tet":
-        modulus = 1.5 * row["mu"] + 3.0 * (row["lam"] - 0.625 * row["mu"]).clamp(min=0)
+        modulus = 1.5 * row["mu"] + 3.0 * (row["lam"] - 0.625 * row["mu"]).clip(0.0)
     else:
-        modulus = (4 / 3) * row["mu"] + 2.0 * (row["lam"] - (4 / 9) * row["mu"]).clamp(min=0)
-    stretch = topology.tensor(f"{family}.stretch", dtype, device)[columns]
+        modulus = (4 / 3) * row["mu"] + 2.0 * (row["lam"] - (4 / 9) * row["mu"]).clip(0.0)
+    stretch = topology.arrays[f"{family}.stretch"][columns]
     damping = float((row["damping"] * stretch).max()) * lightness
-    if family == "triangle":
+    if family == "triangle" and most["drag"] + most["lift"] > 0.0:
         damping = max(damping, _air_rate(row, assembly, nodes, lightness))
     return float((modulus * stretch).max()) * lightness, damping
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,6 @@ from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.simulate.kernels.external import Signal, add_signal_adjoints, sample_signals
 from gradsim.simulate.kernels.force import Force, add_force_adjoints, add_forces
 from gradsim.simulate.kernels.integrate import (
-    integrate_kernels,
     launch_pendula,
     launch_pendula_adjoint,
     launch_update,
@@ -88,13 +88,19 @@ def evaluate_adjoint(system: System, step: int, stage: float) -> None:
 
 def update(system: System, name: str, row: int) -> None:
     """Move nodes and rigid bodies on by the forces gathered."""
-    for kernels, part in ((integrate_kernels, system.node), (rigid_kernels, system.rigid)):
-        if part is not None:
-            launch_update(getattr(kernels(system.dt.dtype), name), system, part, row)
+    for kernels, part in _moving(system):
+        launch_update(getattr(kernels, name), system, part, row)
 
 
 def update_adjoint(system: System, name: str, row: int) -> None:
-    for kernels, part in ((integrate_kernels, system.node), (rigid_kernels, system.rigid)):
-        if part is not None:
-            ends = () if name == "euler_adjoint" else part.ends
-            launch_update_adjoint(getattr(kernels(system.dt.dtype), name), system, part, row, ends)
+    for kernels, part in _moving(system):
+        ends = () if name == "euler_adjoint" else part.ends
+        launch_update_adjoint(getattr(kernels, name), system, part, row, ends)
+
+
+def _moving(system: System) -> Iterator[tuple[Any, Any]]:
+    """What forces move, nodes and rigid bodies, each with the kernels that move it."""
+    if system.node is not None:
+        yield system.node.kernels, system.node
+    if system.rigid is not None:
+        yield rigid_kernels(system.dt.dtype), system.rigid

@@ -67,7 +67,8 @@ class Topology:
         """An array of the topology as a tensor, converted once."""
         key = (name, dtype, device)
         if key not in self.tensors:
-            self.tensors[key] = torch.tensor(self.arrays[name], dtype=dtype, device=device)
+            with torch.inference_mode(False):  # a gradient may be asked for later
+                self.tensors[key] = torch.tensor(self.arrays[name], dtype=dtype, device=device)
         return self.tensors[key]
 
 

@@ -1,0 +1,89 @@
+"""From quantities to tensors over all worlds; what is made of plain numbers alone is made once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradsim.scene.inertia import MassProperties
+from gradsim.scene.quantity import Signal, is_each, plain
+from gradsim.scene.rigid import Rigid
+
+KNOWN_COUNT = 512  # tensors remembered
+KNOWN_NUMBERS = 512  # in a quantity that is looked up by its numbers; hashing more takes as long as converting them
+KNOWN_SIZE = 16384  # of a remembered tensor
+
+_known: dict[Hashable, torch.Tensor] = {}
+
+
+class Flattener:
+    """Turns quantities into tensors [B, count, *shape], signals into [B, samples, count, *shape]."""
+
+    def __init__(self, batch: tuple[int, ...], dtype: torch.dtype, device: torch.device, begin: float = 0.0):
+        self.batch, self.dtype, self.device = batch, dtype, device
+        self.begin = begin  # time the rollout starts at [s]
+        self.worlds = math.prod(batch)
+        self._masses: dict[str, MassProperties] = {}
+
+    def __call__(self, value: Any, count: int, shape: tuple[int, ...] = ()) -> torch.Tensor:
+        array = plain(value)
+        if isinstance(array, torch.Tensor):
+            return self._spread(array, value, count, shape)
+
+        def build() -> torch.Tensor:
+            return self._spread(torch.tensor(array, dtype=self.dtype, device=self.device), value, count, shape)
+
+        return self.remember((count, shape), (value,), build)
+
+    def _spread(self, tensor: torch.Tensor, value: Any, count: int, shape: tuple[int, ...]) -> torch.Tensor:
+        signal, single = isinstance(value, Signal), not is_each(value)
+        if single and count == 1 and not signal:
+            if tensor.shape != (*self.batch, *shape):
+                tensor = tensor.expand(*self.batch, *shape)
+            return tensor.reshape(self.worlds, 1, *shape)
+        if single:
+            tensor = tensor.unsqueeze(tensor.ndim - len(shape))
+        time = tensor.shape[tensor.ndim - len(shape) - 2 : tensor.ndim - len(shape) - 1]
+        inner = (*(time if signal else ()), count, *shape)
+        if len(self.batch) < 2:
+            return tensor.expand(self.worlds, *inner)
+        return tensor.expand(*self.batch, *inner).reshape(self.worlds, *inner)
+
+    def remember(self, tag: Hashable, values: Iterable[Any], build: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """build(), or what it gave before with the same tag and values if these are plain numbers, and not many.
+
+        Values are compared by their numbers, not by identity: arrays can be written to. `tag` stands for everything
+        else that the result depends on.
+        """
+        key: list[Hashable] = [tag, self.batch, self.dtype, self.device]
+        for value in values:
+            array = plain(value)
+            if array is None:
+                key.append(None)
+            elif isinstance(array, np.ndarray) and array.size <= KNOWN_NUMBERS:
+                kind = None if array is value else (is_each(value), isinstance(value, Signal))
+                key += (kind, array.shape, array.tobytes())
+            else:
+                return build()
+        place = tuple(key)
+        found = _known.get(place)
+        if found is None:
+            found = build()
+            if found.numel() <= KNOWN_SIZE and not found.is_inference():
+                if len(_known) >= KNOWN_COUNT:
+                    _known.clear()
+                _known[place] = found
+        return found
+
+    def join(self, pieces: list[torch.Tensor], dim: int) -> torch.Tensor:
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim)
+
+    def mass_properties(self, body: Rigid) -> MassProperties:
+        """A rigid body's, worked out once a rollout."""
+        if body.name not in self._masses:
+            self._masses[body.name] = body.mass_properties(self.dtype, self.device)
+        return self._masses[body.name]

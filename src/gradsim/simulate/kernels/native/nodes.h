@@ -1,0 +1,204 @@
+// The updates of nodes between two evaluations of the forces and their adjoints, `width` nodes at a time.
+// What they do and the meaning of every array stand in ../integrate.py, whose portable kernels are the reference.
+#pragma once
+#include "lanes.h"
+
+namespace gradsim {
+
+// x, y, z of `width` nodes as they lie in memory, one node after the other.
+template <class T> struct Triples {
+    Lanes<T> c[3];
+};
+template <class T> LANES_INLINE Triples<T> operator+(const Triples<T>& a, const Triples<T>& b) {
+    return {a.c[0] + b.c[0], a.c[1] + b.c[1], a.c[2] + b.c[2]};
+}
+template <class T> LANES_INLINE Triples<T> operator*(const Triples<T>& a, const Triples<T>& b) {
+    return {a.c[0] * b.c[0], a.c[1] * b.c[1], a.c[2] * b.c[2]};
+}
+template <class T> LANES_INLINE Triples<T> operator*(const Triples<T>& a, T s) {
+    return {a.c[0] * s, a.c[1] * s, a.c[2] * s};
+}
+
+// From a number a node to that number three times; from lanes of x, y, z to triples, and back.
+LANES_INLINE Triples<float> repeated(Lanes<float> a) {
+    return {SHUFFLE(a, a, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5),
+            SHUFFLE(a, a, 5, 5, 6, 6, 6, 7, 7, 7, 8, 8, 8, 9, 9, 9, 10, 10),
+            SHUFFLE(a, a, 10, 11, 11, 11, 12, 12, 12, 13, 13, 13, 14, 14, 14, 15, 15, 15)};
+}
+LANES_INLINE Triples<float> interleaved(Lanes<float> a, Lanes<float> b, Lanes<float> c) {
+    return {SHUFFLE(SHUFFLE(a, b, 0, 16, -1, 1, 17, -1, 2, 18, -1, 3, 19, -1, 4, 20, -1, 5), c,
+                    0, 1, 16, 3, 4, 17, 6, 7, 18, 9, 10, 19, 12, 13, 20, 15),
+            SHUFFLE(SHUFFLE(a, b, 21, -1, 6, 22, -1, 7, 23, -1, 8, 24, -1, 9, 25, -1, 10, 26), c,
+                    0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11, 12, 25, 14, 15),
+            SHUFFLE(SHUFFLE(a, b, -1, 11, 27, -1, 12, 28, -1, 13, 29, -1, 14, 30, -1, 15, 31, -1), c,
+                    26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14, 31)};
+}
+LANES_INLINE Vec<float> separated(const Triples<float>& t) {
+    return {SHUFFLE(SHUFFLE(t.c[0], t.c[1], 0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, -1, -1, -1, -1, -1), t.c[2],
+                    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17, 20, 23, 26, 29),
+            SHUFFLE(SHUFFLE(t.c[0], t.c[1], 1, 4, 7, 10, 13, 16, 19, 22, 25, 28, 31, -1, -1, -1, -1, -1), t.c[2],
+                    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 18, 21, 24, 27, 30),
+            SHUFFLE(SHUFFLE(t.c[0], t.c[1], 2, 5, 8, 11, 14, 17, 20, 23, 26, 29, -1, -1, -1, -1, -1, -1), t.c[2],
+                    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 19, 22, 25, 28, 31)};
+}
+LANES_INLINE Triples<double> repeated(Lanes<double> a) {
+    return {SHUFFLE(a, a, 0, 0, 0, 1, 1, 1, 2, 2),
+            SHUFFLE(a, a, 2, 3, 3, 3, 4, 4, 4, 5),
+            SHUFFLE(a, a, 5, 5, 6, 6, 6, 7, 7, 7)};
+}
+LANES_INLINE Triples<double> interleaved(Lanes<double> a, Lanes<double> b, Lanes<double> c) {
+    return {SHUFFLE(SHUFFLE(a, b, 0, 8, -1, 1, 9, -1, 2, 10), c,
+                    0, 1, 8, 3, 4, 9, 6, 7),
+            SHUFFLE(SHUFFLE(a, b, -1, 3, 11, -1, 4, 12, -1, 5), c,
+                    10, 1, 2, 11, 4, 5, 12, 7),
+            SHUFFLE(SHUFFLE(a, b, 13, -1, 6, 14, -1, 7, 15, -1), c,
+                    0, 13, 2, 3, 14, 5, 6, 15)};
+}
+LANES_INLINE Vec<double> separated(const Triples<double>& t) {
+    return {SHUFFLE(SHUFFLE(t.c[0], t.c[1], 0, 3, 6, 9, 12, 15, -1, -1), t.c[2],
+                    0, 1, 2, 3, 4, 5, 10, 13),
+            SHUFFLE(SHUFFLE(t.c[0], t.c[1], 1, 4, 7, 10, 13, -1, -1, -1), t.c[2],
+                    0, 1, 2, 3, 4, 8, 11, 14),
+            SHUFFLE(SHUFFLE(t.c[0], t.c[1], 2, 5, 8, 11, 14, -1, -1, -1), t.c[2],
+                    0, 1, 2, 3, 4, 9, 12, 15)};
+}
+
+// A block of nodes: where it starts in arrays of triples, and how many scalars of it there are.
+template <class T> struct NodeBlock {
+    static constexpr int width = LaneTypes<T>::width;
+    long long first, row;  // scalars before the block, and in a row of the history
+    int count;
+    const T* node;
+    long long stride;
+    LANES_MEMBER NodeBlock(int block, long long nodes, const T* table, long long columns) {
+        first = (long long)block * 3 * width, row = 3 * nodes, stride = columns;
+        count = row - first < 3 * width ? int(row - first) : 3 * width;
+        node = table + (long long)block * width;
+    }
+    LANES_MEMBER Triples<T> read(const T* p) const {
+        p += first;
+        if (count == 3 * width) return {load(p), load(p + width), load(p + 2 * width)};
+        T part[3 * width] = {};
+        for (int k = 0; k < count; k++) part[k] = p[k];
+        return {load(part), load(part + width), load(part + 2 * width)};
+    }
+    LANES_MEMBER void write(T* p, const Triples<T>& t) const {
+        p += first;
+        if (count == 3 * width) {
+            for (int k = 0; k < 3; k++) store(p + k * width, t.c[k]);
+            return;
+        }
+        T part[3 * width];
+        for (int k = 0; k < 3; k++) store(part + k * width, t.c[k]);
+        for (int k = 0; k < count; k++) p[k] = part[k];
+    }
+    LANES_MEMBER Triples<T> acceleration(const Triples<T>& f) const {
+        const Lanes<T> w = load(node), none = {};
+        const auto held = w == T(0);
+        const Lanes<T> gx = load(node + stride), gy = load(node + 2 * stride), gz = load(node + 3 * stride);
+        return f * repeated(w) + interleaved(held ? none : gx, held ? none : gy, held ? none : gz);
+    }
+    // The adjoint of the force, from that of the acceleration.
+    LANES_MEMBER Triples<T> acceleration_adjoint(const Triples<T>& f, const Triples<T>& aa, T* anode) const {
+        const Lanes<T> w = load(node), none = {};
+        const auto held = w == T(0);
+        const Vec<T> work = separated(aa * f), ag = separated(aa);
+        T* p = anode + first / 3;
+        accumulate(p, held ? none : work.c[0] + work.c[1] + work.c[2]);
+        for (int k = 0; k < 3; k++) accumulate(p + (k + 1) * stride, held ? none : ag.c[k]);
+        return aa * repeated(w);
+    }
+};
+
+// The state and force that a step starts from, kept in a row of the history.
+template <class T> struct Kept {
+    Triples<T> x, v, f;
+    LANES_MEMBER Kept(const NodeBlock<T>& b, const T* px, const T* pv, const T* pf)
+        : x(b.read(px)), v(b.read(pv)), f(b.read(pf)) {}
+    LANES_MEMBER void record(const NodeBlock<T>& b, int r, T* xs, T* vs, T* fs) const {
+        const long long place = b.row * r;
+        b.write(xs + place, x), b.write(vs + place, v), b.write(fs + place, f);
+    }
+};
+
+template <class T>
+LANES_INLINE void node_euler(int block, int r, T dt, long long nodes, const T* node, long long stride, T* xs, T* vs,
+                             T* fs, T* px, T* pv, T* pf) {
+    const NodeBlock<T> b(block, nodes, node, stride);
+    const Kept<T> s(b, px, pv, pf);
+    s.record(b, r, xs, vs, fs);
+    const Triples<T> v = s.v + b.acceleration(s.f) * dt;
+    b.write(pv, v);
+    b.write(px, s.x + v * dt);
+    b.write(pf, Triples<T>{});
+}
+
+template <class T>
+LANES_INLINE void node_half(int block, int r, T dt, long long nodes, const T* node, long long stride, T* xs, T* vs,
+                            T* fs, T* px, T* pv, T* pf) {
+    const NodeBlock<T> b(block, nodes, node, stride);
+    const Kept<T> s(b, px, pv, pf);
+    s.record(b, r, xs, vs, fs);
+    const T h = T(0.5) * dt;
+    b.write(px, s.x + s.v * h);
+    b.write(pv, s.v + b.acceleration(s.f) * h);
+    b.write(pf, Triples<T>{});
+}
+
+template <class T>
+LANES_INLINE void node_full(int block, int r, T dt, long long nodes, const T* node, long long stride, T* xs, T* vs,
+                            T* fs, T* px, T* pv, T* pf) {
+    const NodeBlock<T> b(block, nodes, node, stride);
+    const Kept<T> s(b, px, pv, pf);
+    s.record(b, r, xs, vs, fs);
+    const long long before = b.row * (r - 1);
+    b.write(px, b.read(xs + before) + s.v * dt);
+    b.write(pv, b.read(vs + before) + b.acceleration(s.f) * dt);
+    b.write(pf, Triples<T>{});
+}
+
+template <class T>
+LANES_INLINE void node_euler_adjoint(int block, int r, T dt, long long nodes, const T* node, long long stride,
+                                     const T* xs, const T* vs, const T* fs, T* px, T* pv, T* pax, T* pav, T* paf,
+                                     T* anode) {
+    const NodeBlock<T> b(block, nodes, node, stride);
+    const long long place = b.row * r;
+    b.write(px, b.read(xs + place));
+    b.write(pv, b.read(vs + place));
+    const Triples<T> av = b.read(pav) + b.read(pax) * dt;
+    b.write(pav, av);
+    b.write(paf, b.acceleration_adjoint(b.read(fs + place), av * dt, anode));
+}
+
+template <class T>
+LANES_INLINE void node_full_adjoint(int block, int r, T dt, long long nodes, const T* node, long long stride,
+                                    const T* xs, const T* vs, const T* fs, T* px, T* pv, T* pax, T* pav, T* paf,
+                                    T* anode, T* pxe, T* pve) {
+    const NodeBlock<T> b(block, nodes, node, stride);
+    const long long place = b.row * r;
+    b.write(px, b.read(xs + place));
+    b.write(pv, b.read(vs + place));
+    const Triples<T> ax = b.read(pax), av = b.read(pav);
+    b.write(pxe, ax);
+    b.write(pve, av);
+    b.write(paf, b.acceleration_adjoint(b.read(fs + place), av * dt, anode));
+    b.write(pav, ax * dt);
+    b.write(pax, Triples<T>{});
+}
+
+template <class T>
+LANES_INLINE void node_half_adjoint(int block, int r, T dt, long long nodes, const T* node, long long stride,
+                                    const T* xs, const T* vs, const T* fs, T* px, T* pv, T* pax, T* pav, T* paf,
+                                    T* anode, const T* pxe, const T* pve) {
+    const NodeBlock<T> b(block, nodes, node, stride);
+    const long long place = b.row * r;
+    b.write(px, b.read(xs + place));
+    b.write(pv, b.read(vs + place));
+    const Triples<T> ax = b.read(pax), av = b.read(pav);
+    const T h = T(0.5) * dt;
+    b.write(paf, b.acceleration_adjoint(b.read(fs + place), av * h, anode));
+    b.write(pav, b.read(pve) + ax * h + av);
+    b.write(pax, b.read(pxe) + ax);
+}
+
+}  // namespace gradsim
