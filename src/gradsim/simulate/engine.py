@@ -57,7 +57,7 @@ class Engine:
         shares = max(1, min(threads, world_count))
         bounds = [world_count * k // shares for k in range(shares + 1)]
         self.slices = [slice(a, b) for a, b in itertools.pairwise(bounds)]
-        self.shards = [Shard(topology, s.stop - s.start, integrator, dtype, device) for s in self.slices]
+        self.shards = [Shard(topology, s.stop - s.start, integrator, dtype, device, batch=world_count) for s in self.slices]
         self.states, self.families = self.shards[0].state_names, tuple(self.shards[0].tables)
         self.pool = ThreadPoolExecutor(shares) if shares > 1 else None
 
@@ -211,7 +211,7 @@ def _locate(
         earliest: tuple[int, int, str] | None = None
         for name in shard.state_names:
             part = name.partition(".")[0]
-            rows = shard.history[name].tensor[: count * evaluations : evaluations]
+            rows = shard.recorded(name)[: count * evaluations : evaluations]
             states = torch.cat([rows, shard.buffers[name].tensor[None]])
             bad = (~torch.isfinite(states)).any(-1).nonzero()
             if len(bad) and (earliest is None or int(bad[0, 0]) < earliest[0]):

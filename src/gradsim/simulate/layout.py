@@ -13,17 +13,28 @@ from gradsim.simulate.kernels.bending import bend_kernels
 from gradsim.simulate.kernels.contact import contact_kernels
 from gradsim.simulate.kernels.external import Signal, external_kernels
 from gradsim.simulate.kernels.force import Force, lane_count
+from gradsim.simulate.kernels.march import PAIR_ROOM, PUSH_ROOM, March, march_kernels
 from gradsim.simulate.kernels.springs import spring_kernels
 from gradsim.simulate.kernels.tetrahedra import native_tet_kernels, tet_kernels
 from gradsim.simulate.kernels.touch import RigidForce
 from gradsim.simulate.kernels.triangles import native_triangle_kernels, triangle_kernels
 from gradsim.simulate.topology import Topology
 
+WORLDS_IN_LANES = 4  # worlds of a batch from which on lanes hold worlds, not points of one body
+
 
 def padded(dtype: torch.dtype, count: int) -> int:
     """Elements that fill whole blocks of lanes."""
     lanes = lane_count(bridge.real_type(dtype))
     return -(-count // lanes) * lanes
+
+
+def _point_blocks(points: np.ndarray, width: int) -> np.ndarray:
+    """Points [N, 3] in blocks [blocks, 4, width]: x, y, z, and 0 for a point but far below it where a lane is spare."""
+    count = len(points)
+    index = np.minimum(np.arange(-(-count // width) * width), count - 1)
+    limit = np.where(np.arange(len(index)) < count, 0.0, -1e30)
+    return np.concatenate([points[index], limit[:, None]], axis=1).reshape(-1, width, 4).swapaxes(1, 2)
 
 
 class Layout:
@@ -96,6 +107,30 @@ class Layout:
         points = self.constant(self.spread(arrays["rigid.points"]), "vector")
         constants = (self._pairs(family, bodies), self.constant(first), points, self._shape_kinds())
         return RigidForce("contact", count, constants, (table, self.tables["shape"]))
+
+    def march(self, states: tuple[Any, ...], states_adj: tuple[Any, ...], midpoint: bool, batch: int) -> March:
+        """All rigid bodies, with their contacts and pushes; `batch` counts the worlds of all shares."""
+        arrays, elements, real = self.topology.arrays, self.topology.elements, bridge.real_type(self.dtype)
+        width, sizes = lane_count(real), arrays["rigid.sizes"].astype(np.int32)
+        lanes = width if batch >= WORLDS_IN_LANES else 1
+        pieces = np.split(arrays["rigid.points"], np.cumsum(sizes)[:-1])
+        blocks = np.concatenate([_point_blocks(piece, width) for piece in pieces])
+        first = np.concatenate([[0], np.cumsum(-(-sizes // width))]).astype(np.int32)
+        pushed = arrays.get("push.nodes", np.empty(0, np.int32))
+        constants = (first, sizes, blocks.ravel(), arrays["shape.kinds"], pushed)
+        families = ("touch", "shape", "push", "rigid")
+        tables = [self.tables.get(family) or bridge.table((1, 0), self.dtype, self.device) for family in families]
+        room = PAIR_ROOM * elements.get("shape", 0) + PUSH_ROOM * elements.get("push", 0)
+        return March(
+            kernels=march_kernels(real, midpoint, lanes),
+            threads=elements["rigid"] * -(-self.world_count // lanes),
+            lanes=lanes,
+            constants=tuple(self.constant(array) for array in constants),
+            parameters=tuple(tables),
+            states=states,
+            states_adj=states_adj,
+            room=bridge.scalars(room * lanes, self.dtype, self.device).array,
+        )
 
     def _element_force(self, family: str, nodes: np.ndarray, count: int) -> Force:
         real, table = bridge.real_type(self.dtype), self.tables[family]
