@@ -96,8 +96,8 @@ def integers(count: int, device: torch.device) -> Buffer:
     return Buffer(tensor, wp.from_torch(tensor, dtype=wp.int32))
 
 
-def scalars(count: int, dtype: torch.dtype, device: torch.device) -> Buffer:
-    tensor = _memory((count,), dtype, device)
+def scalars(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Buffer:
+    tensor = _memory(shape, dtype, device)
     return Buffer(tensor, wp.from_torch(tensor, dtype=real_type(dtype)))
 
 

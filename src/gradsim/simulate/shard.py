@@ -42,7 +42,7 @@ class Shard:
         self.history: dict[str, bridge.Buffer] = {}
         self._graphs: dict[tuple[bool, int], bridge.Graph] = {}
 
-        self.dt = bridge.scalars(1, dtype, device)
+        self.dt = bridge.scalars((1,), dtype, device)
         self.clock = bridge.integers(3, device)
         self.tables = {
             family: bridge.table((len(ROWS[family]), padded(dtype, count * world_count)), dtype, device)
@@ -135,7 +135,7 @@ class Shard:
         }
         march = self.system.march
         if march is not None:
-            self.history["rigid"] = bridge.scalars((rows + 1) * march.row_size, *kind)
+            self.history["rigid"] = bridge.scalars((march.threads, rows + 1, STATE * march.lanes), *kind)
             march = dataclasses.replace(march, history=self.history["rigid"].array)
         parts = {part: self._part(part) for part in self._stepped}
         self.system = dataclasses.replace(self.system, march=march, **parts)
@@ -146,8 +146,8 @@ class Shard:
         if march is None or part != "rigid":
             return self.history[name].tensor
         bodies, widths = self.topology.parts["rigid"], PARTS["rigid"].states
-        rows = self.history["rigid"].tensor.view(-1, bodies, march.threads // bodies, STATE, march.lanes)
-        worlds = rows.permute(0, 2, 4, 1, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)
+        rows = self.history["rigid"].tensor.view(bodies, march.threads // bodies, -1, STATE, march.lanes)
+        worlds = rows.permute(2, 1, 4, 0, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)
         return worlds.split(list(widths.values()), -1)[list(widths).index(name.partition(".")[2])]
 
     def release(self) -> None:

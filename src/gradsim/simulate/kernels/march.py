@@ -30,7 +30,7 @@ def march_kernels(real: Any, midpoint: bool, lanes: int) -> MarchKernels:
     types = types_of(real)
     table, reals, vec3s, c = types.table, types.reals, types.vec3s, types.name
     quats = wp.array(dtype=wp.types.quaternion(real))
-    ints = wp.array(dtype=wp.int32)
+    ints, states = wp.array(dtype=wp.int32), wp.array(dtype=real, ndim=3)
     stem = f"march_{'midpoint' if midpoint else 'euler'}_{'points' if lanes == 1 else 'worlds'}"
     module = kernel_module(stem, real, NATIVE / "march.h")
     number = c if lanes == 1 else f"gradsim::Lanes<{c}>"
@@ -39,8 +39,8 @@ def march_kernels(real: Any, midpoint: bool, lanes: int) -> MarchKernels:
         f"gradsim::Rigids<{c}> all = {{(int)(p.shape[0] / sizes.shape[0]), sizes.shape[0], kinds.shape[0],"
         " pushed.shape[0], clock.data[0], clock.data[1], steps, dt.data[0], blocks.data, sizes.data, points.data,"
         " kinds.data, pushed.data, law.data, shape.data, push.data, body.data, law.shape[1], shape.shape[1],"
-        f" push.shape[1], body.shape[1], ({c}*)p.data, ({c}*)q.data, ({c}*)v.data, ({c}*)l.data, history.data,"
-        " room.data};"
+        f" push.shape[1], body.shape[1], ({c}*)p.data, ({c}*)q.data, ({c}*)v.data, ({c}*)l.data,"
+        " history.data, history.shape[1], room.data};"
     )
 
     @wp.func_native(f"{rigids} gradsim::march{template}(thread, all);")
@@ -48,7 +48,7 @@ def march_kernels(real: Any, midpoint: bool, lanes: int) -> MarchKernels:
         thread: int, steps: int, clock: ints, dt: reals,
         blocks: ints, sizes: ints, points: reals, kinds: ints, pushed: ints,
         law: table, shape: table, push: table, body: table,
-        p: vec3s, q: quats, v: vec3s, l: vec3s, history: reals, room: reals,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, history: states, room: reals,
     ): ...  # fmt: skip
 
     @wp.func_native(
@@ -60,7 +60,7 @@ def march_kernels(real: Any, midpoint: bool, lanes: int) -> MarchKernels:
         thread: int, steps: int, clock: ints, dt: reals,
         blocks: ints, sizes: ints, points: reals, kinds: ints, pushed: ints,
         law: table, shape: table, push: table, body: table,
-        p: vec3s, q: quats, v: vec3s, l: vec3s, history: reals, room: reals,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, history: states, room: reals,
         law_adj: table, shape_adj: table, push_adj: table, body_adj: table,
         p_adj: vec3s, q_adj: quats, v_adj: vec3s, l_adj: vec3s,
     ): ...  # fmt: skip
@@ -70,7 +70,7 @@ def march_kernels(real: Any, midpoint: bool, lanes: int) -> MarchKernels:
         steps: int, clock: ints, dt: reals,
         blocks: ints, sizes: ints, points: reals, kinds: ints, pushed: ints,
         law: table, shape: table, push: table, body: table,
-        p: vec3s, q: quats, v: vec3s, l: vec3s, history: reals, room: reals,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, history: states, room: reals,
     ):  # fmt: skip
         march_body(
             wp.tid(), steps, clock, dt, blocks, sizes, points, kinds, pushed, law, shape, push, body, p, q, v, l,
@@ -82,7 +82,7 @@ def march_kernels(real: Any, midpoint: bool, lanes: int) -> MarchKernels:
         steps: int, clock: ints, dt: reals,
         blocks: ints, sizes: ints, points: reals, kinds: ints, pushed: ints,
         law: table, shape: table, push: table, body: table,
-        p: vec3s, q: quats, v: vec3s, l: vec3s, history: reals, room: reals,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, history: states, room: reals,
         law_adj: table, shape_adj: table, push_adj: table, body_adj: table,
         p_adj: vec3s, q_adj: quats, v_adj: vec3s, l_adj: vec3s,
     ):  # fmt: skip
@@ -106,7 +106,7 @@ class March:
     states: tuple[Any, ...]
     states_adj: tuple[Any, ...]
     room: Any
-    history: Any = None  # [rows, threads, STATE, lanes]
+    history: Any = None  # [threads, rows, STATE * lanes]
 
     @property
     def row_size(self) -> int:

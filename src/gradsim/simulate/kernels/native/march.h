@@ -18,8 +18,9 @@ template <class T> struct Rigids {
     const T *law, *shape, *push, *body;
     long long law_stride, shape_stride, push_stride, body_stride;
     T *p, *q, *v, *l;
-    T* history;  // [rows, bodies of all worlds in blocks of lanes, STATE, lanes]
-    T* room;     // for pairs and pushes of one body
+    T* history;  // [threads, rows, STATE, lanes]
+    int row_count;
+    T* room;  // for pairs and pushes of one body
 };
 template <class T> struct RigidGradients {
     T *law, *shape, *push, *body, *p, *q, *v, *l;
@@ -89,8 +90,7 @@ template <class T, class S> struct Body {
     Pair<S>* pairs;
     Push<S>* pushes;
     int push_count = 0;
-    T *rows;  // of the history
-    long long row_stride;
+    T* rows;  // of the history
 
     S inverse_mass_adj = {};
     Vector<S> gravity_adj = {}, center_adj = {};
@@ -102,8 +102,7 @@ template <class T, class S> struct Body {
         index = thread / block_count;
         worlds.first = (long long)block * width;
         worlds.count = all.world_count - block * width < width ? all.world_count - block * width : (int)width;
-        row_stride = (long long)block_count * all.body_count * STATE * width;
-        rows = all.history + (long long)thread * STATE * width;
+        rows = all.history + ((long long)thread * all.row_count + all.first_row) * STATE * width;
         auto value = [&](int row) TOUCH_LAMBDA {
             return worlds.read(all.body + row * all.body_stride + index, all.body_count);
         };
@@ -170,11 +169,11 @@ template <class T, class S> struct Body {
         worlds.write3(all.l + 3 * i, 3 * n, s.l);
     }
     LANES_MEMBER void record(int row, const State<S>& s) const {
-        __builtin_memcpy(rows + (all.first_row + row) * row_stride, &s, sizeof(s));
+        __builtin_memcpy(rows + (long long)row * STATE * Worlds<T, S>::width, &s, sizeof(s));
     }
     LANES_MEMBER State<S> recorded(int row) const {
         State<S> s;
-        __builtin_memcpy(&s, rows + (all.first_row + row) * row_stride, sizeof(s));
+        __builtin_memcpy(&s, rows + (long long)row * STATE * Worlds<T, S>::width, sizeof(s));
         return s;
     }
 
@@ -368,6 +367,16 @@ template <class S> LANES_INLINE Vector<S> own_turn_adjoint(const Vector<S>& turn
     return (turn + cross(turn, b)) * (2 / (dot(b, b) + 1));
 }
 
+// Numbers too small to be normal count as zero while this lives: they slow a body at rest down by half, as its slip and
+// its adjoints fade away.
+struct FlushedToZero {
+#ifdef __SSE__
+    unsigned before;
+    LANES_MEMBER FlushedToZero() : before(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(before | 0x8040); }
+    LANES_MEMBER ~FlushedToZero() { __builtin_ia32_ldmxcsr(before); }
+#endif
+};
+
 // --- time ------------------------------------------------------------------------------------------------------------
 
 template <class T, class S> LANES_INLINE void euler_step(const Body<T, S>& body, State<S>& s, int step) {
@@ -441,6 +450,7 @@ LANES_INLINE void midpoint_step_adjoint(Body<T, S>& body, int step, typename Bod
 }
 
 template <class T, class S, bool midpoint> LANES_INLINE void march(int thread, const Rigids<T>& all) {
+    const FlushedToZero flushed;
     const Body<T, S> body(all, thread);
     State<S> s = body.load_state();
     for (int step = 0; step < all.step_count; step++) {
@@ -455,6 +465,7 @@ template <class T, class S, bool midpoint> LANES_INLINE void march(int thread, c
 
 template <class T, class S, bool midpoint>
 LANES_INLINE void march_adjoint(int thread, const Rigids<T>& all, const RigidGradients<T>& gradients) {
+    const FlushedToZero flushed;
     Body<T, S> body(all, thread);
     State<S> s = body.recorded(all.step_count * (midpoint ? 2 : 1));
     typename Body<T, S>::Adjoint adj = body.load_adjoint(gradients, s);
