@@ -31,7 +31,7 @@ def loaded_shard(scene_problem, dtype, native, change=lambda values: values):
     shard = Shard(assembly.topology, 3, SymplecticEuler(), dtype, CPU, native)
     tables = {family: assembly.tables[family] for family in shard.tables}
     shard.load(tables, assembly.signals, 1e-3)
-    shard.clock.tensor.copy_(torch.tensor([3, 0, 10], dtype=torch.int32))
+    shard.clock.tensor.copy_(torch.tensor([3, 0, 10, True], dtype=torch.int32))
     shard.reserve(1, math.inf)
     for name, state in assembly.states.items():
         shard.vectors(name).copy_(state)

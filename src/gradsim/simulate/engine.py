@@ -78,6 +78,7 @@ class Engine:
             step_bytes=step_bytes,
             limit=limit,
             gradient=gradient,
+            graph_steps=self.shards[0].graph_steps,
         )
 
     def forward(
@@ -189,7 +190,7 @@ def _roll(shard: Shard, schedule: Schedule, plan: Plan, frames: list[torch.Tenso
     for frame in range(1, schedule.frames):
         first = (frame - 1) * schedule.substeps
         for step, count in plan.segments(first, schedule.substeps):
-            shard.run(step, count, step if plan.kept else 0, schedule.steps)
+            shard.run(step, count, step if plan.kept else 0, schedule.steps, keep=plan.kept)
         if not all(torch.isfinite(state).all() for state in shard.states()):
             start = [result[:, frame - 1] for result in frames]
             world, body, step = _locate(shard, schedule, plan, start, first)

@@ -20,7 +20,7 @@ from gradsim.simulate.kernels.touch import RigidForce
 from gradsim.simulate.kernels.triangles import native_triangle_kernels, triangle_kernels
 from gradsim.simulate.topology import Topology
 
-WORLDS_IN_LANES = 4  # worlds of a batch from which on lanes hold worlds, not points of one body
+WORLDS_IN_LANES = 2  # worlds of a batch from which on lanes hold worlds, not points of one body
 
 
 def padded(dtype: torch.dtype, count: int) -> int:
@@ -30,11 +30,24 @@ def padded(dtype: torch.dtype, count: int) -> int:
 
 
 def _point_blocks(points: np.ndarray, width: int) -> np.ndarray:
-    """Points [N, 3] in blocks [blocks, 4, width]: x, y, z, and 0 for a point but far below it where a lane is spare."""
-    count = len(points)
-    index = np.minimum(np.arange(-(-count // width) * width), count - 1)
-    limit = np.where(np.arange(len(index)) < count, 0.0, -1e30)
-    return np.concatenate([points[index], limit[:, None]], axis=1).reshape(-1, width, 4).swapaxes(1, 2)
+    """Points [N, 3] in blocks of near ones [blocks, 5, width]; see `Points` in kernels/native/touch.h."""
+    blocks = np.zeros((-(-len(points) // width), 5, width))
+    for block, index in zip(blocks, _near(points, np.arange(len(points)), width), strict=True):
+        own = points[index]
+        middle = (own.min(0) + own.max(0)) / 2
+        block[:3] = own[np.minimum(np.arange(width), len(own) - 1)].T
+        block[3, len(own) :] = -1e30
+        block[4, :4] = *middle, 1.001 * np.linalg.norm(own - middle, axis=1).max()
+    return blocks
+
+
+def _near(points: np.ndarray, index: np.ndarray, width: int) -> list[np.ndarray]:
+    """Indices of points cut into blocks of `width`, the last of which may be smaller, by halving along the longest axis."""
+    if len(index) <= width:
+        return [index]
+    order = index[np.argsort(points[index, np.ptp(points[index], axis=0).argmax()], kind="stable")]
+    half = -(-len(order) // (2 * width)) * width
+    return _near(points, order[:half], width) + _near(points, order[half:], width)
 
 
 class Layout:

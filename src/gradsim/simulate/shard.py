@@ -13,9 +13,12 @@ from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.simulate.assemble import ROWS
 from gradsim.simulate.kernels.march import STATE, March
 from gradsim.simulate.layout import Layout, padded
+from gradsim.simulate.memory import GRAPH_STEPS
 from gradsim.simulate.parts import PARTS
 from gradsim.simulate.step import System, take_steps, take_steps_adjoint
 from gradsim.simulate.topology import FORCES, RIGID_FORCES, Topology
+
+NEAR = 1 << 20  # history that the caches of most machines hold [bytes]
 
 
 class Shard:
@@ -43,7 +46,7 @@ class Shard:
         self._graphs: dict[tuple[bool, int], bridge.Graph] = {}
 
         self.dt = bridge.scalars((1,), dtype, device)
-        self.clock = bridge.integers(3, device)
+        self.clock = bridge.integers(4, device)
         self.tables = {
             family: bridge.table((len(ROWS[family]), padded(dtype, count * world_count)), dtype, device)
             for family, count in topology.elements.items()
@@ -119,6 +122,11 @@ class Shard:
         """Memory the history takes [bytes]."""
         return self.rows * self.step_bytes // self.integrator.evaluations
 
+    @property
+    def graph_steps(self) -> int:
+        """Longest stretch of steps worth a graph: a march is one launch, long while its history stays near."""
+        return GRAPH_STEPS if self.system.steps_apart else max(GRAPH_STEPS, NEAR // self.step_bytes)
+
     # --- time -----------------------------------------------------------------------------------------------------
 
     def reserve(self, steps: int, limit: float) -> None:
@@ -156,22 +164,26 @@ class Shard:
             self.rows = 0
             self.reserve(1, 0.0)
 
-    def run(self, step: int, count: int, row: int, total: int) -> None:
-        """Take `count` steps from step number `step`, writing history from step `row` of the buffer on."""
-        self._play(False, step, count, row, total)
+    def run(self, step: int, count: int, row: int, total: int, keep: bool = True) -> None:
+        """Take `count` steps from step number `step`, writing history from step `row` of the buffer on.
+
+        Where it need not be kept, nothing may be written.
+        """
+        self._play(False, step, count, row, total, keep)
 
     def run_back(self, step: int, count: int, row: int, total: int) -> None:
         """Bring the adjoint back over the `count` steps from `step`, reading history from step `row` on."""
-        self._play(True, step, count, row, total)
+        self._play(True, step, count, row, total, True)
 
     def record(self, backward: bool, count: int) -> None:
         """Record the graph of `count` steps, unless it was recorded before."""
         if (backward, count) not in self._graphs:
             self._graphs[backward, count] = bridge.Graph(lambda: self._launch(backward, count), self.device)
 
-    def _play(self, backward: bool, step: int, count: int, row: int, total: int) -> None:
+    def _play(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
         self.record(backward, count)
-        self.clock.tensor.copy_(torch.tensor([step, row * self.integrator.evaluations, total], dtype=torch.int32))
+        first_row = row * self.integrator.evaluations
+        self.clock.tensor.copy_(torch.tensor([step, first_row, total, keep], dtype=torch.int32))
         self._graphs[backward, count].replay()
 
     def _launch(self, backward: bool, count: int) -> None:

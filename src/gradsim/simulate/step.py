@@ -33,7 +33,7 @@ class System:
     rigid_forces: tuple[RigidForce, ...]  # contact, pushes
     signals: tuple[Signal, ...]
     dt: Any  # [s], [1]
-    clock: Any  # [step, history row, steps of the rollout]
+    clock: Any  # [step, history row, steps of the rollout, whether to keep the history]
     node: Any = None
     rigid: Any = None
     pendulum: Any = None

@@ -37,7 +37,7 @@ def march_kernels(real: Any, midpoint: bool, lanes: int) -> MarchKernels:
     template = f"<{c}, {number}, {'true' if midpoint else 'false'}>"
     rigids = (
         f"gradsim::Rigids<{c}> all = {{(int)(p.shape[0] / sizes.shape[0]), sizes.shape[0], kinds.shape[0],"
-        " pushed.shape[0], clock.data[0], clock.data[1], steps, dt.data[0], blocks.data, sizes.data, points.data,"
+        " pushed.shape[0], clock.data[0], clock.data[1], steps, clock.data[3] != 0, dt.data[0], blocks.data, sizes.data, points.data,"
         " kinds.data, pushed.data, law.data, shape.data, push.data, body.data, law.shape[1], shape.shape[1],"
         f" push.shape[1], body.shape[1], ({c}*)p.data, ({c}*)q.data, ({c}*)v.data, ({c}*)l.data,"
         " history.data, history.shape[1], room.data};"

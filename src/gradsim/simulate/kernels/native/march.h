@@ -11,6 +11,7 @@ namespace gradsim {
 template <class T> struct Rigids {
     int world_count, body_count, shape_count, push_count;
     int first_step, first_row, step_count;
+    bool keep;  // whether the history is written
     T dt;
     const int *blocks, *sizes;  // of a body: where its blocks of points start, and how many points it has
     const T* points;
@@ -26,7 +27,7 @@ template <class T> struct RigidGradients {
     T *law, *shape, *push, *body, *p, *q, *v, *l;
 };
 
-enum { STATE = 13 };
+enum { STATE = 13, AHEAD = 2 };
 
 template <class S> struct State {
     Vector<S> p;
@@ -111,7 +112,7 @@ template <class T, class S> struct Body {
         center = {value(4), value(5), value(6)};
         for (int k = 0; k < 6; k++) inverse_inertia.c[k] = value(7 + k);
         const int first = all.blocks[index];
-        points = {all.points + (long long)first * 4 * LaneTypes<T>::width, all.blocks[index + 1] - first,
+        points = {all.points + (long long)first * BLOCK_ROWS * LaneTypes<T>::width, all.blocks[index + 1] - first,
                   all.sizes[index]};
         pairs = (Pair<S>*)all.room;
         pushes = (Push<S>*)(pairs + all.shape_count);
@@ -121,9 +122,8 @@ template <class T, class S> struct Body {
     LANES_MEMBER void load_forces() {
         S reach2 = {};
         for (int k = 0; k < (all.shape_count ? points.count : 0); k++) {
-            constexpr int width = LaneTypes<T>::width;
-            const T* c = points.blocks + k / width * 4 * width + k % width;
-            const Vector<S> arm = {c[0] - center.x, c[width] - center.y, c[2 * width] - center.z};
+            const Vector<T> x = points.point(k);
+            const Vector<S> arm = {x.x - center.x, x.y - center.y, x.z - center.z};
             reach2 = __builtin_elementwise_max(reach2, dot(arm, arm));
         }
         reach = square_root(reach2) * T(1.0001);
@@ -169,12 +169,20 @@ template <class T, class S> struct Body {
         worlds.write3(all.l + 3 * i, 3 * n, s.l);
     }
     LANES_MEMBER void record(int row, const State<S>& s) const {
-        __builtin_memcpy(rows + (long long)row * STATE * Worlds<T, S>::width, &s, sizeof(s));
+        if (!all.keep) return;
+        __builtin_memcpy(at(row), &s, sizeof(s));
+        fetch<1>(at(row + AHEAD));
     }
     LANES_MEMBER State<S> recorded(int row) const {
         State<S> s;
-        __builtin_memcpy(&s, rows + (long long)row * STATE * Worlds<T, S>::width, sizeof(s));
+        __builtin_memcpy(&s, at(row), sizeof(s));
+        fetch<0>(at(row - AHEAD));
         return s;
+    }
+    LANES_MEMBER T* at(int row) const { return rows + (long long)row * STATE * Worlds<T, S>::width; }
+    // Brings a row near that will be written (1) or read (0) some steps later.
+    template <int write> LANES_MEMBER static void fetch(const T* row) {
+        for (unsigned k = 0; k < sizeof(State<S>); k += 64) __builtin_prefetch((const char*)row + k, write);
     }
 
     // --- forces --------------------------------------------------------------------------------------------------
@@ -349,8 +357,7 @@ template <class T, class S> struct Body {
 // `start` turned by what q turns in half the time b stands for: the direction of start + q b.
 template <class S> LANES_INLINE Quaternion<S> turned(const Quaternion<S>& start, const Quaternion<S>& q,
                                                      const Vector<S>& b) {
-    const Quaternion<S> y = start + q * b;
-    return scaled(y, 1 / length(y));
+    return normalized(start + q * b);
 }
 // Its adjoint, from that of a turning of the result to those of start and q and to that of b.
 template <class S>

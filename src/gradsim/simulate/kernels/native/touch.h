@@ -44,7 +44,7 @@ template <class T> LANES_INLINE Vector<Lanes<T>> law_force(const Law<Lanes<T>>& 
     const Normal<L> normal(law, c, n, v, T(0));
     const Vector<L> u = v - n * normal.vn;
     const L slip2 = dot(u, u), a = law.mu * normal.force;
-    L k = a * law.kf / (square_root(law.kf * law.kf * slip2 + a * a) + T(1e-30));
+    L k = a * law.kf * inverse_root(law.kf * law.kf * slip2 + a * a + T(1e-30));
     if (law.printed) {
         const L slip = square_root(slip2 + T(1e-30));
         k = law.delta > 0 ? k : law.kf * slip > a ? a / slip : law.kf;
@@ -67,7 +67,7 @@ LANES_INLINE LawAdjoint<Lanes<T>> law_adjoint(const Law<Lanes<T>>& law, const Ve
     const Vector<L> u = v - n * vn;
     const L slip2 = dot(u, u), a = law.mu * fn;
     // Friction -k u: k and its derivatives in a, in kf and in u^2.
-    L r = T(1) / (square_root(law.kf * law.kf * slip2 + a * a) + T(1e-30));
+    L r = inverse_root(law.kf * law.kf * slip2 + a * a + T(1e-30));
     r = live ? r : L{};
     const L kr = law.kf * r, ar = a * r;
     L k = a * kr, k_a = kr * kr * kr * slip2, k_kf = ar * ar * ar, k_slip2 = T(-0.5) * k * kr * kr;
@@ -196,22 +196,36 @@ template <class S> LANES_INLINE auto lift(const Box<S>& a) -> Box<decltype(lift(
 
 // --- the points of a body against one shape --------------------------------------------------------------------------
 
-// Blocks of `width` points: x, y, z, and 0, or far below 0 where a lane only fills its block.
+// Blocks of `width` points: x, y, z; 0, or far below 0 where a lane only fills its block; centre and radius of a ball
+// around them.
+enum { BLOCK_ROWS = 5 };
 template <class T> struct Points {
     const T* blocks;
     int block_count, count;
+    enum { width = LaneTypes<T>::width };
+    LANES_MEMBER const T* block(int k) const { return blocks + (long long)k * BLOCK_ROWS * width; }
+    LANES_MEMBER Vector<T> point(int k) const {
+        const T* b = block(k / width) + k % width;
+        return {b[0], b[width], b[2 * width]};
+    }
 };
-// Calls visit(x, limit) with points of one body in the lanes (S = T), or the same point of many worlds (S = Lanes<T>).
-template <class T, class S, class F> LANES_INLINE void each_point(const Points<T>& points, F visit) {
+// Calls visit(x, limit) with lanes that may lie in the shape: points of one body (S = T), or the same point of several
+// worlds (S = Lanes<T>).
+template <class T, class S, class Shape, class F>
+LANES_INLINE void each_point(const Points<T>& points, const Shape& shape, F visit) {
+    typedef Lanes<T> L;
     constexpr int width = LaneTypes<T>::width;
-    const T* b = points.blocks;
-    if constexpr (sizeof(S) == sizeof(T)) {
-        for (int k = 0; k < points.block_count; k++, b += 4 * width)
-            visit(Vector<Lanes<T>>{load(b), load(b + width), load(b + 2 * width)}, load(b + 3 * width));
-    } else {
-        for (int k = 0; k < points.count; k++) {
-            const T* c = b + k / width * 4 * width + k % width;
-            visit(Vector<Lanes<T>>{splat(c[0]), splat(c[width]), splat(c[2 * width])}, Lanes<T>{});
+    for (int k = 0; k < points.block_count; k++) {
+        const T* b = points.block(k);
+        if constexpr (sizeof(S) == sizeof(T)) {
+            visit(Vector<L>{load(b), load(b + width), load(b + 2 * width)}, load(b + 3 * width));
+        } else {
+            const T* ball = b + 4 * width;
+            const Vector<L> middle = {splat(ball[0]), splat(ball[1]), splat(ball[2])};
+            if (points.block_count > 1 && !any(shape.gap(middle) < splat(ball[3]))) continue;
+            const int left = points.count - k * width;
+            for (int i = 0; i < (left < width ? left : width); i++)
+                visit(Vector<L>{splat(b[i]), splat(b[i + width]), splat(b[i + 2 * width])}, L{});
         }
     }
 }
@@ -226,7 +240,7 @@ LANES_INLINE bool add_touch(const Points<T>& points, const Shape& shape, const L
                             const Motion<Lanes<T>>& body, Vector<Lanes<T>>& force, Vector<Lanes<T>>& torque) {
     typedef Lanes<T> L;
     bool touched = false;
-    each_point<T, S>(points, [&](const Vector<L>& x, L limit) TOUCH_LAMBDA {
+    each_point<T, S>(points, shape, [&](const Vector<L>& x, L limit) TOUCH_LAMBDA {
         const L depth = limit - shape.gap(x);
         if (!any(depth > 0)) return;
         touched = true;
@@ -254,7 +268,7 @@ LANES_INLINE bool add_touch_adjoint(const Points<T>& points, const Shape& shape,
                                     const Vector<Lanes<T>>& torque_adj, bool plane, TouchAdjoint<Lanes<T>>& sum) {
     typedef Lanes<T> L;
     bool touched = false;
-    each_point<T, S>(points, [&](const Vector<L>& x, L limit) TOUCH_LAMBDA {
+    each_point<T, S>(points, shape, [&](const Vector<L>& x, L limit) TOUCH_LAMBDA {
         const L depth = limit - shape.gap(x);
         if (!any(depth > 0)) return;
         touched = true;
