@@ -57,7 +57,9 @@ class Engine:
         shares = max(1, min(threads, world_count))
         bounds = [world_count * k // shares for k in range(shares + 1)]
         self.slices = [slice(a, b) for a, b in itertools.pairwise(bounds)]
-        self.shards = [Shard(topology, s.stop - s.start, integrator, dtype, device, batch=world_count) for s in self.slices]
+        self.shards = [
+            Shard(topology, s.stop - s.start, integrator, dtype, device, batch=world_count) for s in self.slices
+        ]
         self.states, self.families = self.shards[0].state_names, tuple(self.shards[0].tables)
         self.pool = ThreadPoolExecutor(shares) if shares > 1 else None
 

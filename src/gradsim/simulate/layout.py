@@ -20,7 +20,7 @@ from gradsim.simulate.kernels.touch import RigidForce
 from gradsim.simulate.kernels.triangles import native_triangle_kernels, triangle_kernels
 from gradsim.simulate.topology import Topology
 
-WORLDS_IN_LANES = 2  # worlds of a batch from which on lanes hold worlds, not points of one body
+WORLDS_IN_LANES = 2  # worlds of a batch from which on lanes hold worlds and not points of one body
 
 
 def padded(dtype: torch.dtype, count: int) -> int:
@@ -42,7 +42,7 @@ def _point_blocks(points: np.ndarray, width: int) -> np.ndarray:
 
 
 def _near(points: np.ndarray, index: np.ndarray, width: int) -> list[np.ndarray]:
-    """Indices of points cut into blocks of `width`, the last of which may be smaller, by halving along the longest axis."""
+    """Indices of points in blocks of `width`, only the last of which may be smaller, by halving the longest axis."""
     if len(index) <= width:
         return [index]
     order = index[np.argsort(points[index, np.ptp(points[index], axis=0).argmax()], kind="stable")]

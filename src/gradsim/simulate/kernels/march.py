@@ -1,8 +1,8 @@
 """Rigid bodies through all steps of a graph in one launch, on the CPU.
 
-Rigid bodies touch nothing but shapes at rest, so each goes its way alone: a thread takes one through many steps with its
-state in registers (`native/march.h`), and writes the history a row an evaluation of the forces, one more at the end.
-The lanes of a vector hold the same body of several worlds, or, where there are few worlds, several points of one body.
+Rigid bodies touch nothing but shapes at rest, so each goes its way alone: a thread takes one through many steps with
+its state in registers (`native/march.h`), and writes the history, a row an evaluation of the forces and one at the end.
+The lanes of a vector hold the same body of several worlds, or several points of one body where there is one world only.
 The portable kernels of `rigid.py` and `touch.py` are the reference and serve every other device.
 """
 
@@ -37,9 +37,9 @@ def march_kernels(real: Any, midpoint: bool, lanes: int) -> MarchKernels:
     template = f"<{c}, {number}, {'true' if midpoint else 'false'}>"
     rigids = (
         f"gradsim::Rigids<{c}> all = {{(int)(p.shape[0] / sizes.shape[0]), sizes.shape[0], kinds.shape[0],"
-        " pushed.shape[0], clock.data[0], clock.data[1], steps, clock.data[3] != 0, dt.data[0], blocks.data, sizes.data, points.data,"
-        " kinds.data, pushed.data, law.data, shape.data, push.data, body.data, law.shape[1], shape.shape[1],"
-        f" push.shape[1], body.shape[1], ({c}*)p.data, ({c}*)q.data, ({c}*)v.data, ({c}*)l.data,"
+        " pushed.shape[0], clock.data[0], clock.data[1], steps, clock.data[3] != 0, dt.data[0], blocks.data,"
+        " sizes.data, points.data, kinds.data, pushed.data, law.data, shape.data, push.data, body.data, law.shape[1],"
+        f" shape.shape[1], push.shape[1], body.shape[1], ({c}*)p.data, ({c}*)q.data, ({c}*)v.data, ({c}*)l.data,"
         " history.data, history.shape[1], room.data};"
     )
 
