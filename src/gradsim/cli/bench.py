@@ -43,7 +43,7 @@ def bench_physics(
             console.print(physics.table(beams))
             results["tets"] = beams.as_dict()
         if only != Problem.TETS:
-            cubes = rigid.bench_rigid(tuple(batch or rigid.BATCHES), **options)
+            cubes = rigid.bench_rigid(tuple(batch or rigid.BATCHES), dtypes=("float32", "float64"), **options)
             console.print(rigid.table(cubes))
             results["rigid"] = cubes.as_dict()
     if as_json is not None:
