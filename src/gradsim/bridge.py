@@ -9,7 +9,7 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,14 @@ def vectors(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, wi
 def integers(count: int, device: torch.device) -> Buffer:
     tensor = torch.zeros(count, dtype=torch.int32, device=device)
     return Buffer(tensor, wp.from_torch(tensor, dtype=wp.int32))
+
+
+def set_integers(buffer: Buffer, values: Sequence[int]) -> None:
+    """Write a few integers; on the CPU without Torch, which would take longer than a launch."""
+    if buffer.tensor.device.type == "cpu":
+        buffer.tensor.numpy()[:] = values
+    else:
+        buffer.tensor.copy_(torch.tensor(values, dtype=torch.int32))
 
 
 def scalars(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Buffer:

@@ -182,8 +182,7 @@ class Shard:
 
     def _play(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
         self.record(backward, count)
-        first_row = row * self.integrator.evaluations
-        self.clock.tensor.copy_(torch.tensor([step, first_row, total, keep], dtype=torch.int32))
+        bridge.set_integers(self.clock, (step, row * self.integrator.evaluations, total, keep))
         self._graphs[backward, count].replay()
 
     def _launch(self, backward: bool, count: int) -> None:
