@@ -9,7 +9,7 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,12 @@ def _memory(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) ->
     return torch.zeros(count + SPARE, dtype=dtype, device=device)[:count].view(shape)
 
 
+def numbers(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Buffer:
+    """Zeroed scalars."""
+    tensor = _memory(shape, dtype, device)
+    return Buffer(tensor, wp.from_torch(tensor, dtype=real_type(dtype)))
+
+
 def vectors(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, width: int = 3) -> Buffer:
     """Zeroed vectors: tensor [*shape, width], array [*shape] of vectors, of quaternions where the width is four."""
     tensor = _memory((*shape, width), dtype, device)
@@ -96,16 +102,8 @@ def integers(count: int, device: torch.device) -> Buffer:
     return Buffer(tensor, wp.from_torch(tensor, dtype=wp.int32))
 
 
-def set_integers(buffer: Buffer, values: Sequence[int]) -> None:
-    """Write a few integers; on the CPU without Torch, which would take longer than a launch."""
-    if buffer.tensor.device.type == "cpu":
-        buffer.tensor.numpy()[:] = values
-    else:
-        buffer.tensor.copy_(torch.tensor(values, dtype=torch.int32))
-
-
-def scalars(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Buffer:
-    tensor = _memory(shape, dtype, device)
+def scalars(count: int, dtype: torch.dtype, device: torch.device) -> Buffer:
+    tensor = _memory((count,), dtype, device)
     return Buffer(tensor, wp.from_torch(tensor, dtype=real_type(dtype)))
 
 

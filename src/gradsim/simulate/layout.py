@@ -142,7 +142,7 @@ class Layout:
             parameters=tuple(tables),
             states=states,
             states_adj=states_adj,
-            room=bridge.scalars((room * lanes,), self.dtype, self.device).array,
+            room=bridge.numbers((room * lanes,), self.dtype, self.device).array,
         )
 
     def _element_force(self, family: str, nodes: np.ndarray, count: int) -> Force:

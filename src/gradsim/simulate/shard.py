@@ -45,7 +45,7 @@ class Shard:
         self.history: dict[str, bridge.Buffer] = {}
         self._graphs: dict[tuple[bool, int], bridge.Graph] = {}
 
-        self.dt = bridge.scalars((1,), dtype, device)
+        self.dt = bridge.scalars(1, dtype, device)
         self.clock = bridge.integers(4, device)
         self.tables = {
             family: bridge.table((len(ROWS[family]), padded(dtype, count * world_count)), dtype, device)
@@ -125,7 +125,7 @@ class Shard:
     @property
     def graph_steps(self) -> int:
         """Longest stretch of steps worth a graph: a march is one launch, long while its history stays near."""
-        return GRAPH_STEPS if self.system.steps_apart else max(GRAPH_STEPS, NEAR // self.step_bytes)
+        return GRAPH_STEPS if self._stepped else max(GRAPH_STEPS, NEAR // self.step_bytes)
 
     # --- time -----------------------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class Shard:
         }
         march = self.system.march
         if march is not None:
-            self.history["rigid"] = bridge.scalars((march.threads, rows + 1, STATE * march.lanes), *kind)
+            self.history["rigid"] = bridge.numbers((march.threads, rows + 1, STATE * march.lanes), *kind)
             march = dataclasses.replace(march, history=self.history["rigid"].array)
         parts = {part: self._part(part) for part in self._stepped}
         self.system = dataclasses.replace(self.system, march=march, **parts)
@@ -182,7 +182,8 @@ class Shard:
 
     def _play(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
         self.record(backward, count)
-        bridge.set_integers(self.clock, (step, row * self.integrator.evaluations, total, keep))
+        clock = [step, row * self.integrator.evaluations, total, keep]
+        self.clock.tensor.copy_(torch.tensor(clock, dtype=torch.int32))
         self._graphs[backward, count].replay()
 
     def _launch(self, backward: bool, count: int) -> None:
