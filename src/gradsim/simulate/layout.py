@@ -18,36 +18,14 @@ from gradsim.simulate.kernels.springs import spring_kernels
 from gradsim.simulate.kernels.tetrahedra import native_tet_kernels, tet_kernels
 from gradsim.simulate.kernels.touch import RigidForce
 from gradsim.simulate.kernels.triangles import native_triangle_kernels, triangle_kernels
+from gradsim.simulate.points import WORLDS_IN_LANES, point_blocks
 from gradsim.simulate.topology import Topology
-
-WORLDS_IN_LANES = 2  # worlds of a batch from which on lanes hold worlds and not points of one body
 
 
 def padded(dtype: torch.dtype, count: int) -> int:
     """Elements that fill whole blocks of lanes."""
     lanes = lane_count(bridge.real_type(dtype))
     return -(-count // lanes) * lanes
-
-
-def _point_blocks(points: np.ndarray, width: int) -> np.ndarray:
-    """Points [N, 3] in blocks of near ones [blocks, 5, width]; see `Points` in kernels/native/touch.h."""
-    blocks = np.zeros((-(-len(points) // width), 5, width))
-    for block, index in zip(blocks, _near(points, np.arange(len(points)), width), strict=True):
-        own = points[index]
-        middle = (own.min(0) + own.max(0)) / 2
-        block[:3] = own[np.minimum(np.arange(width), len(own) - 1)].T
-        block[3, len(own) :] = -1e30
-        block[4, :4] = *middle, 1.001 * np.linalg.norm(own - middle, axis=1).max()
-    return blocks
-
-
-def _near(points: np.ndarray, index: np.ndarray, width: int) -> list[np.ndarray]:
-    """Indices of points in blocks of `width`, only the last of which may be smaller, by halving the longest axis."""
-    if len(index) <= width:
-        return [index]
-    order = index[np.argsort(points[index, np.ptp(points[index], axis=0).argmax()], kind="stable")]
-    half = -(-len(order) // (2 * width)) * width
-    return _near(points, order[:half], width) + _near(points, order[half:], width)
 
 
 class Layout:
@@ -111,23 +89,13 @@ class Layout:
     def _shape_kinds(self) -> Any:
         return self.constant(self.spread(self.topology.arrays["shape.kinds"]))
 
-    def rigid_force(self, family: str) -> RigidForce:
-        arrays, bodies = self.topology.arrays, self.topology.elements["rigid"]
-        count, table = self.topology.elements[family] * self.world_count, self.tables[family]
-        if family == "push":
-            return RigidForce("push", count, (self.constant(self.spread(arrays["push.nodes"], bodies)),), (table,))
-        first = np.concatenate([[0], np.cumsum(self.spread(arrays["rigid.sizes"]))]).astype(np.int32)
-        points = self.constant(self.spread(arrays["rigid.points"]), "vector")
-        constants = (self._pairs(family, bodies), self.constant(first), points, self._shape_kinds())
-        return RigidForce("contact", count, constants, (table, self.tables["shape"]))
-
     def march(self, states: tuple[Any, ...], states_adj: tuple[Any, ...], midpoint: bool, batch: int) -> March:
         """All rigid bodies, with their contacts and pushes; `batch` counts the worlds of all shares."""
         arrays, elements, real = self.topology.arrays, self.topology.elements, bridge.real_type(self.dtype)
         width, sizes = lane_count(real), arrays["rigid.sizes"].astype(np.int32)
         lanes = width if batch >= WORLDS_IN_LANES else 1
         pieces = np.split(arrays["rigid.points"], np.cumsum(sizes)[:-1])
-        blocks = np.concatenate([_point_blocks(piece, width) for piece in pieces])
+        blocks = np.concatenate([point_blocks(piece, width) for piece in pieces])
         first = np.concatenate([[0], np.cumsum(-(-sizes // width))]).astype(np.int32)
         pushed = arrays.get("push.nodes", np.empty(0, np.int32))
         constants = (first, sizes, blocks.ravel(), arrays["shape.kinds"], pushed)
@@ -144,6 +112,16 @@ class Layout:
             states_adj=states_adj,
             room=bridge.numbers((room * lanes,), self.dtype, self.device).array,
         )
+
+    def rigid_force(self, family: str) -> RigidForce:
+        arrays, bodies = self.topology.arrays, self.topology.elements["rigid"]
+        count, table = self.topology.elements[family] * self.world_count, self.tables[family]
+        if family == "push":
+            return RigidForce("push", count, (self.constant(self.spread(arrays["push.nodes"], bodies)),), (table,))
+        first = np.concatenate([[0], np.cumsum(self.spread(arrays["rigid.sizes"]))]).astype(np.int32)
+        points = self.constant(self.spread(arrays["rigid.points"]), "vector")
+        constants = (self._pairs(family, bodies), self.constant(first), points, self._shape_kinds())
+        return RigidForce("contact", count, constants, (table, self.tables["shape"]))
 
     def _element_force(self, family: str, nodes: np.ndarray, count: int) -> Force:
         real, table = bridge.real_type(self.dtype), self.tables[family]

@@ -3,7 +3,7 @@
 Every update first records the state and the force it starts from in the history, a row an evaluation; the adjoint goes
 through these rows backwards, puts the recorded state back, and turns the adjoint of the new state into that of the old
 one and of the force. Rows and steps are counted from the clock: [0] step, [1] row at the start of the captured graph,
-[2] steps of the whole rollout, [3] whether the history must be kept.
+[2] steps of the whole rollout.
 """
 
 import functools
