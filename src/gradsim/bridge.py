@@ -84,6 +84,12 @@ def _memory(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) ->
         return torch.zeros(count + SPARE, dtype=dtype, device=device)[:count].view(shape)
 
 
+def numbers(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Buffer:
+    """Zeroed scalars."""
+    tensor = _memory(shape, dtype, device)
+    return Buffer(tensor, wp.from_torch(tensor, dtype=real_type(dtype)))
+
+
 def vectors(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, width: int = 3) -> Buffer:
     """Zeroed vectors: tensor [*shape, width], array [*shape] of vectors, of quaternions where the width is four."""
     tensor = _memory((*shape, width), dtype, device)

@@ -31,7 +31,7 @@ def loaded_shard(scene_problem, dtype, native, change=lambda values: values):
     shard = Shard(assembly.topology, 3, SymplecticEuler(), dtype, CPU, native)
     tables = {family: assembly.tables[family] for family in shard.tables}
     shard.load(tables, assembly.signals, 1e-3)
-    shard.clock.set(3, 0, 10)
+    shard.clock.set(3, 0, 10, True)
     shard.reserve(1, math.inf)
     for name, state in assembly.states.items():
         shard.vectors(name).copy_(state)
@@ -104,7 +104,7 @@ def test_native_updates_equal_portable_ones(name, dtype):
         moved = [*shard.states(), *shard.states("_adj"), *shard.states("_end"), shard.vectors("node.f")]
         for tensor in (*moved, *(buffer.tensor for buffer in shard.history.values())):
             tensor.copy_(torch.randn(tensor.shape, generator=generator, dtype=torch.float64))
-        shard.clock.set(0, 1, 3)
+        shard.clock.set(0, 1, 3, True)
         update(shard.system, name, 0)
         update_adjoint(shard.system, f"{name}_adjoint", 1)
         found.append(

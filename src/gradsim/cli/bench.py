@@ -52,7 +52,7 @@ def bench_physics(
             console.print(cloth.table(sheets))
             results["cloth"] = sheets.as_dict()
         if only in (None, Problem.RIGID):
-            cubes = rigid.bench_rigid(tuple(batch or rigid.BATCHES), **options)
+            cubes = rigid.bench_rigid(tuple(batch or rigid.BATCHES), dtypes=("float32", "float64"), **options)
             console.print(rigid.table(cubes))
             results["rigid"] = cubes.as_dict()
     if as_json is not None:

@@ -58,7 +58,9 @@ class Engine:
         shares = max(1, min(threads, world_count))
         bounds = [world_count * k // shares for k in range(shares + 1)]
         self.slices = [slice(a, b) for a, b in itertools.pairwise(bounds)]
-        self.shards = [Shard(topology, s.stop - s.start, integrator, dtype, device) for s in self.slices]
+        self.shards = [
+            Shard(topology, s.stop - s.start, integrator, dtype, device, batch=world_count) for s in self.slices
+        ]
         self.states, self.families = self.shards[0].state_names, tuple(self.shards[0].tables)
         self.pool = ThreadPoolExecutor(shares) if shares > 1 else None
         self._ready: tuple[Schedule, Plan, float, bool] | None = None  # what the last rollout made room for
@@ -81,6 +83,7 @@ class Engine:
             step_bytes=step_bytes,
             limit=limit,
             gradient=gradient,
+            graph_steps=self.shards[0].graph_steps,
         )
 
     def forward(
@@ -196,7 +199,7 @@ def _roll(shard: Shard, schedule: Schedule, plan: Plan, frames: list[torch.Tenso
     for frame in range(1, schedule.frames):
         first = (frame - 1) * schedule.substeps
         for step, count in plan.segments(first, schedule.substeps):
-            shard.run(step, count, step if plan.kept else 0, schedule.steps)
+            shard.run(step, count, step if plan.kept else 0, schedule.steps, keep=plan.kept)
         _copy(places[frame], states)
     if not all(map(all_finite, frames)):
         frame = next(k for k, place in enumerate(places) if not all(map(all_finite, place)))
@@ -228,7 +231,7 @@ def _locate(
         earliest: tuple[int, int, str] | None = None
         for name in shard.state_names:
             part = name.partition(".")[0]
-            rows = shard.history[name].tensor[: count * evaluations : evaluations]
+            rows = shard.recorded(name)[: count * evaluations : evaluations]
             states = torch.cat([rows, shard.buffers[name].tensor[None]])
             bad = (~torch.isfinite(states)).any(-1).nonzero()
             if len(bad) and (earliest is None or int(bad[0, 0]) < earliest[0]):

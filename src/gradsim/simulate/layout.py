@@ -15,10 +15,12 @@ from gradsim.simulate.kernels.external import Signal, external_kernels
 from gradsim.simulate.kernels.force import Force, lane_count
 from gradsim.simulate.kernels.integrate import IntegrateKernels, integrate_kernels
 from gradsim.simulate.kernels.integrate_native import native_integrate_kernels
+from gradsim.simulate.kernels.march import PAIR_ROOM, PUSH_ROOM, March, march_kernels
 from gradsim.simulate.kernels.springs import spring_kernels
 from gradsim.simulate.kernels.tetrahedra import native_tet_kernels, tet_kernels
 from gradsim.simulate.kernels.touch import RigidForce
 from gradsim.simulate.kernels.triangles import native_triangle_kernels, triangle_kernels
+from gradsim.simulate.points import WORLDS_IN_LANES, point_blocks
 from gradsim.simulate.topology import Topology
 
 IN_BLOCKS = ("tet", "triangle", "bend")  # families with native kernels over blocks of elements
@@ -103,6 +105,30 @@ class Layout:
 
     def _shape_kinds(self) -> Any:
         return self.constant(self.spread(self.topology.arrays["shape.kinds"]))
+
+    def march(self, states: tuple[Any, ...], states_adj: tuple[Any, ...], midpoint: bool, batch: int) -> March:
+        """All rigid bodies, with their contacts and pushes; `batch` counts the worlds of all shares."""
+        arrays, elements, real = self.topology.arrays, self.topology.elements, bridge.real_type(self.dtype)
+        width, sizes = lane_count(real), arrays["rigid.sizes"].astype(np.int32)
+        lanes = width if batch >= WORLDS_IN_LANES else 1
+        pieces = np.split(arrays["rigid.points"], np.cumsum(sizes)[:-1])
+        blocks = np.concatenate([point_blocks(piece, width) for piece in pieces])
+        first = np.concatenate([[0], np.cumsum(-(-sizes // width))]).astype(np.int32)
+        pushed = arrays.get("push.nodes", np.empty(0, np.int32))
+        constants = (first, sizes, blocks.ravel(), arrays["shape.kinds"], pushed)
+        families = ("touch", "shape", "push", "rigid")
+        tables = [self.tables.get(family) or bridge.table((1, 0), self.dtype, self.device) for family in families]
+        room = PAIR_ROOM * elements.get("shape", 0) + PUSH_ROOM * elements.get("push", 0)
+        return March(
+            kernels=march_kernels(real, midpoint, lanes),
+            threads=elements["rigid"] * -(-self.world_count // lanes),
+            lanes=lanes,
+            constants=tuple(self.constant(array) for array in constants),
+            parameters=tuple(tables),
+            states=states,
+            states_adj=states_adj,
+            room=bridge.numbers((room * lanes,), self.dtype, self.device).array,
+        )
 
     def rigid_force(self, family: str) -> RigidForce:
         arrays, bodies = self.topology.arrays, self.topology.elements["rigid"]

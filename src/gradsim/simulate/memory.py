@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from gradsim.scene.errors import OutOfMemory
 
-GRAPH_STEPS = 128  # longest stretch of steps recorded as one graph
+GRAPH_STEPS = 128  # longest stretch of steps recorded as one graph, launch by launch
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ def default_limit() -> int:
 
 
 @functools.lru_cache(maxsize=128)
-def plan_memory(*, frames: int, substeps: int, step_bytes: int, limit: float, gradient: bool) -> Plan:
+def plan_memory(
+    *, frames: int, substeps: int, step_bytes: int, limit: float, gradient: bool, graph_steps: int = GRAPH_STEPS
+) -> Plan:
     """Choose what to keep.
 
     Args:
@@ -52,13 +54,14 @@ def plan_memory(*, frames: int, substeps: int, step_bytes: int, limit: float, gr
         step_bytes: History of one step, over all worlds [bytes].
         limit: Memory for history [bytes].
         gradient: Whether a backward pass can come.
+        graph_steps: Steps of the longest graph.
     """
     steps = max(frames - 1, 0) * substeps
     if not gradient:
-        graph = min(substeps, GRAPH_STEPS)
+        graph = min(substeps, graph_steps)
         return Plan(kept=False, chunk=graph, graph=graph)
     if steps * step_bytes <= limit:
-        return Plan(kept=True, chunk=steps, graph=min(substeps, GRAPH_STEPS))
+        return Plan(kept=True, chunk=steps, graph=min(substeps, graph_steps))
     most = int(limit // step_bytes)
     chunk = substeps if substeps <= most else _largest_chunk(substeps, most)
     if chunk == 0:
@@ -68,7 +71,7 @@ def plan_memory(*, frames: int, substeps: int, step_bytes: int, limit: float, gr
             f"{limit / 1e6:.3g} MB",
             f"the backward pass over {substeps} substeps needs at least {needed / 1e6:.3g} MB",
         )
-    return Plan(kept=False, chunk=chunk, graph=min(chunk, GRAPH_STEPS))
+    return Plan(kept=False, chunk=chunk, graph=min(chunk, graph_steps))
 
 
 def _largest_chunk(substeps: int, most: int) -> int:

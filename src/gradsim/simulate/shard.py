@@ -10,18 +10,23 @@ from typing import Any
 import torch
 
 from gradsim import bridge
-from gradsim.scene.integrators import Integrator
+from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.simulate.assemble import ROWS
+from gradsim.simulate.kernels.march import STATE, March
 from gradsim.simulate.layout import Layout, column_counts, padded
+from gradsim.simulate.memory import GRAPH_STEPS
 from gradsim.simulate.parts import PARTS
-from gradsim.simulate.step import System, take_step, take_step_adjoint
+from gradsim.simulate.step import System, take_steps, take_steps_adjoint
 from gradsim.simulate.topology import FORCES, RIGID_FORCES, Topology
+
+NEAR = 1 << 20  # history that the caches of most machines hold [bytes]
 
 
 class Shard:
     """The arrays of `world_count` worlds and the recorded graphs of their steps.
 
-    `native` forces the choice between native and portable kernels; None takes native ones on the CPU.
+    `native` forces the choice between native and portable kernels; None takes native ones on the CPU. `batch` counts
+    the worlds of all shares, this one's if None.
     """
 
     def __init__(
@@ -32,6 +37,7 @@ class Shard:
         dtype: torch.dtype,
         device: torch.device,
         native: bool | None = None,
+        batch: int | None = None,
     ):
         self.topology, self.world_count, self.integrator = topology, world_count, integrator
         self.dtype, self.device = dtype, device
@@ -41,7 +47,7 @@ class Shard:
         self._graphs: dict[tuple[bool, int], bridge.Graph] = {}
 
         self.dt = bridge.Settings(1, dtype, device)
-        self.clock = bridge.Settings(3, torch.int32, device)
+        self.clock = bridge.Settings(4, torch.int32, device)
         native = device.type == "cpu" if native is None else native
         self.columns = column_counts(topology, dtype, native)
         self.tables = {
@@ -59,12 +65,15 @@ class Shard:
                     self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(shape, dtype, device, width)
         self._see()
         self.layout = Layout(topology, world_count, self.tables, dtype, device, native)
+        march = self._march(batch or world_count) if native and "rigid" in topology.parts else None
+        rigid_forces = RIGID_FORCES if march is None else ()
         self.system = System(
             forces=tuple(self.layout.force(family) for family in FORCES if family in topology.elements),
-            rigid_forces=tuple(self.layout.rigid_force(f) for f in RIGID_FORCES if f in topology.elements),
+            rigid_forces=tuple(self.layout.rigid_force(f) for f in rigid_forces if f in topology.elements),
             signals=self.layout.signals(self.samples),
             dt=self.dt.array,
             clock=self.clock.array,
+            march=march,
         )
 
     def _see(self) -> None:
@@ -86,6 +95,13 @@ class Shard:
         seen = tuple(zip(self.samples, shapes, strict=True))
         self._samples = tuple(samples.tensor.view(shape) for samples, shape in seen)
         self._sample_gradients = tuple(samples.tensor_grad.view(shape) for samples, shape in seen)
+
+    def _march(self, batch: int) -> March:
+        states, states_adj = (
+            tuple(self.buffers[f"rigid.{name}{suffix}"].array for name in PARTS["rigid"].states)
+            for suffix in ("", "_adj")
+        )
+        return self.layout.march(states, states_adj, isinstance(self.integrator, Midpoint), batch)
 
     def _part(self, part: str) -> Any:
         """A part's arrays, as kernels and launchers know them."""
@@ -118,13 +134,25 @@ class Shard:
     @cached_property
     def step_bytes(self) -> int:
         """History of one step [bytes]: state and forces at every evaluation."""
-        scalars = sum(PARTS[part].width * count for part, count in self.topology.parts.items())
-        return self.integrator.evaluations * scalars * self.world_count * self.dtype.itemsize
+        scalars = sum(PARTS[part].width * self.topology.parts[part] for part in self._stepped) * self.world_count
+        if self.system.march is not None:
+            scalars += self.system.march.row_size
+        return self.integrator.evaluations * scalars * self.dtype.itemsize
+
+    @property
+    def _stepped(self) -> list[str]:
+        """Parts that move step by step."""
+        return [part for part in self.topology.parts if part != "rigid" or self.system.march is None]
 
     @property
     def history_bytes(self) -> int:
         """Memory the history takes [bytes]."""
         return self.rows * self.step_bytes // self.integrator.evaluations
+
+    @property
+    def graph_steps(self) -> int:
+        """Longest stretch of steps worth a graph: a march is one launch, long while its history stays near."""
+        return GRAPH_STEPS if self._stepped else max(GRAPH_STEPS, NEAR // self.step_bytes)
 
     # --- time -----------------------------------------------------------------------------------------------------
 
@@ -134,12 +162,28 @@ class Shard:
         if rows <= self.rows and (rows == self.rows or self.history_bytes <= limit):
             return
         self.owner, self.rows, self._graphs = None, rows, {}
+        kind = (self.dtype, self.device)
         self.history = {
-            f"{part}.{name}": bridge.vectors((rows, count * self.world_count), self.dtype, self.device, width)
-            for part, count in self.topology.parts.items()
+            f"{part}.{name}": bridge.vectors((rows, self.topology.parts[part] * self.world_count), *kind, width)
+            for part in self._stepped
             for name, width in (PARTS[part].states | PARTS[part].forces).items()
         }
-        self.system = dataclasses.replace(self.system, **{part: self._part(part) for part in self.topology.parts})
+        march = self.system.march
+        if march is not None:
+            self.history["rigid"] = bridge.numbers((march.threads, rows + 1, STATE * march.lanes), *kind)
+            march = dataclasses.replace(march, history=self.history["rigid"].array)
+        parts = {part: self._part(part) for part in self._stepped}
+        self.system = dataclasses.replace(self.system, march=march, **parts)
+
+    def recorded(self, name: str) -> torch.Tensor:
+        """History of a state, [rows, count, width]."""
+        march, part = self.system.march, name.partition(".")[0]
+        if march is None or part != "rigid":
+            return self.history[name].tensor
+        bodies, widths = self.topology.parts["rigid"], PARTS["rigid"].states
+        rows = self.history["rigid"].tensor.view(bodies, march.threads // bodies, -1, STATE, march.lanes)
+        worlds = rows.permute(2, 1, 4, 0, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)
+        return worlds.split(list(widths.values()), -1)[list(widths).index(name.partition(".")[2])]
 
     def release(self) -> None:
         """Give the history's memory back; the next rollout reserves anew."""
@@ -147,31 +191,30 @@ class Shard:
             self.rows = 0
             self.reserve(1, 0.0)
 
-    def run(self, step: int, count: int, row: int, total: int) -> None:
-        """Take `count` steps from step number `step`, writing history from step `row` of the buffer on."""
-        self._play(False, step, count, row, total)
+    def run(self, step: int, count: int, row: int, total: int, keep: bool = True) -> None:
+        """Take `count` steps from step number `step`, writing history from step `row` of the buffer on.
+
+        Where it need not be kept, nothing may be written.
+        """
+        self._play(False, step, count, row, total, keep)
 
     def run_back(self, step: int, count: int, row: int, total: int) -> None:
         """Bring the adjoint back over the `count` steps from `step`, reading history from step `row` on."""
-        self._play(True, step, count, row, total)
+        self._play(True, step, count, row, total, True)
 
     def record(self, backward: bool, count: int) -> None:
         """Record the graph of `count` steps, unless it was recorded before."""
         if (backward, count) not in self._graphs:
             self._graphs[backward, count] = bridge.Graph(lambda: self._launch(backward, count), self.device)
 
-    def _play(self, backward: bool, step: int, count: int, row: int, total: int) -> None:
+    def _play(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
         self.record(backward, count)
-        self.clock.set(step, row * self.integrator.evaluations, total)
+        self.clock.set(step, row * self.integrator.evaluations, total, keep)
         self._graphs[backward, count].replay()
 
     def _launch(self, backward: bool, count: int) -> None:
-        steps = range(count)
-        for step in reversed(steps) if backward else steps:
-            if backward:
-                take_step_adjoint(self.system, self.integrator, step)
-            else:
-                take_step(self.system, self.integrator, step)
+        take = take_steps_adjoint if backward else take_steps
+        take(self.system, self.integrator, count)
 
     # --- values ---------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from gradsim.simulate.kernels.integrate import (
     launch_update,
     launch_update_adjoint,
 )
+from gradsim.simulate.kernels.march import March, launch_march, launch_march_adjoint
 from gradsim.simulate.kernels.pendulum import pendulum_kernels
 from gradsim.simulate.kernels.rigid import rigid_kernels
 from gradsim.simulate.kernels.touch import RigidForce, add_rigid_force_adjoints, add_rigid_forces
@@ -32,10 +33,32 @@ class System:
     rigid_forces: tuple[RigidForce, ...]  # contact, pushes
     signals: tuple[Signal, ...]
     dt: Any  # [s], [1]
-    clock: Any  # [step, history row, steps of the rollout]
+    clock: Any  # [step, history row, steps of the rollout, whether to keep the history]
     node: Any = None
     rigid: Any = None
     pendulum: Any = None
+    march: March | None = None  # takes the place of `rigid` and its forces on the CPU
+
+    @property
+    def steps_apart(self) -> bool:
+        """Whether anything moves step by step."""
+        return any(part is not None for part in (self.node, self.rigid, self.pendulum))
+
+
+def take_steps(system: System, integrator: Integrator, count: int) -> None:
+    """Advance the state by the `count` steps of a graph."""
+    if system.march is not None:  # rigid bodies meet none of the others
+        launch_march(system.march, system, count)
+    for step in range(count if system.steps_apart else 0):
+        take_step(system, integrator, step)
+
+
+def take_steps_adjoint(system: System, integrator: Integrator, count: int) -> None:
+    """Bring the adjoint from the end of a graph's steps to their start."""
+    if system.march is not None:
+        launch_march_adjoint(system.march, system, count)
+    for step in reversed(range(count if system.steps_apart else 0)):
+        take_step_adjoint(system, integrator, step)
 
 
 def take_step(system: System, integrator: Integrator, step: int) -> None:

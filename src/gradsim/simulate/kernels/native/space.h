@@ -1,0 +1,137 @@
+// Vectors, rotations and symmetric matrices of numbers S, which are single numbers T or lanes of them.
+#pragma once
+#include "lanes.h"
+
+// Products and sums fuse, which Warp's compiler does not do by itself.
+#pragma clang fp contract(fast)
+
+namespace gradsim {
+
+template <class S> struct Vector {
+    S x, y, z;
+};
+template <class S> LANES_INLINE Vector<S> operator+(const Vector<S>& a, const Vector<S>& b) {
+    return {a.x + b.x, a.y + b.y, a.z + b.z};
+}
+template <class S> LANES_INLINE Vector<S> operator-(const Vector<S>& a, const Vector<S>& b) {
+    return {a.x - b.x, a.y - b.y, a.z - b.z};
+}
+template <class S, class A> LANES_INLINE Vector<S> operator*(const Vector<S>& a, A s) {
+    return {a.x * s, a.y * s, a.z * s};
+}
+template <class S> LANES_INLINE Vector<S> operator-(const Vector<S>& a) { return {-a.x, -a.y, -a.z}; }
+template <class S> LANES_INLINE void operator+=(Vector<S>& a, const Vector<S>& b) { a = a + b; }
+template <class S> LANES_INLINE void operator-=(Vector<S>& a, const Vector<S>& b) { a = a - b; }
+template <class S> LANES_INLINE S dot(const Vector<S>& a, const Vector<S>& b) {
+    return a.x * b.x + a.y * b.y + a.z * b.z;
+}
+template <class S> LANES_INLINE Vector<S> cross(const Vector<S>& a, const Vector<S>& b) {
+    return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
+}
+
+// A symmetric matrix: xx, yy, zz, yz, zx, xy.
+template <class S> struct Symmetric {
+    S c[6];
+    LANES_MEMBER Vector<S> operator*(const Vector<S>& a) const {
+        return {c[0] * a.x + c[5] * a.y + c[4] * a.z, c[5] * a.x + c[1] * a.y + c[3] * a.z,
+                c[4] * a.x + c[3] * a.y + c[2] * a.z};
+    }
+    // Gradient of a . (this b).
+    LANES_MEMBER void add_adjoint(const Vector<S>& a, const Vector<S>& b) {
+        c[0] += a.x * b.x, c[1] += a.y * b.y, c[2] += a.z * b.z;
+        c[3] += a.y * b.z + a.z * b.y, c[4] += a.z * b.x + a.x * b.z, c[5] += a.x * b.y + a.y * b.x;
+    }
+};
+
+// A unit quaternion, or a sum of such: vector part and real part.
+template <class S> struct Quaternion {
+    Vector<S> a;
+    S w;
+};
+template <class S> LANES_INLINE Quaternion<S> operator*(const Quaternion<S>& p, const Quaternion<S>& q) {
+    return {cross(p.a, q.a) + p.a * q.w + q.a * p.w, p.w * q.w - dot(p.a, q.a)};
+}
+// Times a pure quaternion, from either side.
+template <class S> LANES_INLINE Quaternion<S> operator*(const Quaternion<S>& p, const Vector<S>& b) {
+    return {cross(p.a, b) + b * p.w, -dot(p.a, b)};
+}
+template <class S> LANES_INLINE Quaternion<S> operator*(const Vector<S>& b, const Quaternion<S>& p) {
+    return {cross(b, p.a) + b * p.w, -dot(p.a, b)};
+}
+template <class S> LANES_INLINE Quaternion<S> operator+(const Quaternion<S>& p, const Quaternion<S>& q) {
+    return {p.a + q.a, p.w + q.w};
+}
+template <class S> LANES_INLINE Quaternion<S> scaled(const Quaternion<S>& p, S s) { return {p.a * s, p.w * s}; }
+template <class S> LANES_INLINE Quaternion<S> conjugate(const Quaternion<S>& p) { return {-p.a, p.w}; }
+
+template <class S> LANES_INLINE S square_root(S a) { return __builtin_elementwise_sqrt(a); }
+
+// 1 / sqrt(a) of numbers that are neither zero nor denormal. A root and a division of lanes take 40 to 60 cycles; an
+// estimate that Newton's rule brings to the last or last but one bit takes a quarter of that.
+template <class S> LANES_INLINE S inverse_root(S a) { return 1 / square_root(a); }
+#ifdef __AVX512F__
+LANES_INLINE Lanes<float> inverse_root(Lanes<float> a) {
+    const Lanes<float> r = __builtin_ia32_rsqrt14ps512_mask(a, Lanes<float>{}, -1);
+    return r + r * (0.5f * (1.0f - a * r * r));
+}
+LANES_INLINE Lanes<double> inverse_root(Lanes<double> a) {
+    Lanes<double> r = __builtin_ia32_rsqrt14pd512_mask(a, Lanes<double>{}, -1);
+    r = r + r * (0.5 * (1.0 - a * r * r));
+    return r + r * (0.5 * (1.0 - a * r * r));
+}
+#endif
+template <class S> LANES_INLINE S length(const Vector<S>& a) { return square_root(dot(a, a)); }
+template <class S> LANES_INLINE Quaternion<S> normalized(const Quaternion<S>& p) {
+    return scaled(p, inverse_root(dot(p.a, p.a) + p.w * p.w));
+}
+
+// A rotation, by the images of the axes.
+template <class S> struct Rotation {
+    Vector<S> x, y, z;
+    Rotation() = default;
+    LANES_MEMBER Rotation(const Vector<S>& a, const Vector<S>& b, const Vector<S>& c) : x(a), y(b), z(c) {}
+    LANES_MEMBER explicit Rotation(const Quaternion<S>& q) {
+        const Vector<S> a = q.a, d = q.a + q.a, wd = d * q.w;
+        const S xx = a.x * d.x, yy = a.y * d.y, zz = a.z * d.z, xy = a.x * d.y, yz = a.y * d.z, zx = a.z * d.x;
+        x = {1 - (yy + zz), xy + wd.z, zx - wd.y};
+        y = {xy - wd.z, 1 - (xx + zz), yz + wd.x};
+        z = {zx + wd.y, yz - wd.x, 1 - (xx + yy)};
+    }
+    LANES_MEMBER Vector<S> operator*(const Vector<S>& a) const { return x * a.x + y * a.y + z * a.z; }
+    LANES_MEMBER Vector<S> back(const Vector<S>& a) const { return {dot(x, a), dot(y, a), dot(z, a)}; }
+};
+
+// Masks: what a comparison gives.
+LANES_INLINE bool any(bool mask) { return mask; }
+template <class M> LANES_INLINE bool any(M mask) { return __builtin_reduce_or(mask) != 0; }
+
+// From numbers of a body to lanes, and from lanes back, by their sum where they are points of one body.
+LANES_INLINE Lanes<float> lift(float a) { return splat(a); }
+LANES_INLINE Lanes<double> lift(double a) { return splat(a); }
+LANES_INLINE Lanes<float> lift(Lanes<float> a) { return a; }
+LANES_INLINE Lanes<double> lift(Lanes<double> a) { return a; }
+template <class S> LANES_INLINE auto lift(const Vector<S>& a) -> Vector<decltype(lift(a.x))> {
+    return {lift(a.x), lift(a.y), lift(a.z)};
+}
+template <class S> LANES_INLINE auto lift(const Rotation<S>& r) -> Rotation<decltype(lift(r.x.x))> {
+    return {lift(r.x), lift(r.y), lift(r.z)};
+}
+
+LANES_INLINE void fold(Lanes<float> a, Lanes<float>& sum) { sum = a; }
+LANES_INLINE void fold(Lanes<double> a, Lanes<double>& sum) { sum = a; }
+LANES_INLINE void fold(Lanes<float> a, float& sum) {
+    auto b = SHUFFLE(a, a, 0, 1, 2, 3, 4, 5, 6, 7) + SHUFFLE(a, a, 8, 9, 10, 11, 12, 13, 14, 15);
+    auto c = SHUFFLE(b, b, 0, 1, 2, 3) + SHUFFLE(b, b, 4, 5, 6, 7);
+    auto d = SHUFFLE(c, c, 0, 1) + SHUFFLE(c, c, 2, 3);
+    sum = d[0] + d[1];
+}
+LANES_INLINE void fold(Lanes<double> a, double& sum) {
+    auto b = SHUFFLE(a, a, 0, 1, 2, 3) + SHUFFLE(a, a, 4, 5, 6, 7);
+    auto c = SHUFFLE(b, b, 0, 1) + SHUFFLE(b, b, 2, 3);
+    sum = c[0] + c[1];
+}
+template <class L, class S> LANES_INLINE void fold(const Vector<L>& a, Vector<S>& sum) {
+    fold(a.x, sum.x), fold(a.y, sum.y), fold(a.z, sum.z);
+}
+
+}  // namespace gradsim
