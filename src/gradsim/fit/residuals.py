@@ -50,9 +50,7 @@ def jacobian(residual: Residual, z: torch.Tensor, most_worlds: int, step: float 
     return (ends[0] - ends[1]) / (2 * step)
 
 
-def slopes(
-    residual: Residual, z: torch.Tensor, r: torch.Tensor, steps: torch.Tensor, most_worlds: int
-) -> torch.Tensor:
+def slopes(residual: Residual, z: torch.Tensor, r: torch.Tensor, steps: torch.Tensor, most_worlds: int) -> torch.Tensor:
     """Forward differences of residuals r [K, N] at worlds z [K, P], over steps [K, P]: [K, P, N]; 0 if one diverges."""
     count, width = z.shape
     if count == 0:
@@ -66,7 +64,7 @@ def slopes(
 def balanced(J: torch.Tensor) -> torch.Tensor:
     """Steps [P] that change the residuals alike, for a Jacobian [P, N].
 
-    Where one unknown is seen ten thousand times better than another, no one step is right for both: the curvature of the
-    first would hide the second.
+    Where one unknown is seen ten thousand times better than another no single step is right for both: the curvature of
+    the first would hide the second.
     """
     return (CHANGE / torch.linalg.vector_norm(J, dim=-1).clamp_min(1e-300)).clamp(SHORTEST, LONGEST)
