@@ -161,7 +161,7 @@ def test_a_wrong_scene_is_not_called_converged():
 
 def test_interrupting_returns_the_best_so_far():
     def progress(stage):
-        if len(seen) > 3:
+        if seen:
             raise KeyboardInterrupt
         seen.append(stage)
 

@@ -1,7 +1,8 @@
 """Table 2 of the paper: density and the four parameters of contact together, of objects that bounce and slide.
 
 A known push at the start makes masses visible; everything else about the motion is known too. Which of the parameters a
-video can tell is judged at the truth, so that a fit cannot excuse itself.
+video can tell is judged at the truth, so that a fit cannot excuse itself: one that it does not determine at all, or, in
+frames rounded to 8 bits, one whose interval there is wider than the error that is asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import numpy as np
 import torch
 
 from gradsim.experiments.objects import KINDS, depth, painted, stretched, turned, volume
-from gradsim.experiments.table import Case, Claim, Column, Experiment, Row, Told, errors, filmed, fitted, largest
+from gradsim.experiments.table import Case, Claim, Column, Experiment, Row, Told, errors, filmed, fitted
+from gradsim.fit.estimate import NORMAL
 from gradsim.fit.observations import Clock
 from gradsim.fit.problem import Problem
 from gradsim.fit.result import Fit
@@ -38,7 +40,7 @@ HELD_OUT = tuple(range(1000, 1010))  # never looked at
 ALLOWED, ALLOWED_8 = 1e-6, 5e-3
 PAPER = "mass 2.9e-4, kd .4, ke .0026, kf .0017, mu .0073 (means of relative errors)"
 NAMES = {path: path.split(".")[1] for path in RANGES}
-EIGHT_BIT = "8 bit"
+EIGHT_BIT, HIDDEN_8 = "8 bit", "hidden in 8 bit"
 
 
 def scene(kind: str, rng: np.random.Generator, values: Mapping[str, Any]) -> Scene:
@@ -75,28 +77,33 @@ def case(number: int, seed: int, eight_bit: bool) -> Case:
         (video,) = filmed(true, Clock(FPS, SUBSTEPS), FRAMES, SIZE)
         guess = scene(kind, np.random.default_rng(drawn), start)
         fit = fitted(guess, video, told, fps=FPS, substeps=SUBSTEPS, seed=number)
-        row = {"object": f"{number} {kind}", "truth": truth, **_judged(fit, truth)}
+        row = {"object": f"{number} {kind}", "truth": truth, **_judged(fit, truth, ALLOWED)}
         if eight_bit:
             rounded = fitted(
                 guess, (video * 255).round() / 255, told, EIGHT_BIT, fps=FPS, substeps=SUBSTEPS, seed=number
             )
-            judged = _judged(rounded, truth)
-            row |= {EIGHT_BIT: judged["worst"], f"{EIGHT_BIT} certain": rounded.certain, f"{EIGHT_BIT} fit": judged}
+            judged = _judged(rounded, truth, ALLOWED_8)
+            row |= {EIGHT_BIT: judged["worst"], HIDDEN_8: judged["hidden"], f"{EIGHT_BIT} fit": judged}
         return row
 
     return Case(f"seed {seed}, object {number}" + (", 8 bit" if eight_bit else ""), run)
 
 
-def _judged(fit: Fit, truth: Mapping[str, float]) -> Row:
+def _judged(fit: Fit, truth: Mapping[str, float], allowed: float) -> Row:
     """Errors, the largest among those the video can tell, and what the fit says of itself."""
     off = errors(fit, truth)
     z = fit.parameters.coordinates_of({path: torch.tensor(v, dtype=torch.float64) for path, v in truth.items()})
-    verdicts = uncertainty(Problem(fit.parameters, fit.trials), z).verdicts
-    hidden = {name for name, v in zip(fit.parameters.names, verdicts, strict=True) if v.word == "not identifiable"}
+    limit = uncertainty(Problem(fit.parameters, fit.trials), z)
+    widths = dict(zip(fit.parameters.names, (NORMAL * limit.deviation).tolist(), strict=True))  # of logarithms
+    words = {name: v.word for name, v in zip(fit.parameters.names, limit.verdicts, strict=True)}
+    hidden = [path for path in RANGES if words[path] == "not identifiable" or widths[path] > allowed]
+    inside = [path for path, (low, high) in fit.intervals.items() if low <= truth[path] <= high]
     return {
         **{NAMES[path]: error for path, error in off.items()},
         "worst": max((error for path, error in off.items() if path not in hidden), default=0.0),
         "hidden": " ".join(NAMES[path] for path in hidden),
+        "half widths": {NAMES[path]: width for path, width in widths.items()},
+        "inside": [NAMES[path] for path in inside],
         "verdicts": {NAMES[name]: verdict.word for name, verdict in fit.verdicts.items()},
         "status": fit.status,
         "certain": fit.certain,
@@ -111,8 +118,8 @@ def experiment(objects: int | None, seed: int, *, held_out: bool = False, eight_
         Column("object", "", 13),
         *(Column(name, ".1e", 8) for name in NAMES.values()),
         Column("worst", ".1e", 8),
-        *((Column(EIGHT_BIT, ".1e", 8),) if eight_bit else ()),
         Column("hidden", "", 10),
+        *((Column(EIGHT_BIT, ".1e", 8), Column(HIDDEN_8, "", 15)) if eight_bit else ()),
         Column("status", "", 16),
         Column("seconds", ".0f", 7),
     )
@@ -125,13 +132,13 @@ def experiment(objects: int | None, seed: int, *, held_out: bool = False, eight_
             Claim("failures reported as certain", sure, most=0),
         ]
         if eight_bit:
-            right = [row for row in rows if row["worst"] <= ALLOWED]
-            sure = sum(row[EIGHT_BIT] > ALLOWED_8 and row[f"{EIGHT_BIT} certain"] for row in rows)
+            good = sum(row[EIGHT_BIT] <= ALLOWED_8 for row in rows)
+            judged = [row[f"{EIGHT_BIT} fit"] for row in rows]
+            sure = sum(fit["certain"] and any(fit[name] > ALLOWED_8 for name in NAMES.values()) for fit in judged)
+            told = f"objects of {len(rows)} with all that 8-bit frames can tell to {ALLOWED_8:g}"
             found += [
-                Claim(
-                    "largest error from 8-bit frames, where exact ones succeed", largest(right, EIGHT_BIT), ALLOWED_8
-                ),
-                Claim("failures from 8-bit frames reported as certain", sure, most=0),
+                Claim(told, good, least=0.9 * len(rows)),
+                Claim("failures from 8-bit frames, hidden or not, reported as certain", sure, most=0),
             ]
         return found
 

@@ -64,7 +64,7 @@ def slopes(residual: Residual, z: torch.Tensor, r: torch.Tensor, steps: torch.Te
 def balanced(J: torch.Tensor) -> torch.Tensor:
     """Steps [P] that change the residuals alike, for a Jacobian [P, N].
 
-    Where one unknown is seen ten thousand times better than another, no one step is right for both: the curvature of
+    Where one unknown is seen ten thousand times better than another no single step is right for both: the curvature of
     the first would hide the second.
     """
     return (CHANGE / torch.linalg.vector_norm(J, dim=-1).clamp_min(1e-300)).clamp(SHORTEST, LONGEST)

@@ -60,8 +60,8 @@ class Fit:
 
     @property
     def certain(self) -> bool:
-        """Whether the answer is one, at the noise, and determined by what was observed."""
-        known = all(verdict.word != "not identifiable" for verdict in self.verdicts.values())
+        """Whether the answer is one, at the noise, and all of it well determined by what was observed."""
+        known = all(verdict.word == "identifiable" for verdict in self.verdicts.values())
         return self.status == "converged" and known
 
     def rows(self) -> list[tuple[str, str, float, float, float, Verdict]]:

@@ -102,8 +102,10 @@ class Search:
         """The best of a scan over each coordinate, judged by the first frames."""
         frames = min(FIRST + 1, self.problem.frames)
         candidates = torch.cat([start[None], self._scan(start, 12)])
-        square = self.problem.mean_square(candidates, self.coarse, frames)
-        return candidates[int(torch.argmin(torch.nan_to_num(square, nan=torch.inf)))]
+        square = torch.nan_to_num(self.problem.mean_square(candidates, self.coarse, frames), nan=torch.inf)
+        best = int(torch.argmin(square))
+        unseen = float(square[0] - square[best]) <= ROUNDING
+        return start if unseen else candidates[best]
 
     def _scan(self, z: torch.Tensor, count: int) -> torch.Tensor:
         """Each coordinate over its range, the others as in z, [P * count, P]."""
