@@ -56,9 +56,10 @@ template <class T> LANES_INLINE Vec<T> cross(const Vec<T>& a, const Vec<T>& b) {
     return {a.c[1] * b.c[2] - a.c[2] * b.c[1], a.c[2] * b.c[0] - a.c[0] * b.c[2], a.c[0] * b.c[1] - a.c[1] * b.c[0]};
 }
 
-// Rows of packed triples are read four scalars at a time (arrays carry one spare scalar at their end) and transposed in
-// registers, their places being given in scalars, three a node: gathers and scatters of single scalars cost two to three times as much. They are written as two and one: a
-// fourth scalar would belong to the next row, whose reading would then wait for this row's writing.
+// Rows of packed triples, whose places are given in scalars (three a node), are read four scalars at a time (arrays
+// carry one spare scalar at their end) and transposed in registers: gathers and scatters of single scalars cost two to
+// three times as much. They are written as two and one: a fourth scalar would belong to the next row, whose reading
+// would then wait for this row's writing.
 template <class T> LANES_INLINE typename LaneTypes<T>::Node row(const T* x, int i) {
     typename LaneTypes<T>::Node r;
     __builtin_memcpy(&r, x + i, sizeof(r));
