@@ -122,6 +122,13 @@ def test_constants_of_inference_mode_do_not_hinder_gradients():
     assert mass.grad.item() < 0
 
 
+def test_a_single_triangle_has_nothing_to_bend():
+    mesh = gs.TriMesh(np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]]), np.array([[0, 1, 2]]))
+    sheet = gs.Cloth("sheet", mesh, 0.2, bending=gs.Bending(1e-3, 0.0))
+    fallen = gs.simulate(gs.Scene([sheet], gravity=(0.0, -8.0, 0.0)), frames=2, fps=1.0, substeps=2000)
+    assert fallen["sheet"].position[-1, 1].item() == pytest.approx(-4.0, rel=1e-3)
+
+
 def test_large_finite_numbers_are_finite():
     assert engine.all_finite(torch.full((4,), 1e308, dtype=F64))
     assert not engine.all_finite(torch.tensor([1.0, float("nan")]))

@@ -56,16 +56,17 @@ template <class T> LANES_INLINE Vec<T> cross(const Vec<T>& a, const Vec<T>& b) {
     return {a.c[1] * b.c[2] - a.c[2] * b.c[1], a.c[2] * b.c[0] - a.c[0] * b.c[2], a.c[0] * b.c[1] - a.c[1] * b.c[0]};
 }
 
-// Rows of packed triples are read four scalars at a time (arrays carry one spare scalar at their end) and transposed in
-// registers: gathers and scatters of single scalars cost two to three times as much. They are written as two and one: a
-// fourth scalar would belong to the next row, whose reading would then wait for this row's writing.
+// Rows of packed triples, whose places are given in scalars (three a node), are read four scalars at a time (arrays
+// carry one spare scalar at their end) and transposed in registers: gathers and scatters of single scalars cost two to
+// three times as much. They are written as two and one: a fourth scalar would belong to the next row, whose reading
+// would then wait for this row's writing.
 template <class T> LANES_INLINE typename LaneTypes<T>::Node row(const T* x, int i) {
     typename LaneTypes<T>::Node r;
-    __builtin_memcpy(&r, x + 3 * (long long)i, sizeof(r));
+    __builtin_memcpy(&r, x + i, sizeof(r));
     return r;
 }
 template <class T> LANES_INLINE void add_row(T* x, int i, typename LaneTypes<T>::Node a) {
-    T* p = x + 3 * (long long)i;
+    T* p = x + i;
     typedef T Pair __attribute__((vector_size(2 * sizeof(T))));
     Pair xy;
     __builtin_memcpy(&xy, p, sizeof(xy));

@@ -81,6 +81,10 @@ class Layout:
         blocks = array[index].reshape(-1, lanes, array.shape[1]).swapaxes(1, 2)
         return self.constant(self.spread(blocks, step).ravel())
 
+    def _places(self, nodes: np.ndarray) -> object:
+        """Where elements' nodes lie, in scalars of which each has three."""
+        return self._blocks(3 * nodes, 3 * self.topology.node_count)
+
     def force(self, family: str) -> Force:
         arrays, real, table = self.topology.arrays, bridge.real_type(self.dtype), self.tables[family]
         count = self.topology.elements[family] * self.world_count
@@ -156,7 +160,7 @@ class Layout:
         shape = np.concatenate([rest.reshape(len(rest), -1), measure[:, None]], axis=1)
         shape = np.concatenate([shape, np.repeat(shape[-1:], self.columns[family] - len(shape), axis=0)])
         shape[len(rest) :, -1] = 0.0  # elements that only fill the last block weigh nothing
-        blocks = (self._blocks(nodes, self.topology.node_count), self._blocks(shape))
+        blocks = (self._places(nodes), self._blocks(shape))
         return Force(kernels, self._block_count(family), blocks, (table,))
 
     def _bend_force(self, family: str) -> Force:
@@ -179,7 +183,7 @@ class Layout:
         filler = np.zeros((self.columns[family] - len(nodes), 9))  # fills the last block: no coupling, no force
         shape = np.concatenate([np.concatenate([angle, coupling], axis=1), filler])
         blocks = (
-            self._blocks(nodes, steps["nodes"]),
+            self._places(nodes),
             self._blocks(hinges, steps["hinges"]),
             self._blocks(shape),
         )

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum, skeleton
-from gradsim.scene.quantity import Each
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import Smoke, SmokeMotion
@@ -39,9 +38,8 @@ def _rigid_motion(body: Rigid, assembly: Assembly, states: States) -> RigidMotio
     index = assembly.topology.ranges["rigid", body.name][0]
     p, q, v, momentum = (states[f"rigid.{name}"].select(-2, index) for name in ("p", "q", "v", "l"))
     table = assembly.tables["rigid"].select(2, index).view(*assembly.batch, 1, -1)
-    points = body.mesh.vertices
-    seen = Flattener((), assembly.dtype, assembly.device)(Each(points), len(points), (3,))[0]
-    return RigidMotion(p, q, v, momentum, table[..., 4:7], table[..., 7:13], seen)
+    points = torch.tensor(body.mesh.vertices, dtype=assembly.dtype, device=assembly.device)
+    return RigidMotion(p, q, v, momentum, table[..., 4:7], table[..., 7:13], points)
 
 
 def _pendulum_motion(body: AnyPendulum, assembly: Assembly, states: States) -> PendulumMotion:

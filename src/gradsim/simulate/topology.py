@@ -78,7 +78,7 @@ def is_zero(value: object) -> bool:
 
 
 def _bends(body: Body) -> bool:
-    if not isinstance(body, Cloth):
+    if not isinstance(body, Cloth) or not len(body.mesh.hinges):
         return False
     return not all(map(is_zero, (body.bending.stiffness, body.bending.damping)))
 

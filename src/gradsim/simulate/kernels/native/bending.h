@@ -10,13 +10,13 @@ namespace gradsim {
 // gradients of the angle in a and b, and ta, tb tell how those in k and l share what balances them.
 template <class T> struct Edge {
     Vec<T> a, b, e, M;
-    Lanes<T> square, length, ta, tb, ha, hb, sM;
+    Lanes<T> inverse, length, ta, tb, ha, hb, sM;  // inverse of the square of the length
     LANES_MEMBER Edge(const Vec<T>* x, int i, Lanes<T> sN) {
         const Vec<T>& near = x[(i + 1) % 3];
         a = x[i] - near, b = x[3 + i] - near, e = x[(i + 2) % 3] - near;
         M = cross(b, e);
-        square = dot(e, e), length = root(square);
-        const Lanes<T> inverse = T(1) / square;
+        const Lanes<T> square = dot(e, e);
+        inverse = T(1) / square, length = root(square);
         ta = dot(a, e) * inverse, tb = dot(b, e) * inverse;
         sM = T(1) / dot(M, M);
         ha = length * sN, hb = length * sM;
@@ -43,12 +43,12 @@ template <class T> struct Edge {
         const Vec<T>& near = u[(i + 1) % 3];
         const Vec<T> along = u[(i + 2) % 3] - near;
         const Vec<T> ca = u[i] - near - along * ta, cb = u[3 + i] - near - along * tb;
-        const Lanes<T> da = dot(N, ca), db = dot(M, cb), inverse = T(1) / square;
+        const Lanes<T> da = dot(N, ca), db = dot(M, cb);
         aN = aN + N * (T(2) * ha * da * sN) - ca * ha;
         const Vec<T> aM = M * (T(2) * hb * db * sM) - cb * hb;
         const Lanes<T> ata = ha * dot(N, along) * inverse, atb = hb * dot(M, along) * inverse;
         // Along the edge: from its length, and from its square under ta and tb.
-        const Lanes<T> stretch = -(sN * da + sM * db) / length - T(2) * (ata * ta + atb * tb);
+        const Lanes<T> stretch = -(sN * da + sM * db) * length * inverse - T(2) * (ata * ta + atb * tb);
         const Vec<T> aa = e * ata, ab = cross(e, aM) + e * atb;
         const Vec<T> ae = cross(aM, b) + a * ata + b * atb + e * stretch;
         ax[i] = ax[i] + aa;
