@@ -150,7 +150,7 @@ class _Raster(torch.autograd.Function):
         width = call.rasterizer.kept_width
         image = vertices.new_empty(*size, call.channels)
         kept = vertices.new_empty(*size, width) if width > 1 or ctx.needs_input_grad[4] else None
-        owners = torch.empty(size, dtype=torch.int32)
+        owners = torch.empty(size[0] * size[1] * size[2] + size[2] + 64, dtype=torch.int32)
         jobs = call.jobs(inputs, image=image, kept=kept, owners=owners)
         shares = [_Share(job) for job in jobs]
         kernel = call.kernels(inputs).forward
