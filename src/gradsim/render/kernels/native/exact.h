@@ -38,7 +38,7 @@ template <class T, int A> void exact_backward(Job<T>& job) {
         ExactBackward<T, A> exact(job, frame);
         exact.mosaics();
         exact.layers(pixel);
-        frame.retreat();
+        job.broken |= !frame.retreat();
         job.next++;
     }
 }
