@@ -1,7 +1,7 @@
 """Large tensors in memory that was used before: fresh pages cost more than the pixels that are written to them.
 
-The system hands out pages one by one, cleared, at their first touch, and for all threads of a process one after another.
-An optimization renders videos of one size again and again, so what a video leaves behind serves the next one.
+The system hands out pages one by one, cleared, at their first touch, to all threads of a process one after another. An
+optimization renders videos of one size again and again, so what a video leaves behind serves the next one.
 """
 
 from __future__ import annotations

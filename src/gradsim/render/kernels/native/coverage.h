@@ -7,7 +7,7 @@ namespace gradsim {
 // Distances that tell a triangle's neighbour from one that overlaps it [px].
 template <class T> struct Margin;
 template <> struct Margin<double> { static constexpr double slack = 1e-9, length = 1e-6; };
-template <> struct Margin<float> { static constexpr float slack = 1e-4f, length = 1e-2f; };
+template <> struct Margin<float> { static constexpr float slack = 1e-5f, length = 1e-3f; };
 
 // The part of [low, high] where what runs from p at 0 to q at 1 is positive.
 template <class T> RENDER_INLINE void shorten(T p, T q, T& low, T& high) {
@@ -19,14 +19,25 @@ template <class T> RENDER_INLINE void shorten(T p, T q, T& low, T& high) {
 // Whether more than the tip of a line from a to b lies inside a triangle.
 template <class T> RENDER_INLINE bool passes_through(const Triangle<T>& t, T ax, T ay, T bx, T by) {
     const T slack = Margin<T>::slack, length = Margin<T>::length;
-    if (least(ax, bx) > t.right + slack || most(ax, bx) < t.left - slack) return false;
-    if (least(ay, by) > t.bottom + slack || most(ay, by) < t.top - slack) return false;
     T low = 0, high = 1;
     for (int k = 0; k < 3; k++) {
         const T room = slack * (__builtin_fabs(t.gx[k]) + __builtin_fabs(t.gy[k]));
         shorten(t.weight(k, ax, ay) + room, t.weight(k, bx, by) + room, low, high);
     }
     return (high - low) * (__builtin_fabs(bx - ax) + __builtin_fabs(by - ay)) > length;
+}
+
+// Whether a line that starts at vertex k of a triangle, towards a, leads into it.
+template <class T> RENDER_INLINE bool leads_into(const Triangle<T>& t, int k, T ax, T ay) {
+    for (int i = 0; i < 3; i++)
+        if (i != k && t.weight(i, ax, ay) < -Margin<T>::slack * (__builtin_fabs(t.gx[i]) + __builtin_fabs(t.gy[i])))
+            return false;
+    return true;
+}
+
+// The place of a vertex in a triangle; -1 where it is none of its vertices.
+template <class T> RENDER_INLINE int corner_at(const Triangle<T>& t, int vertex) {
+    return t.vertex[0] == vertex ? 0 : t.vertex[1] == vertex ? 1 : t.vertex[2] == vertex ? 2 : -1;
 }
 
 enum Order { BEHIND, CLOSER, EQUAL, PIERCED };
@@ -98,8 +109,18 @@ bool lie_apart(const Frame<T, A>& frame, const unsigned char* outlined, const in
             shorten(y + 1 + slack - py, y + 1 + slack - qy, low, high);
             if (!(high > low)) continue;
             const T ax = px + low * (qx - px), ay = py + low * (qy - py), bx = px + high * (qx - px), by = py + high * (qy - py);
-            for (int r = 0; r < count; r++)
-                if (r != q && passes_through(frame.triangles[list[r]], ax, ay, bx, by)) return false;
+            for (int r = 0; r < count; r++) {
+                const Triangle<T>& o = frame.triangles[list[r]];
+                const bool away = least(ax, bx) > o.right + slack || most(ax, bx) < o.left - slack ||
+                                  least(ay, by) > o.bottom + slack || most(ay, by) < o.top - slack;
+                if (r == q || away) continue;
+                const int p = corner_at(o, t.vertex[e]), s = corner_at(o, t.vertex[f]);
+                const bool overlaps = p >= 0 && s >= 0 ? true
+                                      : p >= 0         ? leads_into(o, p, qx, qy)
+                                      : s >= 0         ? leads_into(o, s, px, py)
+                                                       : passes_through(o, ax, ay, bx, by);
+                if (overlaps) return false;
+            }
         }
     }
     return true;
