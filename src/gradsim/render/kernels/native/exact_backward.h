@@ -70,10 +70,9 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
                     part &= tile.area > Tiny<T>::area;
                     if (any(widened<T>(mine >> 3) & part)) part = before_owners(t, i, x, y, part, mine);
                     parts = any(part);
-                    const Row<T> r = 1 / (part ? tile.area : fill(T(1)));
                     area = part ? tile.area : area;
-                    u = part ? unit_part(tile.mu * r, T()) : u;
-                    v = part ? unit_part(tile.mv * r, T()) : v;
+                    u = part ? tile.u : u;
+                    v = part ? tile.v : v;
                 }
                 const Mask<T> seen = whole | part;
                 if (!any(seen)) return;

@@ -219,9 +219,9 @@ template <class T, int A> struct ExactForward : Exact<T, A> {
                     if (!added) return;
                     for (int l = 0; l < lanes; l++) part[l] = added >> l & 1 ? -1 : 0;
                 }
-                const Row<T> area = part ? tile.area : Row<T>{}, r = 1 / (part ? tile.area : fill(T(1)));
+                const Row<T> area = part ? tile.area : Row<T>{};
                 SeenRow<T, A> seen;
-                seen.look(surface, frame, x, y, column + unit_part(tile.mu * r, T()), row + unit_part(tile.mv * r, T()), part);
+                seen.look(surface, frame, x, y, column + tile.u, row + tile.v, part);
                 const Int next = COUNT * planes.stride;
                 for (int k = 0; k < 4; k++) {
                     T* sum = planes.at(k, x, y);

@@ -1,7 +1,7 @@
 // Two rows of pixels in one vector of the machine: how much of each pixel a triangle covers, and where in it.
 //
-// Cut to a pixel, an edge has to its right an area, and first moments, that are integrals along it; what a triangle
-// covers is the signed sum over its three edges, without a polygon and without a branch that depends on the pixel.
+// Between an edge, cut to a pixel, and an upright line lies an area, and first moments, that are integrals along it; what
+// a triangle covers is the signed sum over its three edges, without a polygon and without a branch for each pixel.
 #pragma once
 #include "pixels.h"
 
@@ -51,9 +51,12 @@ template <class T> struct Sides {
         T run, rise;  // dx / dy, dy / dx
         T sign;       // -1 where the triangle's outline passes it from b to a
     } side[3];
+    T mid_x, mid_y;   // of the triangle
 
     RENDER_MEMBER Sides(const Triangle<T>& t) {
-        const T flat = T(1e-30);
+        const T flat = T(1e-30), third = T(1.0 / 3);
+        mid_x = (t.x[0] + t.x[1] + t.x[2]) * third;
+        mid_y = (t.y[0] + t.y[1] + t.y[2]) * third;
         for (int k = 0; k < 3; k++) {
             const int l = k == 2 ? 0 : k + 1;
             const bool down = t.y[k] <= t.y[l];
@@ -66,7 +69,8 @@ template <class T> struct Sides {
 };
 
 template <class T> struct Tile {
-    Row<T> area, mu, mv;  // the covered share of each pixel, its moments from the pixel's upper left corner
+    Row<T> area;  // the covered share of each pixel
+    Row<T> u, v;  // the middle of that share, from the pixel's upper left corner
     struct Part {
         bool any;
         Row<T> pu, pv, qu, qv;  // upper and lower end, from the pixel's upper left corner; no length where it passes by
@@ -74,37 +78,44 @@ template <class T> struct Tile {
 
     // The pixels from column x and row y on.
     RENDER_MEMBER void cut(const Sides<T>& sides, int x, int y) {
+        enum { rows = TileShape<T>::rows, columns = TileShape<T>::columns };
         const Row<T> column = lane_columns<T>(), row = lane_rows<T>();
-        area = mu = mv = Row<T>{};
+        // Moments are taken about a place in or near the triangle, or those of slivers would drown in rounding errors.
+        const Row<T> cu = unit_part(sides.mid_x - x - column, T()), cv = unit_part(sides.mid_y - y - row, T());
+        Row<T> mu = {}, mv = {};
+        area = Row<T>{};
         for (int k = 0; k < 3; k++) {
             const typename Sides<T>::Side& s = sides.side[k];
             const T ax = s.ax - x, ay = s.ay - y, bx = s.bx - x, by = s.by - y;
             part[k].any = false;
-            if (by < 0 || ay > TileShape<T>::rows) continue;
-            const T enter = ax + (most(ay, T(0)) - ay) * s.run, leave = bx + (least(by, T(TileShape<T>::rows)) - by) * s.run;
-            if (enter > TileShape<T>::columns && leave > TileShape<T>::columns) continue;
+            if (by < 0 || ay > rows) continue;
+            const T enter = ax + (most(ay, T(0)) - ay) * s.run, leave = bx + (least(by, T(rows)) - by) * s.run;
             const Row<T> upper = ay - row, lower = by - row;
             const Row<T> p = unit_part(upper, T()), q = unit_part(lower, T());
-            if (enter < 0 && leave < 0) {
-                Row<T> d = (q - p) * s.sign;
+            const bool right = enter > columns && leave > columns;
+            if (right || (enter < 0 && leave < 0)) {
+                const Row<T> h = right ? cu - 1 : cu, d = (q - p) * s.sign * h;
                 area += d;
-                mu += d * T(0.5);
-                mv += d * (p + q) * T(0.5);
+                mu -= d * h * T(0.5);
+                mv += d * ((p + q) * T(0.5) - cv);
                 continue;
             }
             // The path along the edge that stays in the pixel: down one of its sides, along the edge, down a side.
             const Row<T> px = (ax - column) + (p - upper) * s.run, qx = (bx - column) + (q - lower) * s.run;
             const Row<T> pu = unit_part(px, T()), qu = unit_part(qx, T());
             const Row<T> pv = within(p + (pu - px) * s.rise, p, q), qv = within(q + (qu - qx) * s.rise, p, q);
-            const Row<T> hp = 1 - pu, hq = 1 - qu, d = (qv - pv) * s.sign;
+            const Row<T> hp = cu - pu, hq = cu - qu, d = (qv - pv) * s.sign, vp = pv - cv, vq = qv - cv;
             const Row<T> before = (pv - p) * hp * s.sign, after = (q - qv) * hq * s.sign;
             area += before + after + d * (hp + hq) * T(0.5);
-            mu += (before + after) * T(0.5) + d * (T(0.5) - (pu * (pu + qu) + qu * qu) * T(1.0 / 6));
-            mv += (before * (p + pv) + after * (q + qv)) * T(0.5) +
-                  d * (hp * (2 * pv + qv) + hq * (pv + 2 * qv)) * T(1.0 / 6);
+            mu -= (before * hp + after * hq) * T(0.5) + d * (hp * (hp + hq) + hq * hq) * T(1.0 / 6);
+            mv += before * ((p + pv) * T(0.5) - cv) + after * ((q + qv) * T(0.5) - cv) +
+                  d * (hp * (2 * vp + vq) + hq * (vp + 2 * vq)) * T(1.0 / 6);
             const Mask<T> outside = (p == q) & ((p != upper) | (q != lower));  // the row: level edges must not count there
             part[k] = {true, pu, pv, outside ? pu : qu, qv};
         }
+        const Row<T> r = 1 / (area > Tiny<T>::area ? area : fill(T(1)));
+        u = unit_part(cu + mu * r, T());
+        v = unit_part(cv + mv * r, T());
     }
 };
 
