@@ -207,8 +207,7 @@ class _Raster(torch.autograd.Function):
 def _finish(kernel: RasterKernel, job: Job, share: _Share) -> None:
     """Run a job to its last frame, making room where it asks for it."""
     while True:
-        scratch = _workspace(job.scratch_need)
-        job.scratch, job.scratch_size = scratch.data_ptr(), scratch.shape[0]
+        job.scratch, job.scratch_size = _workspace(job.scratch_need)
         job.list_need = 0
         kernel.run(job)
         if job.next == job.last:
@@ -220,12 +219,14 @@ def _finish(kernel: RasterKernel, job: Job, share: _Share) -> None:
 _local = threading.local()
 
 
-def _workspace(need: int) -> torch.Tensor:
-    """This thread's scratch memory, at least as large as needed."""
-    memory: torch.Tensor | None = getattr(_local, "memory", None)
-    if memory is None or len(memory) < need:
-        memory = _local.memory = torch.empty(max(FIRST_SCRATCH, need + need // 2), dtype=torch.uint8)
-    return memory
+def _workspace(need: int) -> tuple[int, int]:
+    """Address and size of this thread's scratch memory, at least as large as needed."""
+    size: int = getattr(_local, "size", 0)
+    if size < max(need, 1):
+        size = _local.size = max(FIRST_SCRATCH, need + need // 2)
+        _local.memory = torch.empty(size, dtype=torch.uint8)
+        _local.address = _local.memory.data_ptr()
+    return _local.address, size
 
 
 @cache

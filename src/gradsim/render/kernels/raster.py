@@ -25,13 +25,15 @@ class RasterKernel:
         self._kernel, self._local = kernel, threading.local()
 
     def run(self, job: Job) -> None:
-        if not hasattr(self._local, "job"):
-            self._local.job = Job()
-            address = ctypes.addressof(self._local.job)
-            self._local.launch = wp.launch(self._kernel, 1, inputs=[address], device="cpu", record_cmd=True)
-        ctypes.pointer(self._local.job)[0] = job
-        self._local.launch.launch()
-        ctypes.pointer(job)[0] = self._local.job
+        local, size = self._local, ctypes.sizeof(Job)
+        if not hasattr(local, "launch"):
+            local.job = Job()
+            local.address = ctypes.addressof(local.job)
+            local.launch = wp.launch(self._kernel, 1, inputs=[local.address], device="cpu", record_cmd=True)
+        address = ctypes.addressof(job)
+        ctypes.memmove(local.address, address, size)
+        local.launch.launch()
+        ctypes.memmove(address, local.address, size)
 
 
 class RasterKernels(NamedTuple):
