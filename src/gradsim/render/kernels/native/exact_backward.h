@@ -34,7 +34,7 @@ template <class R> RENDER_INLINE void move_edge(R nx, R ny, R sp, R sq, R fp, R 
 
 template <class T, int A> struct ExactBackward : Exact<T, A> {
     using Base = Exact<T, A>;
-    using Base::job; using Base::frame; using Base::height; using Base::width; using Base::pixels; using Base::owner;
+    using Base::job; using Base::frame; using Base::height; using Base::width; using Base::pixels; using Base::kept_owner;
     using Base::covering; using Base::behind;
     enum { lanes = PixelTypes<T>::width, columns = TileShape<T>::columns };
     typedef TriangleAdjoint<T, A> Adjoint;
@@ -58,7 +58,7 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
                 const int j = y * width + x;
                 Mask<T> inside = (column < T(width - x)) & (row < T(height - y));
                 Index<T> at = __builtin_convertvector(column, Index<T>) + x;
-                Index<T> mine = load_tile<Index<T>>(owner + j, width);
+                Index<T> mine = load_tile<Index<T>>(kept_owner + j, width);
                 Index<T> covered = (at >= of_rows<T>(from)) & (at <= of_rows<T>(to)), drawn = mine & 3;
                 Mask<T> whole = widened<T>(covered & (mine == 8 * (i + 1))) & inside;
                 Mask<T> part = widened<T>(~covered & ((drawn == EDGED) | (drawn == MOSAIC))) & inside;
@@ -153,7 +153,7 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
         for (int i = 0; i < list[0]; i++) {
             const int j = list[1 + 2 * i], from = list[2 + 2 * i], to = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];
             const int x = j % width, y = j / width;
-            const Triangle<T>* back = covering(owner[j]);
+            const Triangle<T>* back = covering(kept_owner[j]);
             int n = pixel.gather(frame.triangles, list + from, to - from, x, y, back);
             const T *adj = image_adj + j * channels, *b = behind(j);
             T bare = channels == 4 ? adj[3] : T(0);

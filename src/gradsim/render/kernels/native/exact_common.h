@@ -16,12 +16,12 @@ template <class T, int A> struct Exact {
     Job<T>& job;
     Frame<T, A>& frame;
     const int height, width, pixels;
-    int* owner;  // of each pixel, for the backward
+    int* kept_owner;  // of each pixel, for the backward
     const T* background;
 
     Exact(Job<T>& job, Frame<T, A>& frame)
         : job(job), frame(frame), height((int)job.height), width((int)job.width), pixels(height * width) {
-        owner = job.owners + frame.frame * pixels;
+        kept_owner = job.owners + frame.frame * pixels;
         background = job.background + frame.frame * job.background_frame_stride;
     }
 
