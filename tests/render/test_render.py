@@ -1,9 +1,11 @@
 """render(): what a user sees of it."""
 
+import numpy as np
 import pytest
 import torch
 
 import gradsim as gs
+from gradsim.render.memory import LARGE
 
 
 def scene_of(x=0.0, **options) -> gs.Scene:
@@ -163,3 +165,44 @@ def test_default_texture_is_mirrored_nowhere():
         image = gs.render(scene, gs.simulate(scene, frames=1), (32, 32))[0, ..., 0]
         assert image[:16, :16].mean() > 2 * image[:16, 16:].mean(), eye
         assert image[:16, :16].mean() > 2 * image[16:, :16].mean(), eye
+
+
+def test_a_video_that_is_kept_is_not_written_over():
+    """Memory of large videos is used again, but only once nobody refers to it."""
+    scene = scene_of()
+    trajectory = gs.simulate(scene, frames=8, fps=20)
+    first = gs.render(scene, trajectory, (128, 128))
+    assert first.nbytes > LARGE
+    kept, before = first[2:3], first.clone()
+    moved = scene_of(x=0.3)
+    other = gs.simulate(moved, frames=8, fps=20)
+    for _ in range(3):
+        assert not torch.equal(gs.render(moved, other, (128, 128)), before)
+    assert torch.equal(first, before)
+    del first
+    gs.render(moved, other, (128, 128))
+    assert torch.equal(kept, before[2:3])
+
+
+def test_constants_of_a_view_follow_their_values():
+    eye = np.array([0.5, 0.4, 4.0])
+    scene = scene_of(camera=gs.Camera(eye=eye, target=(0.0, 0.0, 0.0), fov=40))
+    trajectory = gs.simulate(scene, frames=1, fps=20)
+    with torch.inference_mode():
+        before = gs.render(scene, trajectory, (24, 24)).clone()
+    eye[0] = 0.9
+    changed = gs.render(scene, trajectory, (24, 24))
+    again = scene_of(camera=gs.Camera(eye=(0.9, 0.4, 4.0), target=(0.0, 0.0, 0.0), fov=40))
+    assert not torch.equal(changed, before)
+    assert torch.equal(changed, gs.render(again, trajectory, (24, 24)))
+
+
+def test_gradients_after_a_render_in_inference_mode():
+    x = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
+    camera = gs.Camera(eye=(0.51, 0.4, 4.0), target=(0.0, 0.0, 0.0), fov=41)
+    with torch.inference_mode():
+        still = scene_of(camera=camera)
+        gs.render(still, gs.simulate(still, frames=1, fps=20), (24, 24))
+    scene = scene_of(x, camera=camera)
+    gs.render(scene, gs.simulate(scene, frames=1, fps=20), (24, 24)).square().sum().backward()
+    assert x.grad.abs() > 0

@@ -18,7 +18,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
     using Base::left; using Base::right; using Base::top; using Base::bottom; using Base::pierced;
     enum { lanes = PixelTypes<T>::width, columns = TileShape<T>::columns };
     int* number;         // of each pixel in doubt
-    int *doubt, *begin;  // pixels in doubt, and where their triangles begin in `member`
+    int *doubt, *begin;  // pixels in doubt, ~ where no outline explains it; where their triangles begin in `member`
     int* member;
     int doubt_count;
     TileEntry* entry;
@@ -130,11 +130,12 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
                 Index<T> drawn = __builtin_convertvector(layered ? Mask<T>{} + LAYERED : full ? Mask<T>{} + MOSAIC : Mask<T>{},
                                                          Index<T>);
                 store(mine, (now & ~3) | drawn);
+                const unsigned outlines = bits<T>(outline);
                 for (unsigned rest = bits<T>(layered); rest; rest &= rest - 1) {
-                    const int l = __builtin_ctz(rest);
+                    const int l = __builtin_ctz(rest), j = y * stride + x + l;
                     if (x + l >= right) break;
-                    number[y * stride + x + l] = doubt_count;
-                    doubt[doubt_count++] = y * stride + x + l;
+                    number[j] = doubt_count;
+                    doubt[doubt_count++] = outlines >> l & 1 ? j : ~j;
                 }
             }
     }
@@ -167,7 +168,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
     bool enlist(int& most_fragments) {
         int layered = 0, entries = 0;
         for (int i = 0; i < doubt_count; i++) {
-            const int j = doubt[i], n = begin[i + 1] - begin[i];
+            const int j = most(doubt[i], ~doubt[i]), n = begin[i + 1] - begin[i];
             if (n == 0) {
                 owner[j] &= ~7;
             } else if (owner[j] == LAYERED && side_by_side(i)) {
@@ -203,7 +204,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
 
     bool side_by_side(int i) const {
         const int j = doubt[i];
-        if (*plane(exact_planes::COVER, j) > 1 + T(1e-6)) return false;
+        if (j < 0 || *plane(exact_planes::COVER, j) > 1 + T(1e-6)) return false;
         return lie_apart(frame, outlined, member + begin[i], begin[i + 1] - begin[i], j % stride, j / stride);
     }
 
