@@ -90,8 +90,8 @@ template <class T> Order order_in_pixel(const Triangle<T>& g, int index, const T
     return cut_to_pixel(g, index, x, y, p) ? order(p, g, h, T(x), T(y), unused) : EQUAL;
 }
 
-// Whether the triangles in a pixel lie side by side. The number of layers changes at outlines only, so it is one or none
-// everywhere if no outline passes through a triangle that it does not belong to. In doubt they do not.
+// Whether the triangles in a pixel lie side by side. The number of layers changes at outlines only, so it is one or
+// none everywhere if no outline passes through a triangle that it does not belong to. In doubt they do not.
 template <class T, int A>
 bool lie_apart(const Frame<T, A>& frame, const unsigned char* outlined, const int* list, int count, int x, int y) {
     const T slack = Margin<T>::slack;
@@ -108,7 +108,8 @@ bool lie_apart(const Frame<T, A>& frame, const unsigned char* outlined, const in
             shorten(py - y + slack, qy - y + slack, low, high);
             shorten(y + 1 + slack - py, y + 1 + slack - qy, low, high);
             if (!(high > low)) continue;
-            const T ax = px + low * (qx - px), ay = py + low * (qy - py), bx = px + high * (qx - px), by = py + high * (qy - py);
+            const T ax = px + low * (qx - px), ay = py + low * (qy - py);
+            const T bx = px + high * (qx - px), by = py + high * (qy - py);
             for (int r = 0; r < count; r++) {
                 const Triangle<T>& o = frame.triangles[list[r]];
                 const bool away = least(ax, bx) > o.right + slack || most(ax, bx) < o.left - slack ||

@@ -34,8 +34,8 @@ template <class R> RENDER_INLINE void move_edge(R nx, R ny, R sp, R sq, R fp, R 
 
 template <class T, int A> struct ExactBackward : Exact<T, A> {
     using Base = Exact<T, A>;
-    using Base::job; using Base::frame; using Base::height; using Base::width; using Base::pixels; using Base::kept_owner;
-    using Base::covering; using Base::behind;
+    using Base::job; using Base::frame; using Base::height; using Base::width; using Base::pixels;
+    using Base::kept_owner; using Base::covering; using Base::behind;
     enum { lanes = PixelTypes<T>::width, columns = TileShape<T>::columns };
     typedef TriangleAdjoint<T, A> Adjoint;
     const T* image_adj;
@@ -140,7 +140,8 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
             const Line<T> line(t, e);
             const T start = line.along(T(x), T(y)), sign = t.y[e] <= t.y[f] ? T(1) : T(-1);
             const Row<T> far = column * line.ex + row * line.ey + start;
-            const Row<T> sp = far + part.pu * line.ex + part.pv * line.ey, sq = far + part.qu * line.ex + part.qv * line.ey;
+            const Row<T> sp = far + part.pu * line.ex + part.pv * line.ey;
+            const Row<T> sq = far + part.qu * line.ex + part.qv * line.ey;
             const Row<T> fp = value + slope_x * (part.pu - u) + slope_y * (part.pv - v);
             const Row<T> fq = value + slope_x * (part.qu - u) + slope_y * (part.qv - v);
             move_edge(sign * (part.pv - part.qv), sign * (part.qu - part.pu), sp, sq, fp, fq, adj.sum[3 * e],
@@ -151,7 +152,8 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
     void layers(Pixel<T>& pixel) {
         const int* list = job.list + job.starts[frame.frame - job.first];
         for (int i = 0; i < list[0]; i++) {
-            const int j = list[1 + 2 * i], from = list[2 + 2 * i], to = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];
+            const int j = list[1 + 2 * i], from = list[2 + 2 * i];
+            const int to = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];
             const int x = j % width, y = j / width;
             const Triangle<T>* back = covering(kept_owner[j]);
             int n = pixel.gather(frame.triangles, list + from, to - from, x, y, back);
@@ -192,8 +194,8 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
             } else {
                 const Line<T> line(h, e);
                 T *u = frame.screen_adj + 3 * h.vertex[e], *v = frame.screen_adj + 3 * h.vertex[(e + 1) % 3];
-                move_edge(p.y[b] - p.y[a], p.x[a] - p.x[b], line.along(p.x[a], p.y[a]), line.along(p.x[b], p.y[b]), fa, fb,
-                          u[0], u[1], v[0], v[1]);
+                move_edge(p.y[b] - p.y[a], p.x[a] - p.x[b], line.along(p.x[a], p.y[a]), line.along(p.x[b], p.y[b]),
+                          fa, fb, u[0], u[1], v[0], v[1]);
             }
         }
     }

@@ -14,7 +14,8 @@ struct TileEntry {
 template <class T, int A> struct ExactForward : ExactOwners<T, A> {
     using Base = ExactOwners<T, A>;
     using Base::job; using Base::frame; using Base::height; using Base::width; using Base::pixels; using Base::behind;
-    using Base::kept_owner; using Base::planes; using Base::stride; using Base::owner; using Base::outlined; using Base::covering;
+    using Base::kept_owner; using Base::planes; using Base::stride; using Base::owner; using Base::outlined;
+    using Base::covering;
     using Base::left; using Base::right; using Base::top; using Base::bottom; using Base::pierced;
     enum { lanes = PixelTypes<T>::width, columns = TileShape<T>::columns };
     int* number;         // of each pixel in doubt
@@ -76,7 +77,8 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
                 Tile<T> tile;
                 tile.cut(sides, x, y);
                 const int j = y * stride + x;
-                Index<T> at = __builtin_convertvector(column, Index<T>) + x, mine = load_tile<Index<T>>(owner + j, stride);
+                Index<T> at = __builtin_convertvector(column, Index<T>) + x;
+                Index<T> mine = load_tile<Index<T>>(owner + j, stride);
                 Mask<T> whole = widened<T>((at >= of_rows<T>(from)) & (at <= of_rows<T>(to)));
                 Mask<T> inside = (column < T(width - x)) & (row < T(height - y));
                 Mask<T> part = (tile.area > Tiny<T>::area) & ~whole & inside;
@@ -127,9 +129,8 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
                 Row<T> covered = load<Row<T>>(planes.at(exact_planes::COVER, x, y));
                 Mask<T> outline = widened<T>((now & OUTLINE) != 0), bare = covered < slack;
                 Mask<T> full = __builtin_elementwise_abs(covered - 1) < slack, layered = outline | ~(bare | full);
-                Index<T> drawn = __builtin_convertvector(layered ? Mask<T>{} + LAYERED : full ? Mask<T>{} + MOSAIC : Mask<T>{},
-                                                         Index<T>);
-                store(mine, (now & ~3) | drawn);
+                Mask<T> drawn = layered ? Mask<T>{} + LAYERED : full ? Mask<T>{} + MOSAIC : Mask<T>{};
+                store(mine, (now & ~3) | __builtin_convertvector(drawn, Index<T>));
                 const unsigned outlines = bits<T>(outline);
                 for (unsigned rest = bits<T>(layered); rest; rest &= rest - 1) {
                     const int l = __builtin_ctz(rest), j = y * stride + x + l;
@@ -213,7 +214,8 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
         const int* list = job.list + job.starts[frame.frame - job.first];
         Seen<T, A> seen;
         for (int i = 0; i < list[0]; i++) {
-            const int j = list[1 + 2 * i], from = list[2 + 2 * i], to = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];
+            const int j = list[1 + 2 * i], from = list[2 + 2 * i];
+            const int to = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];
             const int x = j % width, y = j / width;
             const Triangle<T>* back = covering(y * stride + x);
             int n = pixel.gather(frame.triangles, list + from, to - from, x, y, back);
@@ -276,7 +278,8 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
             const int own = mine[__builtin_ctz(rest)];
             const Mask<T> same = widened<T>(mine == own);
             SeenRow<T, A> seen;
-            seen.look(Surface<T, A>(frame, frame.triangles[(own >> 3) - 1]), frame, x, y, ramp + T(0.5), fill(T(0.5)), same);
+            const Surface<T, A> surface(frame, frame.triangles[(own >> 3) - 1]);
+            seen.look(surface, frame, x, y, ramp + T(0.5), fill(T(0.5)), same);
             for (int k = 0; k < 3; k++) value[k] = same ? seen.color[k] : value[k];
             value[3] = same ? fill(T(1)) : value[3];
             rest &= ~bits<T>(same);

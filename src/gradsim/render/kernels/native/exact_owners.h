@@ -122,9 +122,9 @@ template <class T, int A> struct ExactOwners : Exact<T, A> {
         }
     }
     static int side_of(const int* face, const int* edge) {
-        for (int k = 0; k < 2; k++)
-            if ((face[k] == edge[0] && face[k + 1] == edge[1]) || (face[k] == edge[1] && face[k + 1] == edge[0])) return k;
-        return 2;
+        const bool meets[3] = {face[0] == edge[0] || face[0] == edge[1], face[1] == edge[0] || face[1] == edge[1],
+                               face[2] == edge[0] || face[2] == edge[1]};
+        return meets[0] && meets[1] ? 0 : meets[1] && meets[2] ? 1 : 2;
     }
 
     void trace(const T* p, const T* q) {
@@ -132,7 +132,8 @@ template <class T, int A> struct ExactOwners : Exact<T, A> {
         if (p[1] > q[1]) { const T* s = p; p = q; q = s; }
         if (!(q[1] + pad >= top) || !(p[1] - pad < bottom)) return;
         T slope = q[1] > p[1] ? (q[0] - p[0]) / (q[1] - p[1]) : 0;
-        int first = p[1] - pad > top ? (int)(p[1] - pad) : top, last = q[1] + pad < bottom ? (int)(q[1] + pad) : bottom - 1;
+        int first = p[1] - pad > top ? (int)(p[1] - pad) : top;
+        int last = q[1] + pad < bottom ? (int)(q[1] + pad) : bottom - 1;
         for (int y = first; y <= last; y++) {
             T above = most(p[1], T(y) - pad), below = least(q[1], T(y + 1) + pad);
             T u = p[0] + (above - p[1]) * slope, v = p[0] + (below - p[1]) * slope;

@@ -1,7 +1,7 @@
 // Two rows of pixels in one vector of the machine: how much of each pixel a triangle covers, and where in it.
 //
-// Between an edge, cut to a pixel, and an upright line lies an area, and first moments, that are integrals along it; what
-// a triangle covers is the signed sum over its three edges, without a polygon and without a branch for each pixel.
+// Between an edge, cut to a pixel, and an upright line lies an area, and first moments, that are integrals along it;
+// what a triangle covers is the signed sum over its three edges, without a polygon and without a branch a pixel.
 #pragma once
 #include "pixels.h"
 
@@ -110,7 +110,7 @@ template <class T> struct Tile {
             mu -= (before * hp + after * hq) * T(0.5) + d * (hp * (hp + hq) + hq * hq) * T(1.0 / 6);
             mv += before * ((p + pv) * T(0.5) - cv) + after * ((q + qv) * T(0.5) - cv) +
                   d * (hp * (2 * vp + vq) + hq * (vp + 2 * vq)) * T(1.0 / 6);
-            const Mask<T> outside = (p == q) & ((p != upper) | (q != lower));  // the row: level edges must not count there
+            const Mask<T> outside = (p == q) & ((p != upper) | (q != lower));  // of the row, where nothing moves with it
             part[k] = {true, pu, pv, outside ? pu : qu, qv};
         }
         const Row<T> r = 1 / (area > Tiny<T>::area ? area : fill(T(1)));
@@ -128,7 +128,8 @@ template <class T> struct Spans {
 
 // Never inlined: all passes must agree on what is covered, to the last bit.
 template <class T>
-__attribute__((noinline)) void find_spans(const Triangle<T>& t, const Sides<T>& sides, int y, int width, Spans<T>& out) {
+__attribute__((noinline)) void find_spans(const Triangle<T>& t, const Sides<T>& sides, int y, int width,
+                                          Spans<T>& out) {
     Row<T> row;
     for (int i = 0; i < Spans<T>::count; i++) row[i] = T(y + i);
     const T far = T(width + 1);
@@ -138,7 +139,8 @@ __attribute__((noinline)) void find_spans(const Triangle<T>& t, const Sides<T>& 
         const Row<T> upper = s.ay - row, lower = s.by - row;
         const Row<T> p = unit_part(upper, T()), q = unit_part(lower, T());
         const Row<T> low = fill(least(s.ax, s.bx)), high = fill(most(s.ax, s.bx));
-        const Row<T> px = within(s.ax + (p - upper) * s.run, low, high), qx = within(s.bx + (q - lower) * s.run, low, high);
+        const Row<T> px = within(s.ax + (p - upper) * s.run, low, high);
+        const Row<T> qx = within(s.bx + (q - lower) * s.run, low, high);
         const Mask<T> meets = p < q;
         left = meets ? smaller(left, smaller(px, qx)) : left;
         right = meets ? larger(right, larger(px, qx)) : right;
