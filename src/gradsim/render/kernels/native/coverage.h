@@ -127,6 +127,34 @@ bool lie_apart(const Frame<T, A>& frame, const unsigned char* outlined, const in
     return true;
 }
 
+enum { MOST_SORTED = 64 };
+
+// A bit for each of the triangles in a pixel, at most MOST_SORTED, before the first gap in depth: none of the others
+// comes as close, anywhere in the pixel, as any of them.
+template <class T>
+unsigned long long before_gap(const Triangle<T>* triangles, const int* list, int count, int x, int y) {
+    T middle[MOST_SORTED], reach[MOST_SORTED], low = 0;
+    int first = 0;
+    for (int k = 0; k < count; k++) {
+        const Triangle<T>& t = triangles[list[k]];
+        middle[k] = t.depth_at(x + T(0.5), y + T(0.5));
+        reach[k] = half_reach(t) + Tiny<T>::depth * __builtin_fabs(middle[k]);
+        if (middle[k] > middle[first]) first = k;
+    }
+    low = middle[first] - reach[first];
+    unsigned long long front = 1ull << first;
+    for (bool more = true; more;) {
+        more = false;
+        for (int k = 0; k < count; k++) {
+            if (front >> k & 1 || !(middle[k] + reach[k] >= low)) continue;
+            front |= 1ull << k;
+            low = least(low, middle[k] - reach[k]);
+            more = true;
+        }
+    }
+    return front;
+}
+
 // A triangle cut by a pixel.
 template <class T> struct Fragment : Small<T> {
     T left, right, top, bottom;
@@ -227,10 +255,13 @@ template <class T> struct Pixel {
         return found;
     }
 
-    // Calls piece(fragment, sign, polygon) for all pieces of all fragments.
-    template <class Piece> void resolve(int n, int x, int y, Piece&& piece) {
+    // Calls piece(fragment, sign, polygon) for all pieces of all fragments; of a single whole sheet all is visible.
+    template <class Piece> void resolve(bool sheets, int n, int x, int y, Piece&& piece) {
+        T area = 0, mx, my;
+        for (int i = 0; sheets && i < n; i++) area += centroid(fragments[i], mx, my);
+        const bool single = sheets && __builtin_fabs(area - 1) < T(1e-3);
         for (int i = 0; i < n; i++) {
-            int found = find(i, n, x, y);
+            int found = single ? 0 : find(i, n, x, y);
             if (found < 0) continue;
             if (found > FEW) {
                 Large<T> p;

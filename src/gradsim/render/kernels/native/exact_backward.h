@@ -152,7 +152,7 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
     void layers(Pixel<T>& pixel) {
         const int* list = job.list + job.starts[frame.frame - job.first];
         for (int i = 0; i < list[0]; i++) {
-            const int j = list[1 + 2 * i], from = list[2 + 2 * i];
+            const int place = list[1 + 2 * i], j = most(place, ~place), from = list[2 + 2 * i];
             const int to = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];
             const int x = j % width, y = j / width;
             const Triangle<T>* back = covering(kept_owner[j]);
@@ -162,7 +162,7 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
             for (int k = 0; k < 3; k++) bare -= adj[k] * b[k];
             Adjoint back_adj;
             if (back) look_adjoint(Surface<T, A>(frame, *back), T(1), x + T(0.5), y + T(0.5), adj, back_adj);
-            pixel.resolve(n, x, y, [&](Fragment<T>& g, T sign, Large<T>& p) {
+            pixel.resolve(place < 0, n, x, y, [&](Fragment<T>& g, T sign, Large<T>& p) {
                 T mx, my, area = sign * centroid(p, mx, my);
                 Adjoint g_adj;
                 Slope<T> s = look_adjoint(Surface<T, A>(frame, *g.t), area, mx, my, adj, g_adj);

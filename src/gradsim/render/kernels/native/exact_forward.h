@@ -82,17 +82,15 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
                 Mask<T> whole = widened<T>((at >= of_rows<T>(from)) & (at <= of_rows<T>(to)));
                 Mask<T> inside = (column < T(width - x)) & (row < T(height - y));
                 Mask<T> part = (tile.area > Tiny<T>::area) & ~whole & inside;
-                unsigned noted = bits<T>(part), added = noted;
+                const unsigned parts = bits<T>(part);
+                unsigned noted = parts, added = parts;
+                if (parts && any(mine >> 3)) before_owners(t, i, x, y, noted, added);
                 if (pierced) noted |= bits<T>(whole & inside & widened<T>((mine & UNOWNED) != 0));
                 if (!noted) return;
                 if (entry_count < entry_room) entry[entry_count] = {i, x, y, noted};
                 entry_count++;
                 if (!added) return;
-                if (any(mine >> 3)) {
-                    added = before_owners(t, i, x, y, added);
-                    if (!added) return;
-                    for (int l = 0; l < lanes; l++) part[l] = added >> l & 1 ? -1 : 0;
-                }
+                for (int l = 0; added != parts && l < lanes; l++) part[l] = added >> l & 1 ? -1 : 0;
                 const Row<T> area = part ? tile.area : Row<T>{};
                 SeenRow<T, A> seen;
                 seen.look(surface, frame, x, y, column + tile.u, row + tile.v, part);
@@ -106,17 +104,18 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
         return entry_count <= entry_room;
     }
 
-    // Of some lanes of a tile those that a triangle's owner does not hide or pierce; outlines leave that to `layers`.
-    unsigned before_owners(const Triangle<T>& t, int i, int x, int y, unsigned some) {
-        for (unsigned rest = some; rest; rest &= rest - 1) {
+    // Takes from some lanes of a tile those that an owner hides, and from those that are added at once also those that
+    // `layers` will see to: it pierces them, or an outline passes.
+    void before_owners(const Triangle<T>& t, int i, int x, int y, unsigned& noted, unsigned& added) {
+        for (unsigned rest = noted; rest; rest &= rest - 1) {
             const int l = __builtin_ctz(rest), px = x + l % columns, py = y + l / columns, j = py * stride + px;
             if (!(owner[j] >> 3)) continue;
             const Triangle<T>* back = covering(j);
-            Order o = !back || owner[j] & OUTLINE ? CLOSER : order_in_pixel(t, i, *back, px, py);
+            const Order o = back ? order_in_pixel(t, i, *back, px, py) : PIERCED;
             if (o == PIERCED) owner[j] |= OUTLINE;
-            if (o != BEHIND) some &= ~(1u << l);
+            if (o == CLOSER || o == EQUAL) noted &= ~(1u << l);
+            if (o != BEHIND || owner[j] & OUTLINE) added &= ~(1u << l);
         }
-        return some;
     }
 
     // How each pixel is drawn. Where no outline passes coverage is none or whole; anything else is in doubt.
@@ -164,12 +163,13 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
         members([&](int pixel, int triangle) RENDER_LAMBDA { member[begin[pixel + 1]++] = triangle; });
     }
 
-    // Settles what is in doubt. The list of a frame: how many pixels are layered; each and where its triangles begin;
-    // the triangles.
+    // Settles what is in doubt. The list of a frame: how many pixels are layered; each, ~ where it holds whole sheets,
+    // and where its triangles begin; the triangles.
     bool enlist(int& most_fragments) {
         int layered = 0, entries = 0;
         for (int i = 0; i < doubt_count; i++) {
-            const int j = most(doubt[i], ~doubt[i]), n = begin[i + 1] - begin[i];
+            const int j = most(doubt[i], ~doubt[i]);
+            int n = begin[i + 1] - begin[i];
             if (n == 0) {
                 owner[j] &= ~7;
             } else if (owner[j] == LAYERED && side_by_side(i)) {
@@ -177,7 +177,8 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
                 const T *b = behind(image_index(j)), rest = 1 - *plane(exact_planes::COVER, j);
                 for (int k = 0; k < 3; k++) *plane(k, j) += rest * b[k];
             } else {
-                doubt[layered] = j;
+                const bool sheets = drop_hidden(doubt[i], member + begin[i], n);
+                doubt[layered] = sheets ? ~j : j;
                 begin[layered] = begin[i];  // never ahead of what is still to be read
                 number[j] = n;
                 layered++;
@@ -195,9 +196,10 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
         int *list = job.list + start, *out = list + 1, to = 2 + 2 * layered;
         list[0] = layered;
         for (int i = 0; i < layered; i++) {
-            *out++ = image_index(doubt[i]);
+            const int j = most(doubt[i], ~doubt[i]), at_image = image_index(j);
+            *out++ = doubt[i] < 0 ? ~at_image : at_image;
             *out++ = to;
-            for (int k = 0; k < number[doubt[i]]; k++) list[to++] = member[begin[i] + k];
+            for (int k = 0; k < number[j]; k++) list[to++] = member[begin[i] + k];
         }
         *out = to;
         return true;
@@ -209,12 +211,32 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
         return lie_apart(frame, outlined, member + begin[i], begin[i + 1] - begin[i], j % stride, j / stride);
     }
 
+    // Keeps of the triangles in a pixel only those before a gap in depth, if they hide all others. Returns whether
+    // those left are whole sheets: layers that each cover the pixel.
+    bool drop_hidden(int where, int* list, int& count) const {
+        const int j = most(where, ~where), x = j % stride, y = j / stride;
+        int kept[MOST_SORTED], n = 0;
+        const unsigned long long front = count <= MOST_SORTED ? before_gap(frame.triangles, list, count, x, y) : 0;
+        for (int k = 0; front && k < count; k++)
+            if (front >> k & 1) kept[n++] = list[k];
+        if (n == 0 || n == count) return where < 0;
+        if (where >= 0 && !lie_apart(frame, outlined, kept, n, x, y)) return false;
+        T area = 0, mx, my;
+        Small<T> p;
+        for (int k = 0; k < n; k++)
+            if (cut_to_pixel(frame.triangles[kept[k]], kept[k], x, y, p)) area += centroid(p, mx, my);
+        if (__builtin_fabs(area - 1) > Margin<T>::length) return where < 0;
+        for (int k = 0; k < n; k++) list[k] = kept[k];
+        count = n;
+        return true;
+    }
+
     // Pixels with layers: what lies behind, and signed visible pieces of (triangle - behind).
     void layers(Pixel<T>& pixel) {
         const int* list = job.list + job.starts[frame.frame - job.first];
         Seen<T, A> seen;
         for (int i = 0; i < list[0]; i++) {
-            const int j = list[1 + 2 * i], from = list[2 + 2 * i];
+            const int place = list[1 + 2 * i], j = most(place, ~place), from = list[2 + 2 * i];
             const int to = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];
             const int x = j % width, y = j / width;
             const Triangle<T>* back = covering(y * stride + x);
@@ -226,7 +248,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
                 for (int k = 0; k < 3; k++) total[k] = seen.color[k];
                 total[3] = 1;
             }
-            pixel.resolve(n, x, y, [&](Fragment<T>& g, T sign, Large<T>& p) {
+            pixel.resolve(place < 0, n, x, y, [&](Fragment<T>& g, T sign, Large<T>& p) {
                 T mx, my, area = sign * centroid(p, mx, my);
                 seen.look(Surface<T, A>(frame, *g.t), mx, my);
                 for (int k = 0; k < 3; k++) total[k] += area * seen.color[k];
