@@ -1,5 +1,7 @@
 """render(): what a user sees of it."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -206,3 +208,18 @@ def test_gradients_after_a_render_in_inference_mode():
     scene = scene_of(x, camera=camera)
     gs.render(scene, gs.simulate(scene, frames=1, fps=20), (24, 24)).square().sum().backward()
     assert x.grad.abs() > 0
+
+
+def test_what_is_hidden_does_not_shine_through():
+    """Not even where the edge between two triangles in front runs across a texture."""
+
+    def picture(texture):
+        wall = gs.Rigid("wall", gs.meshes.box((2.0, 2.0, 0.1)), mass=1.0, position=(0.0, 0.6, 1.0), look=gs.Look())
+        ball = gs.Rigid("ball", gs.meshes.icosphere(0.4, 2), mass=1.0, position=(-0.3, 0.5, -0.9))
+        ball = dataclasses.replace(ball, look=gs.Look(texture=texture))
+        camera = gs.Camera(eye=(0.0, 1.0, 3.0), target=(0.0, 0.4, 0.0), fov=40)
+        scene = gs.Scene([wall, ball], gravity=(0.0, 0.0, 0.0), camera=camera)
+        return gs.render(scene, gs.simulate(scene, frames=1, fps=30), (48, 64))
+
+    random = torch.rand(8, 8, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    assert torch.equal(picture(random), picture(torch.full_like(random, 0.3)))
