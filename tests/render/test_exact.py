@@ -65,6 +65,55 @@ def test_triangles_that_pierce_each_other_and_the_near_plane(count, size, shift)
     assert max(errors.values()) < 1e-6, errors
 
 
+def side_by_side(faces_apart: float, *, twice: bool) -> Triangles:
+    """A level square of two triangles, its edges parallel to the pixels, and another beside, behind or upon it."""
+    square = np.array([[-0.5, -0.31, 0], [0.5, -0.31, 0], [0.5, 0.42, 0], [-0.5, 0.42, 0]])
+    other = square + np.array([0 if twice else 1.0 + faces_apart, 0, -0.1 if faces_apart < 0 else 0])
+    faces = np.array([[0, 1, 2], [0, 2, 3]])
+    points = np.concatenate([square, other])[None]
+    return with_edges(triangles_of(points, np.concatenate([faces, faces + 4]), SIZE))
+
+
+@pytest.mark.parametrize("apart", [-0.2, 0.0, 0.013], ids=["over", "touching", "beside"])
+def test_outlines_of_several_surfaces_in_a_pixel(apart):
+    triangles = side_by_side(apart, twice=False)
+    image = rasterize(Exact(), triangles, SIZE, alpha=True)
+    assert (image - supersampled(triangles, SIZE)).abs().max() < 2 / 32
+    if apart:  # where they touch, the gradient has two sides
+        errors = difference_errors(drawing(Exact(), SIZE), triangles)
+        assert max(errors.values()) < 1e-6, errors
+
+
+def test_a_surface_upon_itself_covers_once():
+    triangles = side_by_side(0.0, twice=True)
+    mesh = triangles.connectivity
+    half = dataclasses.replace(
+        mesh,
+        faces=mesh.faces[:2],
+        corners=mesh.corners[:2],
+        edges=mesh.edges[mesh.edges[:, 2] < 2],
+        marks=mesh.marks[:2],
+    )
+    one = rasterize(Exact(), changed(triangles, connectivity=half), SIZE, alpha=True)
+    both = rasterize(Exact(), triangles, SIZE, alpha=True)
+    assert torch.allclose(one[..., 3], both[..., 3], atol=1e-12)
+
+
+def test_without_edges_layers_are_still_found():
+    """Coverage alone tells that something overlaps where no outline was traced."""
+    triangles = side_by_side(-0.2, twice=False)
+    bare = dataclasses.replace(triangles.connectivity, edges=torch.zeros(0, 4, dtype=torch.int32))
+    image = rasterize(Exact(), changed(triangles, connectivity=bare), SIZE, alpha=True)
+    assert torch.allclose(image, rasterize(Exact(), triangles, SIZE, alpha=True), atol=1e-12)
+
+
+def test_level_edges_move_with_their_own_row_only():
+    points = np.array(box(1.0).vertices)[None]
+    triangles = with_edges(triangles_of(points, np.array(box(1.0).faces), SIZE))
+    errors = difference_errors(drawing(Exact(), SIZE), triangles)
+    assert max(errors.values()) < 1e-6, errors
+
+
 def test_textures_under_piercing_and_near_plane():
     errors = difference_errors(drawing(Exact(), SIZE), soup(20, 0.7, shift=2.5, textured=True))
     assert set(errors) == {"vertices", "attributes", "texels", "background"}

@@ -1,9 +1,13 @@
 """render(): what a user sees of it."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 import torch
 
 import gradsim as gs
+from gradsim.render.memory import LARGE
 
 
 def scene_of(x=0.0, **options) -> gs.Scene:
@@ -163,3 +167,59 @@ def test_default_texture_is_mirrored_nowhere():
         image = gs.render(scene, gs.simulate(scene, frames=1), (32, 32))[0, ..., 0]
         assert image[:16, :16].mean() > 2 * image[:16, 16:].mean(), eye
         assert image[:16, :16].mean() > 2 * image[16:, :16].mean(), eye
+
+
+def test_a_video_that_is_kept_is_not_written_over():
+    """Memory of large videos is used again, but only once nobody refers to it."""
+    scene = scene_of()
+    trajectory = gs.simulate(scene, frames=8, fps=20)
+    first = gs.render(scene, trajectory, (128, 128))
+    assert first.nbytes > LARGE
+    kept, before = first[2:3], first.clone()
+    moved = scene_of(x=0.3)
+    other = gs.simulate(moved, frames=8, fps=20)
+    for _ in range(3):
+        assert not torch.equal(gs.render(moved, other, (128, 128)), before)
+    assert torch.equal(first, before)
+    del first
+    gs.render(moved, other, (128, 128))
+    assert torch.equal(kept, before[2:3])
+
+
+def test_constants_of_a_view_follow_their_values():
+    eye = np.array([0.5, 0.4, 4.0])
+    scene = scene_of(camera=gs.Camera(eye=eye, target=(0.0, 0.0, 0.0), fov=40))
+    trajectory = gs.simulate(scene, frames=1, fps=20)
+    with torch.inference_mode():
+        before = gs.render(scene, trajectory, (24, 24)).clone()
+    eye[0] = 0.9
+    changed = gs.render(scene, trajectory, (24, 24))
+    again = scene_of(camera=gs.Camera(eye=(0.9, 0.4, 4.0), target=(0.0, 0.0, 0.0), fov=40))
+    assert not torch.equal(changed, before)
+    assert torch.equal(changed, gs.render(again, trajectory, (24, 24)))
+
+
+def test_gradients_after_a_render_in_inference_mode():
+    x = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
+    camera = gs.Camera(eye=(0.51, 0.4, 4.0), target=(0.0, 0.0, 0.0), fov=41)
+    with torch.inference_mode():
+        still = scene_of(camera=camera)
+        gs.render(still, gs.simulate(still, frames=1, fps=20), (24, 24))
+    scene = scene_of(x, camera=camera)
+    gs.render(scene, gs.simulate(scene, frames=1, fps=20), (24, 24)).square().sum().backward()
+    assert x.grad.abs() > 0
+
+
+def test_what_is_hidden_does_not_shine_through():
+    """Not even where the edge between two triangles in front runs across a texture."""
+
+    def picture(texture):
+        wall = gs.Rigid("wall", gs.meshes.box((2.0, 2.0, 0.1)), mass=1.0, position=(0.0, 0.6, 1.0), look=gs.Look())
+        ball = gs.Rigid("ball", gs.meshes.icosphere(0.4, 2), mass=1.0, position=(-0.3, 0.5, -0.9))
+        ball = dataclasses.replace(ball, look=gs.Look(texture=texture))
+        camera = gs.Camera(eye=(0.0, 1.0, 3.0), target=(0.0, 0.4, 0.0), fov=40)
+        scene = gs.Scene([wall, ball], gravity=(0.0, 0.0, 0.0), camera=camera)
+        return gs.render(scene, gs.simulate(scene, frames=1, fps=30), (48, 64))
+
+    random = torch.rand(8, 8, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    assert torch.equal(picture(random), picture(torch.full_like(random, 0.3)))

@@ -9,7 +9,7 @@ _STRIDES = ("attribute_stride", "background_frame_stride", "background_pixel_str
 _MODEL = ("faces", "corners", "edges", "marks", "textures", "vertices", "attributes", "texels", "background")
 _RESULTS = ("image", "kept", "owners", "starts", "list")
 _ADJOINTS = ("image_adj", "vertices_adj", "attributes_adj", "texels_adj", "scratch")
-_PROGRESS = ("first", "last", "next", "list_size", "scratch_size", "list_need", "scratch_need")
+_PROGRESS = ("first", "last", "next", "list_size", "scratch_size", "list_need", "scratch_need", "broken")
 
 
 class Job(ctypes.Structure):

@@ -5,16 +5,20 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import torch
 
 from gradsim.render.camera import projection
-from gradsim.render.shading import attributes, lighting
+from gradsim.render.constants import content, remembered
+from gradsim.render.shading import Lighting, attributes, lighting
 from gradsim.render.structure import Surface, structure_of
 from gradsim.render.surfaces import drawn, pose_of
 from gradsim.render.triangles import Triangles
 from gradsim.render.worlds import Worlds, joined
+from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, MixedDevices, MixedDtypes, OutOfRange, WrongShape, WrongType
+from gradsim.scene.lights import Light
 from gradsim.scene.looks import Look
 from gradsim.scene.quantity import batch_shape, check_known, plain
 from gradsim.scene.scene import Scene
@@ -46,10 +50,7 @@ def triangles(
         raise InvalidInput("scene.bodies", "nothing to see", "give a body a gs.Look(), or the ground a gs.Checker()")
     chosen = chosen_frames(trajectory, frames)
     worlds = _common(scene, chosen)
-    matrix, eye = projection(scene.camera, size, worlds.dtype, worlds.device)
-    matrix, eye = worlds(matrix, (3, 3)), worlds(eye, (3,))
-    offset = -(matrix @ eye[..., None])[..., 0]
-    lights = lighting(scene.lights, eye, worlds) if scene.lights else None
+    matrix, offset, lights = _view(scene.camera, scene.lights, size, worlds)
     surfaces = [surface for _, surface in things]
     structure = structure_of(surfaces, lights is not None and lights.directed, worlds.dtype, worlds.device)
     poses = [pose_of(thing, chosen, part, worlds) for (thing, _), part in zip(things, structure.parts, strict=True)]
@@ -94,33 +95,67 @@ def chosen_frames(trajectory: Trajectory, frames: Frames) -> Trajectory:
     return Trajectory(trajectory.time[pick], {name: motion.at(pick) for name, motion in trajectory.motions.items()}, {})
 
 
+def _view(
+    camera: Camera, lights: Sequence[Light], size: tuple[int, int], worlds: Worlds
+) -> tuple[torch.Tensor, torch.Tensor, Lighting | None]:
+    """The camera's map to pixels, matrix [1 or W, 3, 3] @ x + offset [1 or W, 3], and the lights."""
+
+    def build() -> tuple[torch.Tensor, torch.Tensor, Lighting | None]:
+        matrix, eye = projection(camera, size, worlds.dtype, worlds.device)
+        matrix, eye = worlds(matrix, (3, 3)), worlds(eye, (3,))
+        offset = -(matrix @ eye[..., None])[..., 0]
+        return matrix, offset, lighting(lights, eye, worlds) if lights else None
+
+    known = content(camera, *lights)
+    return build() if known is None else remembered((known, camera.resolution, size, worlds), build)
+
+
+_commons: WeakKeyDictionary[Scene, tuple[Any, ...]] = WeakKeyDictionary()
+
+
 def _common(scene: Scene, trajectory: Trajectory) -> Worlds:
     """Batch of the trajectory and of all that is seen, with the trajectory's dtype and device."""
     batch: tuple[int, ...] = ()
     for motion in trajectory.motions.values():
         if isinstance(motion, RigidMotion):
-            batch = torch.broadcast_shapes(batch, motion.rotation.shape[:-2])
+            batch = _broadcast(batch, motion.rotation.shape[:-2])
         elif not isinstance(motion, SmokeMotion):
-            batch = torch.broadcast_shapes(batch, motion.vertices.shape[:-3])
+            batch = _broadcast(batch, motion.vertices.shape[:-3])
     dtype, device = trajectory.time.dtype, trajectory.time.device
+    if scene not in _commons:
+        _commons[scene] = _batched_and_tensors(scene)
+    batched, tensors = _commons[scene]
+    for path, own in batched:
+        try:
+            batch = _broadcast(batch, own)
+        except RuntimeError:
+            remedy = f"does not broadcast with the batch {tuple(batch)} of the trajectory and the quantities before it"
+            raise WrongShape(path, f"batch {own}", remedy) from None
+    for path, own_dtype, own_device in tensors:
+        if own_dtype != dtype:
+            raise MixedDtypes(path, own_dtype, f"the trajectory is {dtype}; all tensors must share one dtype")
+        if own_device != device:
+            raise MixedDevices(path, own_device, f"the trajectory is on {device}; all tensors must share a device")
+    if 0 in batch:
+        raise WrongShape("batch", tuple(batch), "a batch needs at least one world")
+    return Worlds(tuple(batch), dtype, device)
+
+
+def _batched_and_tensors(scene: Scene) -> tuple[Any, ...]:
+    """Of what is seen the batches, with their paths, and the types and devices of tensors; none may be unknown."""
+    batched, tensors = [], []
     for path, value, spec in scene.view_quantities():
         check_known(path, value)
         own, array = batch_shape(value, spec.shape), plain(value)
         if own:
-            try:
-                batch = torch.broadcast_shapes(batch, own)
-            except RuntimeError:
-                remedy = (
-                    f"does not broadcast with the batch {tuple(batch)} of the trajectory and the quantities before it"
-                )
-                raise WrongShape(path, f"batch {own}", remedy) from None
-        if isinstance(array, torch.Tensor) and array.dtype != dtype:
-            raise MixedDtypes(path, array.dtype, f"the trajectory is {dtype}; all tensors must share one dtype")
-        if isinstance(array, torch.Tensor) and array.device != device:
-            raise MixedDevices(path, array.device, f"the trajectory is on {device}; all tensors must share a device")
-    if 0 in batch:
-        raise WrongShape("batch", tuple(batch), "a batch needs at least one world")
-    return Worlds(tuple(batch), dtype, device)
+            batched.append((path, own))
+        if isinstance(array, torch.Tensor):
+            tensors.append((path, array.dtype, array.device))
+    return tuple(batched), tuple(tensors)
+
+
+def _broadcast(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    return tuple(torch.broadcast_shapes(tuple(a), tuple(b))) if a and b else tuple(a or b)
 
 
 def _flat(x: torch.Tensor, lead: tuple[int, int]) -> torch.Tensor:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
+from gradsim.render.constants import content_of_array, remembered
 from gradsim.scene.quantity import plain
 
 
@@ -27,8 +29,18 @@ class Worlds:
     def __call__(self, value: Any, shape: tuple[int, ...] = ()) -> torch.Tensor:
         """A quantity whose single value has `shape`: [W, *shape], or [1, *shape] where all worlds share it."""
         array = plain(value)
-        if not isinstance(array, torch.Tensor):
-            array = torch.tensor(array, dtype=self.dtype, device=self.device)
+        if isinstance(array, torch.Tensor):
+            return self._spread(array, shape)
+        array = np.asarray(array)
+        known = content_of_array(array)
+        if known is None:
+            return self._converted(array, shape)
+        return remembered((known, shape, self), lambda: self._converted(array, shape))
+
+    def _converted(self, array: np.ndarray, shape: tuple[int, ...]) -> torch.Tensor:
+        return self._spread(torch.tensor(array, dtype=self.dtype, device=self.device), shape)
+
+    def _spread(self, array: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
         own = array.shape[: array.ndim - len(shape)]
         if math.prod(own) == 1:
             return array.reshape(1, *shape)

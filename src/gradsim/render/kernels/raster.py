@@ -6,19 +6,39 @@ frames of its job; several jobs run on several threads of the machine.
 
 import ctypes
 import functools
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import warp as wp
 
 from gradsim.native import kernel_module, scalar_name
+from gradsim.render.job import Job
 
 NATIVE = Path(__file__).parent / "native"
 
 
+class RasterKernel:
+    """A kernel whose launch each thread records once: recorded ones start in a fraction of the time."""
+
+    def __init__(self, kernel: Any):
+        self._kernel, self._local = kernel, threading.local()
+
+    def run(self, job: Job) -> None:
+        local, size = self._local, ctypes.sizeof(Job)
+        if not hasattr(local, "launch"):
+            local.job = Job()
+            local.address = ctypes.addressof(local.job)
+            local.launch = wp.launch(self._kernel, 1, inputs=[local.address], device="cpu", record_cmd=True)
+        address = ctypes.addressof(job)
+        ctypes.memmove(local.address, address, size)
+        local.launch.launch()
+        ctypes.memmove(address, local.address, size)
+
+
 class RasterKernels(NamedTuple):
-    forward: Any
-    backward: Any
+    forward: RasterKernel
+    backward: RasterKernel
 
 
 @functools.cache
@@ -42,8 +62,4 @@ def raster_kernels(stem: str, real: Any, attribute_count: int) -> RasterKernels:
         backward(job)
 
     wp.load_module(module, device="cpu")
-    return RasterKernels(raster_forward, raster_backward)
-
-
-def run(kernel: Any, job: ctypes.Structure) -> None:
-    wp.launch(kernel, 1, inputs=[ctypes.addressof(job)], device="cpu")
+    return RasterKernels(RasterKernel(raster_forward), RasterKernel(raster_backward))

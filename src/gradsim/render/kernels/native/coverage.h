@@ -1,81 +1,43 @@
-// Which pixels a triangle touches, and what is visible inside a pixel where several do.
+// What is visible inside a pixel where several triangles meet.
 #pragma once
 #include "polygon.h"
 
 namespace gradsim {
 
-// Goes through the pixels that a triangle touches, row by row: part(x, y, polygon) for those it covers in part,
-// run(y, from, to) for a row of pixels that it covers wholly.
-template <bool with_parts, class T, class Part, class Run>
-RENDER_INLINE void walk(const Triangle<T>& t, int index, int height, int width, Part&& part, Run&& run) {
-    const int first_row = t.top > 0 ? (int)t.top : 0, last_row = t.bottom < height ? (int)t.bottom : height - 1;
-    const bool wide = t.right - t.left > 1 && t.bottom - t.top > 1;
-    Small<T> buffer[4], *rest = buffer, *row = buffer + 1, *spare = buffer + 2, *other = buffer + 3;
-    auto swap = [](Small<T>*& a, Small<T>*& b) { Small<T>* c = a; a = b; b = c; };
-    whole(t, index, *rest);
-    T step[3];  // from one edge of a barycentric coordinate to the other, along a row
-    for (int k = 0; k < 3; k++) step[k] = 1 / t.gx[k];
-    if (t.top < first_row) {
-        cut_y(*rest, T(first_row), *row, *spare);
-        swap(rest, spare);
+// Distances that tell a triangle's neighbour from one that overlaps it [px].
+template <class T> struct Margin;
+template <> struct Margin<double> { static constexpr double slack = 1e-9, length = 1e-6; };
+template <> struct Margin<float> { static constexpr float slack = 1e-5f, length = 1e-3f; };
+
+// The part of [low, high] where what runs from p at 0 to q at 1 is positive.
+template <class T> RENDER_INLINE void shorten(T p, T q, T& low, T& high) {
+    if (p < 0 && q < 0) high = low;
+    else if (p < 0) low = most(low, p / (p - q));
+    else if (q < 0) high = least(high, p / (p - q));
+}
+
+// Whether more than the tip of a line from a to b lies inside a triangle.
+template <class T> RENDER_INLINE bool passes_through(const Triangle<T>& t, T ax, T ay, T bx, T by) {
+    const T slack = Margin<T>::slack, length = Margin<T>::length;
+    T low = 0, high = 1;
+    for (int k = 0; k < 3; k++) {
+        const T room = slack * (__builtin_fabs(t.gx[k]) + __builtin_fabs(t.gy[k]));
+        shorten(t.weight(k, ax, ay) + room, t.weight(k, bx, by) + room, low, high);
     }
-    for (int y = first_row; y <= last_row; y++) {
-        if (t.bottom > y + 1) {
-            cut_y(*rest, T(y + 1), *row, *spare);
-            swap(rest, spare);
-        } else {
-            swap(rest, row);
-            rest->n = 0;  // a triangle that ends on a row's boundary has nothing in the next
-        }
-        if (row->n < 3) continue;
-        T left = row->x[0], right = left;
-        for (int i = 1; i < row->n; i++) {
-            left = least(left, row->x[i]);
-            right = most(right, row->x[i]);
-        }
-        if (!(right > 0) || left >= width) continue;
-        const int first = left > 0 ? (int)left : 0, last = right < width ? (int)right : width - 1;
-        int from = width, to = -1;  // pixels whose four corners lie inside all three edges
-        if (wide && right - left > 1) {
-            T low = -1, high = T(width + 1);
-            bool none = false;
-            for (int k = 0; k < 3; k++) {
-                T half = T(0.5) * (__builtin_fabs(t.gx[k]) + __builtin_fabs(t.gy[k]));
-                T r = half - 1 - (y + T(0.5) - t.y[k]) * t.gy[k] + t.x[k] * t.gx[k];
-                if (t.gx[k] > 0) low = most(low, r * step[k]);
-                else if (t.gx[k] < 0) high = least(high, r * step[k]);
-                else none |= r > 0;
-            }
-            if (!none && high >= low) {
-                from = (int)__builtin_ceil(most(low, T(first)) - T(0.5));
-                to = (int)__builtin_floor(least(high, T(last + 1)) - T(0.5));
-                from = from < first ? first : from;
-                to = to > last ? last : to;
-            }
-            if (from <= to) run(y, from, to);
-            else { from = width; to = -1; }
-        }
-        if constexpr (with_parts) {
-            if (left < first) {
-                cut_x(*row, T(first), *spare, *other);
-                swap(row, other);
-            }
-            for (int x = first; x <= last; x++) {
-                if (x == from) {
-                    if (to == last) break;
-                    cut_x(*row, T(to + 1), *spare, *other);
-                    swap(row, other);
-                    x = to;
-                } else if (right > x + 1) {
-                    cut_x(*row, T(x + 1), *spare, *other);
-                    part(x, y, *spare);
-                    swap(row, other);
-                } else {
-                    part(x, y, *row);
-                }
-            }
-        }
-    }
+    return (high - low) * (__builtin_fabs(bx - ax) + __builtin_fabs(by - ay)) > length;
+}
+
+// Whether a line that starts at vertex k of a triangle, towards a, leads into it.
+template <class T> RENDER_INLINE bool leads_into(const Triangle<T>& t, int k, T ax, T ay) {
+    for (int i = 0; i < 3; i++)
+        if (i != k && t.weight(i, ax, ay) < -Margin<T>::slack * (__builtin_fabs(t.gx[i]) + __builtin_fabs(t.gy[i])))
+            return false;
+    return true;
+}
+
+// The place of a vertex in a triangle; -1 where it is none of its vertices.
+template <class T> RENDER_INLINE int corner_at(const Triangle<T>& t, int vertex) {
+    return t.vertex[0] == vertex ? 0 : t.vertex[1] == vertex ? 1 : t.vertex[2] == vertex ? 2 : -1;
 }
 
 enum Order { BEHIND, CLOSER, EQUAL, PIERCED };
@@ -95,6 +57,102 @@ RENDER_INLINE Order order(const Polygon<T, N>& p, const Triangle<T>& g, const Tr
         behind |= d < -tolerance;
     }
     return closer ? (behind ? PIERCED : CLOSER) : (behind ? BEHIND : EQUAL);
+}
+
+// The part of a triangle in a pixel; false where there is none.
+template <class T> bool cut_to_pixel(const Triangle<T>& t, int index, int x, int y, Small<T>& p) {
+    Small<T> a, b, c;
+    whole(t, index, a);
+    cut_y(a, T(y), c, b);
+    if (b.n < 3) return false;
+    cut_y(b, T(y + 1), a, c);
+    if (a.n < 3) return false;
+    cut_x(a, T(x), c, b);
+    if (b.n < 3) return false;
+    cut_x(b, T(x + 1), p, c);
+    T mx, my;
+    return p.n >= 3 && centroid(p, mx, my) > 0;
+}
+
+// How much 1 / w differs within a pixel from its centre, at most.
+template <class T> RENDER_INLINE T half_reach(const Triangle<T>& t) {
+    return T(0.5) * (__builtin_fabs(t.depth_slope_x()) + __builtin_fabs(t.depth_slope_y()));
+}
+
+// The order of h and the part of g in a pixel.
+template <class T> Order order_in_pixel(const Triangle<T>& g, int index, const Triangle<T>& h, int x, int y) {
+    const T cx = x + T(0.5), cy = y + T(0.5), own = g.depth_at(cx, cy), closer = h.depth_at(cx, cy) - own;
+    const T reach = half_reach(g) + half_reach(h) + 2 * Tiny<T>::depth * __builtin_fabs(own);
+    if (closer > reach) return CLOSER;
+    if (closer < -reach) return BEHIND;
+    Small<T> p;
+    Occluder<T> unused;
+    return cut_to_pixel(g, index, x, y, p) ? order(p, g, h, T(x), T(y), unused) : EQUAL;
+}
+
+// Whether the triangles in a pixel lie side by side. The number of layers changes at outlines only, so it is one or
+// none everywhere if no outline passes through a triangle that it does not belong to. In doubt they do not.
+template <class T, int A>
+bool lie_apart(const Frame<T, A>& frame, const unsigned char* outlined, const int* list, int count, int x, int y) {
+    const T slack = Margin<T>::slack;
+    for (int q = 0; q < count; q++) {
+        const Triangle<T>& t = frame.triangles[list[q]];
+        unsigned sides = t.opened ? 7 : outlined[t.face];
+        if (frame.facing[t.face] == BACK) sides = (sides & 2) | sides >> 2 | (sides & 1) << 2;  // it was turned over
+        for (int e = 0; e < 3; e++) {
+            if (!(sides >> e & 1)) continue;
+            const int f = e == 2 ? 0 : e + 1;
+            T px = t.x[e], py = t.y[e], qx = t.x[f], qy = t.y[f], low = 0, high = 1;
+            shorten(px - x + slack, qx - x + slack, low, high);
+            shorten(x + 1 + slack - px, x + 1 + slack - qx, low, high);
+            shorten(py - y + slack, qy - y + slack, low, high);
+            shorten(y + 1 + slack - py, y + 1 + slack - qy, low, high);
+            if (!(high > low)) continue;
+            const T ax = px + low * (qx - px), ay = py + low * (qy - py);
+            const T bx = px + high * (qx - px), by = py + high * (qy - py);
+            for (int r = 0; r < count; r++) {
+                const Triangle<T>& o = frame.triangles[list[r]];
+                const bool away = least(ax, bx) > o.right + slack || most(ax, bx) < o.left - slack ||
+                                  least(ay, by) > o.bottom + slack || most(ay, by) < o.top - slack;
+                if (r == q || away) continue;
+                const int p = corner_at(o, t.vertex[e]), s = corner_at(o, t.vertex[f]);
+                const bool overlaps = p >= 0 && s >= 0 ? true
+                                      : p >= 0         ? leads_into(o, p, qx, qy)
+                                      : s >= 0         ? leads_into(o, s, px, py)
+                                                       : passes_through(o, ax, ay, bx, by);
+                if (overlaps) return false;
+            }
+        }
+    }
+    return true;
+}
+
+enum { MOST_SORTED = 64 };
+
+// A bit for each of the triangles in a pixel, at most MOST_SORTED, before the first gap in depth: none of the others
+// comes as close, anywhere in the pixel, as any of them.
+template <class T>
+unsigned long long before_gap(const Triangle<T>* triangles, const int* list, int count, int x, int y) {
+    T middle[MOST_SORTED], reach[MOST_SORTED], low = 0;
+    int first = 0;
+    for (int k = 0; k < count; k++) {
+        const Triangle<T>& t = triangles[list[k]];
+        middle[k] = t.depth_at(x + T(0.5), y + T(0.5));
+        reach[k] = half_reach(t) + Tiny<T>::depth * __builtin_fabs(middle[k]);
+        if (middle[k] > middle[first]) first = k;
+    }
+    low = middle[first] - reach[first];
+    unsigned long long front = 1ull << first;
+    for (bool more = true; more;) {
+        more = false;
+        for (int k = 0; k < count; k++) {
+            if (front >> k & 1 || !(middle[k] + reach[k] >= low)) continue;
+            front |= 1ull << k;
+            low = least(low, middle[k] - reach[k]);
+            more = true;
+        }
+    }
+    return front;
 }
 
 // A triangle cut by a pixel.
@@ -148,17 +206,7 @@ template <class T> struct Pixel {
             Fragment<T>& g = fragments[n];
             g.index = list[q];
             g.t = triangles + g.index;
-            Small<T> a, b, c;
-            whole(*g.t, g.index, a);
-            cut_y(a, T(y), c, b);
-            if (b.n < 3) continue;
-            cut_y(b, T(y + 1), a, c);
-            if (a.n < 3) continue;
-            cut_x(a, T(x), c, b);
-            if (b.n < 3) continue;
-            cut_x(b, T(x + 1), g, c);
-            T mx, my;
-            if (g.n < 3 || centroid(g, mx, my) <= 0) continue;
+            if (!cut_to_pixel(*g.t, g.index, x, y, g)) continue;
             if (back) {
                 Order o = order(g, *g.t, *back, T(x), T(y), unused);
                 if (o == CLOSER || o == EQUAL) continue;
@@ -207,10 +255,13 @@ template <class T> struct Pixel {
         return found;
     }
 
-    // Calls piece(fragment, sign, polygon) for all pieces of all fragments.
-    template <class Piece> void resolve(int n, int x, int y, Piece&& piece) {
+    // Calls piece(fragment, sign, polygon) for all pieces of all fragments; of a single whole sheet all is visible.
+    template <class Piece> void resolve(bool sheets, int n, int x, int y, Piece&& piece) {
+        T area = 0, mx, my;
+        for (int i = 0; sheets && i < n; i++) area += centroid(fragments[i], mx, my);
+        const bool single = sheets && __builtin_fabs(area - 1) < T(1e-3);
         for (int i = 0; i < n; i++) {
-            int found = find(i, n, x, y);
+            int found = single ? 0 : find(i, n, x, y);
             if (found < 0) continue;
             if (found > FEW) {
                 Large<T> p;

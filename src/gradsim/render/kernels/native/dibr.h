@@ -222,7 +222,7 @@ template <class T, int A> void dibr_backward(Job<T>& job) {
             for (int i = 0; i < frame.triangle_count; i++)
                 add_halo_adjoint(frame, frame.triangles[i], halo, weighty, weight);
         }
-        frame.retreat();
+        job.broken |= !frame.retreat();
     }
 }
 

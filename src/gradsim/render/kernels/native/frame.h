@@ -34,6 +34,7 @@ template <class T> struct Job {
     Int next;                        // frame to go on with
     Int list_size, scratch_size;     // what there is
     Int list_need, scratch_need;     // what was asked for when a frame did not fit: make room and go on with `next`
+    Int broken;                      // whether an adjoint of the vertices is not finite
 };
 
 // Memory for one frame, handed out in order. When it runs out it only counts, so that one failure tells the whole need.
@@ -231,7 +232,8 @@ template <class T, int A> struct Frame {
     }
 
     // Adjoints of the screen become those of the vertices; those of what the near plane made go to its makers.
-    void retreat() {
+    // False where one is not finite.
+    bool retreat() {
         const int vertex_count = (int)job.vertex_count;
         T* out = job.vertices_adj ? job.vertices_adj + frame * job.vertex_count * 3 : nullptr;
         if (out) for (int i = 0; i < 3 * vertex_count; i++) out[i] = 0;
@@ -256,13 +258,16 @@ template <class T, int A> struct Frame {
             out[3 * b.a + 2] += along_adj * (1 - b.along) / b.span;
             out[3 * b.b + 2] += along_adj * b.along / b.span;
         }
-        if (!out) return;
+        if (!out) return true;
         for (int v = 0; v < vertex_count; v++) {
             if (is_behind(v)) continue;
             T adj[3];
             unproject(v, adj);
             for (int k = 0; k < 3; k++) out[3 * v + k] += adj[k];
         }
+        T nothing = 0;
+        for (int i = 0; i < 3 * vertex_count; i++) nothing += 0 * out[i];
+        return nothing == 0;
     }
 
     void unproject(int v, T* adj) const {

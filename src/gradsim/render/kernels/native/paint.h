@@ -46,4 +46,74 @@ RENDER_INLINE Row<T> paint_adjoint(const Frame<T, A>& frame, const Triangle<T>& 
     return product;
 }
 
+// A triangle seen at one place in each of several pixels.
+template <class T, int A> struct SeenRow {
+    Row<T> plain[3], share[3], r;  // barycentric coordinates on the screen, and with perspective; r = w
+    Row<T> attribute[A], color[3];
+
+    // At places u and v from (x, y); coordinates are kept within the triangle, so that no lane divides by zero.
+    RENDER_MEMBER void look(const Surface<T, A>& s, const Frame<T, A>& frame, int x, int y, Row<T> u, Row<T> v,
+                            Mask<T> seen) {
+        const Triangle<T>& t = s.t;
+        for (int k = 1; k < 3; k++)
+            plain[k] = smaller(larger(t.weight(k, T(x), T(y)) + u * t.gx[k] + v * t.gy[k], Row<T>{}), fill(T(1)));
+        plain[0] = larger(1 - plain[1] - plain[2], Row<T>{});
+        for (int k = 0; k < 3; k++) share[k] = plain[k] * t.depth[k];
+        r = 1 / (share[0] + share[1] + share[2]);
+        for (int k = 0; k < 3; k++) share[k] *= r;
+        for (int i = 0; i < A; i++)
+            attribute[i] = share[0] * s.attribute[0][i] + share[1] * s.attribute[1][i] + share[2] * s.attribute[2][i];
+        paint(frame, t, seen, attribute, color);
+    }
+};
+
+// Adjoints of one triangle, each a sum over lanes that is still to be taken.
+template <class T, int A> struct RowAdjoint {
+    enum { count = 9 + 3 * A };
+    Row<T> sum[count];  // as in TriangleAdjoint: x, y, 1 / w of each vertex, attributes of each corner
+
+    RENDER_MEMBER RowAdjoint() {
+        for (int k = 0; k < count; k++) sum[k] = Row<T>{};
+    }
+
+    // Adds area * adj . colour, at places held fixed; returns adj . colour and its slopes as the place moves.
+    RENDER_MEMBER void look(const Surface<T, A>& s, const Frame<T, A>& frame, const SeenRow<T, A>& at, Mask<T> seen,
+                            Row<T> area, const Row<T>* adj, Row<T>& value, Row<T>& slope_x, Row<T>& slope_y) {
+        const Triangle<T>& t = s.t;
+        Row<T> weight[A];
+        value = paint_adjoint(frame, t, seen, at.attribute, adj, area, weight);
+        Row<T> level = value;
+        for (int i = 6; i < A; i++) level += weight[i] * at.attribute[i];
+        slope_x = slope_y = Row<T>{};
+        for (int k = 0; k < 3; k++) {
+            const T* a = s.attribute[k];
+            Row<T> rise = -level, scale = area * at.share[k];
+            for (int i = 0; i < A; i++) {
+                rise += weight[i] * a[i];
+                sum[9 + k * A + i] += scale * weight[i];
+            }
+            rise *= at.r;
+            slope_x += rise * (t.depth[k] * t.gx[k]);
+            slope_y += rise * (t.depth[k] * t.gy[k]);
+            sum[3 * k + 2] += area * rise * at.plain[k];
+        }
+        for (int k = 0; k < 3; k++) {  // a vertex that moves drags its barycentric coordinate along
+            Row<T> drag = area * at.plain[k];
+            sum[3 * k] -= drag * slope_x;
+            sum[3 * k + 1] -= drag * slope_y;
+        }
+    }
+
+    void spread(const Frame<T, A>& frame, const Triangle<T>& t) const {
+        enum { width = PixelTypes<T>::width };
+        T all[(count + width - 1) / width * width];
+        for (int k = 0; k < count; k += width) store(all + k, totals<T>(sum, k, count));
+        for (int k = 0; k < 3; k++) {
+            T *s = frame.screen_adj + 3 * t.vertex[k], *a = frame.attribute_adj(t.corner[k]);
+            for (int i = 0; i < 3; i++) s[i] += all[3 * k + i];
+            for (int i = 0; i < A; i++) a[i] += all[9 + k * A + i];
+        }
+    }
+};
+
 }  // namespace gradsim

@@ -13,12 +13,14 @@ template <> struct PixelTypes<float> {
     typedef float Row __attribute__((vector_size(64)));
     typedef int Mask __attribute__((vector_size(64)));
     typedef int Index __attribute__((vector_size(64)));
+    typedef unsigned short Word;  // of a bit a pixel
     enum { width = 16 };
 };
 template <> struct PixelTypes<double> {
     typedef double Row __attribute__((vector_size(64)));
     typedef long long Mask __attribute__((vector_size(64)));
     typedef int Index __attribute__((vector_size(32)));
+    typedef unsigned char Word;
     enum { width = 8 };
 };
 template <class T> using Row = typename PixelTypes<T>::Row;
@@ -33,6 +35,16 @@ template <class R, class U> RENDER_INLINE R load(const U* p) {
 template <class R, class U> RENDER_INLINE void store(U* p, R a) { __builtin_memcpy(p, &a, sizeof(a)); }
 template <class T> RENDER_INLINE Row<T> fill(T a) { return Row<T>{} + a; }
 template <class M> RENDER_INLINE bool any(M mask) { return __builtin_reduce_or(mask) != 0; }
+// A bit for each lane that is true.
+template <class T> RENDER_INLINE unsigned bits(Mask<T> mask) {
+    typedef bool Bits __attribute__((ext_vector_type(PixelTypes<T>::width)));
+    Bits b = __builtin_convertvector(mask, Bits);
+    typename PixelTypes<T>::Word r;
+    __builtin_memcpy(&r, &b, sizeof(r));
+    return r;
+}
+// A mask of lanes as wide as integers, as one of lanes as wide as scalars.
+template <class T> RENDER_INLINE Mask<T> widened(Index<T> mask) { return __builtin_convertvector(mask, Mask<T>); }
 template <class R> RENDER_INLINE R smaller(R a, R b) { return __builtin_elementwise_min(a, b); }
 template <class R> RENDER_INLINE R larger(R a, R b) { return __builtin_elementwise_max(a, b); }
 template <class T> RENDER_INLINE T root(T a) { return __builtin_elementwise_sqrt(a); }
@@ -160,20 +172,17 @@ template <class T> RENDER_INLINE void write_pixels(T* to, int channels, int coun
         for (int i = 0; i < count * channels; i++) to[i] = spill[i];
 }
 
-template <class T> RENDER_INLINE void read_pixels(const T* from, int channels, int count, Row<T>* value) {
+// The first half of the pixels stand at `from`, the second half at `then`.
+template <class T> RENDER_INLINE void read_pixels(const T* from, const T* then, int channels, Row<T>* value) {
     typedef Zip<Row<T>> Z;
     enum { width = PixelTypes<T>::width };
-    T spill[4 * width];
-    if (count < width) {
-        for (int i = 0; i < 4 * width; i++) spill[i] = i < count * channels ? from[i] : T(0);
-        from = spill;
-    }
     Row<T> four[4];
     for (int k = 0; k < 4; k++) {
-        if (channels == 4) four[k] = load<Row<T>>(from + k * width);
+        const T* p = (k < 2 ? from : then) + k % 2 * channels * (width / 4);
+        if (channels == 4) four[k] = load<Row<T>>(p);
         else {
             Row<T> three = Row<T>{};
-            __builtin_memcpy(&three, from + k * (3 * width / 4), sizeof(three) / 4 * 3);
+            __builtin_memcpy(&three, p, sizeof(three) / 4 * 3);
             four[k] = Z::unpack(three);
         }
     }
@@ -185,13 +194,23 @@ template <class T> RENDER_INLINE void read_pixels(const T* from, int channels, i
     value[3] = Z::odd(c, d);
 }
 
+template <class T> RENDER_INLINE void read_pixels(const T* from, int channels, int count, Row<T>* value) {
+    enum { width = PixelTypes<T>::width };
+    T spill[4 * width];
+    if (count < width) {
+        for (int i = 0; i < 4 * width; i++) spill[i] = i < count * channels ? from[i] : T(0);
+        from = spill;
+    }
+    read_pixels(from, from + channels * (width / 2), channels, value);
+}
+
 // Several values a pixel for the rows of an image, the values of a row of the image close together. Rows are longer
-// than the image by a vector, so that no access needs a mask.
+// than the image by a vector and a half, so that no access needs a mask.
 template <class T, int N> struct Planes {
     T* base;
     Int stride;
 
-    Planes(int height, int width, Arena& arena) : stride((width + 31) / 16 * 16) {
+    Planes(int height, int width, Arena& arena) : stride((width + 39) / 16 * 16) {
         base = arena.template take<T>(height * N * stride);
     }
     inline T* at(int plane, int x, int y) const { return base + ((Int)y * N + plane) * stride + x; }

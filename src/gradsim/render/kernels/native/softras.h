@@ -247,7 +247,7 @@ template <class T, int A> void softras_backward(Job<T>& job) {
                 for (int x = width; x < planes.stride; x++) *planes.at(plane, x, y) = 0;
         }
         for (int i = 0; i < frame.triangle_count; i++) blend_adjoint(frame, frame.triangles[i], soft, planes);
-        frame.retreat();
+        job.broken |= !frame.retreat();
     }
 }
 
