@@ -36,9 +36,8 @@ test: $(READY) ## Lint, check types and layers, run the tests
 	$(BIN)/lint-imports --no-logo
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --maxprocesses 4 --dist loadfile  # one core for each test process
 
-bench: $(PEERS) ## Measure physics and rendering side by side with their peers
-	@$(BIN)/gradsim bench physics
-	@$(BIN)/gradsim bench render
+bench: $(PEERS) ## Measure everything side by side with its peers: benchmarks/results.md
+	@$(BIN)/gradsim bench all
 
 clean: ## Remove .venv, caches and build products
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

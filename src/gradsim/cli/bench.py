@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gradsim.cli.shared import JsonOption, console, write_json
+from gradsim.cli.shared import JsonOption, console, make_folder, write_json
 
 bench = typer.Typer(no_args_is_help=True, help="Measure speed beside peers in the same run.")
 
@@ -93,3 +94,27 @@ def bench_render(
     console.print(render_report.report(result))
     if as_json is not None:
         write_json(as_json, render_report.as_dict(result))
+
+
+@bench.command("all")
+def bench_all(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for results.md and results.json.")] = Path(
+        "benchmarks"
+    ),
+    peer: Annotated[bool, typer.Option(help="Also time Newton and DEODR, if installed.")] = True,
+) -> None:
+    """Everything in one run: physics, calls, pictures, time to answer, and how cost grows; leave the machine alone."""
+    from gradsim.bench.everything import bench_everything
+    from gradsim.bench.render_report import Bar
+
+    make_folder(out)
+    bars: list[Bar] = []
+    with console.status("compiling kernels (first use only)") as status:
+        for part in bench_everything(out, status.update, peer=peer):
+            console.print(part.shown)
+            bars += part.bars
+    for bar in bars:
+        console.print(str(bar), style="green" if bar.met else "bold red", highlight=False, soft_wrap=True)
+    console.print(f"written: {out / 'results.md'}", highlight=False, soft_wrap=True)
+    if not all(bar.met for bar in bars):
+        raise typer.Exit(1)
