@@ -8,20 +8,19 @@ every triangle: gradsim has twice as many angles to work out.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
-from gradsim.bench.newton_peer import COMPILER_FLAGS, KERNEL_MODULES, NewtonRollout, import_newton
+from gradsim.bench.newton_peer import NewtonParticles, import_newton
 
 if TYPE_CHECKING:
     from gradsim.bench.cloth import Sheet
 
 
-class NewtonSheet(NewtonRollout):
-    """A sheet's rollout: `forward()` leaves the positions in `final`, `both()` also gradients; `graph` records either.
+class NewtonSheet(NewtonParticles):
+    """A sheet's rollout; `graph` records `forward` or `both`.
 
     Args:
         sheet: What to simulate.
@@ -29,38 +28,12 @@ class NewtonSheet(NewtonRollout):
     """
 
     def __init__(self, sheet: Sheet, *, steps: int):
-        newton = import_newton()
-        self._steps, self._dt = steps, sheet.dt
-        self._model = _model(newton, sheet)
-        for module in KERNEL_MODULES:
-            wp.set_module_options({"cpu_compiler_flags": COMPILER_FLAGS}, module=importlib.import_module(module))
-        self._solver = newton.solvers.SolverSemiImplicit(self._model, enable_tri_contact=False)
-        self._control = self._model.control()
-        self._start = self._model.state(requires_grad=False)
-        self._turns = [self._model.state(requires_grad=False) for _ in range(2)]
-        self._states = [self._model.state(requires_grad=True) for _ in range(steps + 1)]
-        for state in (self._start, self._states[0]):
-            state.particle_q.assign(sheet.start.astype(np.float32))
-            state.particle_qd.assign(sheet.velocity.astype(np.float32))
-        self._weights = wp.array(sheet.weights.astype(np.float32), dtype=wp.vec3, device="cpu")
-        self._tape = wp.Tape()
-
-    def _output(self, state: Any) -> Any:
-        return state.particle_q
-
-    @property
-    def final(self) -> np.ndarray:
-        """Positions after `forward()` [m], [N, 3]."""
-        return np.asarray(self._turns[self._steps % 2].particle_q.numpy())
+        super().__init__(_model(import_newton(), sheet), sheet, steps=steps, weights=sheet.weights)
 
     @property
     def gradients(self) -> tuple[np.ndarray, np.ndarray]:
         """Gradients of the triangles' materials and of the edges' bending after `both()`."""
         return self._model.tri_materials.grad.numpy(), self._model.edge_bending_properties.grad.numpy()
-
-    def _step(self, here: Any, there: Any) -> None:
-        here.clear_forces()
-        self._solver.step(here, there, self._control, None, self._dt)
 
 
 def _model(newton: Any, sheet: Sheet) -> Any:

@@ -88,29 +88,29 @@ class NewtonRollout(ABC):
         return lambda: wp.capture_launch(capture.graph)
 
 
-class NewtonBeam(NewtonRollout):
-    """A beam's rollout: `forward()` leaves the positions in `final`, `both()` also gradients; `graph` records either.
+class NewtonParticles(NewtonRollout):
+    """A rollout of a model of particles: `forward()` leaves positions in `final`, `both()` also gradients.
 
     Args:
-        beam: What to simulate.
+        model: What to simulate, as Newton knows it.
+        problem: Where it starts, [N, 3] each, and its time step.
         steps: Steps of the rollout.
         weights: Gradient of the loss in the final positions, [N, 3].
     """
 
-    def __init__(self, beam: Beam, *, steps: int, weights: np.ndarray):
+    def __init__(self, model: Any, problem: Any, *, steps: int, weights: np.ndarray):
         newton = import_newton()
-        self._steps, self._dt = steps, beam.dt
-        self._model = _model(newton, beam)
+        self._steps, self._dt, self._model = steps, problem.dt, model
         for module in KERNEL_MODULES:
             wp.set_module_options({"cpu_compiler_flags": COMPILER_FLAGS}, module=importlib.import_module(module))
-        self._solver = newton.solvers.SolverSemiImplicit(self._model, enable_tri_contact=False)
-        self._control = self._model.control()
-        self._start = self._model.state(requires_grad=False)
-        self._turns = [self._model.state(requires_grad=False) for _ in range(2)]
-        self._states = [self._model.state(requires_grad=True) for _ in range(steps + 1)]
+        self._solver = newton.solvers.SolverSemiImplicit(model, enable_tri_contact=False)
+        self._control = model.control()
+        self._start = model.state(requires_grad=False)
+        self._turns = [model.state(requires_grad=False) for _ in range(2)]
+        self._states = [model.state(requires_grad=True) for _ in range(steps + 1)]
         for state in (self._start, self._states[0]):
-            state.particle_q.assign(beam.start.astype(np.float32))
-            state.particle_qd.assign(beam.velocity.astype(np.float32))
+            state.particle_q.assign(problem.start.astype(np.float32))
+            state.particle_qd.assign(problem.velocity.astype(np.float32))
         self._weights = wp.array(weights.astype(np.float32), dtype=wp.vec3, device="cpu")
         self._tape = wp.Tape()
 
@@ -122,15 +122,28 @@ class NewtonBeam(NewtonRollout):
         """Positions after `forward()` [m], [N, 3]."""
         return np.asarray(self._turns[self._steps % 2].particle_q.numpy())
 
+    def _step(self, here: Any, there: Any) -> None:
+        here.clear_forces()
+        self._solver.step(here, there, self._control, None, self._dt)
+
+
+class NewtonBeam(NewtonParticles):
+    """A beam's rollout; `graph` records `forward` or `both`.
+
+    Args:
+        beam: What to simulate.
+        steps: Steps of the rollout.
+        weights: Gradient of the loss in the final positions, [N, 3].
+    """
+
+    def __init__(self, beam: Beam, *, steps: int, weights: np.ndarray):
+        super().__init__(_model(import_newton(), beam), beam, steps=steps, weights=weights)
+
     @property
     def lame_gradients(self) -> tuple[np.ndarray, np.ndarray]:
         """Gradients of mu and lam after `both()`, [T] each."""
         gradients = self._model.tet_materials.grad.numpy()
         return gradients[:, 0], gradients[:, 1]
-
-    def _step(self, here: Any, there: Any) -> None:
-        here.clear_forces()
-        self._solver.step(here, there, self._control, None, self._dt)
 
 
 def _model(newton: Any, beam: Beam) -> Any:
