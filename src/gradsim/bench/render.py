@@ -224,7 +224,7 @@ def _threads_row(size: int, pixels: int, frames: int, seconds: float) -> Threads
     return ThreadsRow(len(drawing.seen.connectivity.faces), pixels, one, two, equal)
 
 
-class _Plain:
+class Plain:
     """The plain kernels on a drawing's triangles."""
 
     def __init__(self, drawing: Drawing, softras: gs.SoftRas):
@@ -245,7 +245,7 @@ class _Plain:
 def _soft_row(size: int, pixels: int, frames: int, seconds: float) -> SoftRow:
     softras = gs.SoftRas()
     drawing = Drawing(softras, turning(size, pixels, frames), pixels, torch.float32, alpha=True)
-    plain = _Plain(drawing, softras)
+    plain = Plain(drawing, softras)
     _alike("the plain SoftRas", drawing.forward().numpy(), plain.forward(), 1e-3)
     costs = _costs({"softras": drawing, "plain": plain}, frames, seconds)
     return SoftRow(len(drawing.seen.connectivity.faces), pixels, costs["softras"], costs["plain"])

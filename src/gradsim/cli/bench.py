@@ -10,7 +10,27 @@ import typer
 
 from gradsim.cli.shared import JsonOption, console, make_folder, write_json
 
-bench = typer.Typer(no_args_is_help=True, help="Measure speed beside peers in the same run.")
+bench = typer.Typer(invoke_without_command=True, help="Measure speed beside peers in the same run.")
+
+
+@bench.callback()
+def bench_quick(
+    context: typer.Context,
+    quick: Annotated[bool, typer.Option("--quick", help="Half a minute: has anything become slow?")] = False,
+) -> None:
+    """Measure speed beside peers in the same run."""
+    if context.invoked_subcommand is not None:
+        return
+    if not quick:
+        console.print(context.get_help())
+        return
+    from gradsim.bench import quick as quick_bench
+
+    with console.status("compiling kernels (first use only)") as status:
+        found = quick_bench.bench_quick(progress=status.update)
+    console.print(quick_bench.table(found))
+    if not all(ratio.met for ratio in found.ratios):
+        raise typer.Exit(1)
 
 
 class Problem(str, Enum):
