@@ -14,7 +14,7 @@ from rich.table import Table
 import gradsim as gs
 from gradsim.bench.newton_cloth import NewtonSheet
 from gradsim.bench.newton_peer import import_newton
-from gradsim.bench.result import Speeds, footer, new_table, newton_speeds, peer_note
+from gradsim.bench.result import Speeds, footer, new_table, newton_speeds, peer_note, rollout_steps, told_steps
 from gradsim.bench.timing import Machine, least_times, this_machine
 
 CELLS = {128: 8, 512: 16, 1922: 31}
@@ -107,7 +107,7 @@ class Bench:
     """What was measured, and on what."""
 
     rows: tuple[Row, ...]
-    steps: int  # of one rollout
+    steps: int | None  # of one rollout; `rollout_steps` if None
     machine: Machine
     note: str | None = None  # why columns are missing, and the remedy
 
@@ -121,7 +121,7 @@ def bench_cloth(
     sizes: Sequence[int] = SIZES,
     *,
     dtypes: Sequence[str] = ("float32",),
-    steps: int = 100,
+    steps: int | None = None,
     peer: bool = True,
     seconds: float = 1.0,
     progress: Callable[[str], None] | None = None,
@@ -131,7 +131,7 @@ def bench_cloth(
     Args:
         sizes: Sheets to simulate, by their number of triangles, of `SIZES`.
         dtypes: "float32" and "float64".
-        steps: Steps of a rollout.
+        steps: Steps of a rollout; `rollout_steps` of the size if None.
         peer: Whether to time Newton too, which knows float32 only.
         seconds: Time spent on each number [s].
         progress: Called with a line before each measurement.
@@ -146,7 +146,7 @@ def bench_cloth(
         for dtype in dtypes:
             rival = peer and note is None and dtype == "float32"
             say(f"{size} triangles, {dtype}{', and Newton' if rival else ''}")
-            rows.append(_row(Sheet(CELLS[size]), dtype, steps, rival, seconds))
+            rows.append(_row(Sheet(CELLS[size]), dtype, steps or rollout_steps(size), rival, seconds))
     return Bench(tuple(rows), steps, this_machine("torch", "warp-lang", "newton"), note)
 
 
@@ -187,7 +187,7 @@ def _own_calls(sheet: Sheet, dtype: torch.dtype, steps: int) -> dict[str, Callab
 
 def table(bench: Bench) -> Table:
     """The measurements for a terminal."""
-    title = f"Cloth: thousand steps a second, one world, rollouts of {bench.steps} steps: forward / with backward"
+    title = f"Cloth: thousand steps a second, one world, rollouts of {told_steps(bench.steps)}: forward / with backward"
     pairs = ("gradsim", "Newton\nlaunches", "Newton\ngraph", "gradsim per\nNewton graph")
     result = new_table(title, ("triangles", "dtype", *pairs))
     for row in bench.rows:

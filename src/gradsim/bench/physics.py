@@ -15,7 +15,16 @@ from rich.table import Table
 
 import gradsim as gs
 from gradsim.bench.newton_peer import NewtonBeam, import_newton
-from gradsim.bench.result import Speeds, footer, new_table, newton_speeds, peer_note, thousands
+from gradsim.bench.result import (
+    Speeds,
+    footer,
+    new_table,
+    newton_speeds,
+    peer_note,
+    rollout_steps,
+    thousands,
+    told_steps,
+)
 from gradsim.bench.timing import Machine, least_times, this_machine, undisturbed
 from gradsim.scene.integrators import SymplecticEuler
 from gradsim.simulate.assemble import assemble
@@ -132,7 +141,7 @@ class Bench:
     """What was measured, and on what."""
 
     rows: tuple[Row, ...]
-    steps: int  # of one rollout
+    steps: int | None  # of one rollout; `rollout_steps` if None
     machine: Machine
     note: str | None = None  # why columns are missing, and the remedy
 
@@ -146,7 +155,7 @@ def bench_physics(
     sizes: Sequence[int] = SIZES,
     *,
     dtypes: Sequence[str] = ("float32", "float64"),
-    steps: int = 100,
+    steps: int | None = None,
     peer: bool = True,
     seconds: float = 1.0,
     progress: Callable[[str], None] | None = None,
@@ -156,7 +165,7 @@ def bench_physics(
     Args:
         sizes: Beams to simulate, by their number of tetrahedra, of `SIZES`.
         dtypes: "float32" and "float64".
-        steps: Steps of a rollout.
+        steps: Steps of a rollout; `rollout_steps` of the size if None.
         peer: Whether to time Newton too, which knows float32 only.
         seconds: Time spent on each number [s].
         progress: Called with a line before each measurement.
@@ -172,7 +181,7 @@ def bench_physics(
         for dtype in dtypes:
             rival = peer and note is None and dtype == "float32"
             say(f"{size} tets, {dtype}{', and Newton' if rival else ''}")
-            rows.append(_row(beam, dtype, steps, rival, seconds))
+            rows.append(_row(beam, dtype, steps or rollout_steps(size), rival, seconds))
     return Bench(tuple(rows), steps, this_machine("torch", "warp-lang", "newton"), note)
 
 
@@ -246,7 +255,9 @@ def simulate_overhead(beam: Beam, dtype: torch.dtype, steps: int) -> float:
 
 def table(bench: Bench) -> Table:
     """The measurements for a terminal."""
-    title = f"Thousand physics steps a second, one world, rollouts of {bench.steps} steps: forward / with backward"
+    title = (
+        f"Thousand physics steps a second, one world, rollouts of {told_steps(bench.steps)}: forward / with backward"
+    )
     pairs = ("gradsim", "Newton\nlaunches", "Newton\ngraph", "gradsim per\nNewton graph", "paper's GPU\nfwd / bwd")
     result = new_table(title, ("tets", "dtype", *pairs, "call\nms"))
     for row in bench.rows:

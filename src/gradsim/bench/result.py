@@ -47,6 +47,17 @@ class Speeds:
         )
 
 
+def rollout_steps(elements: int) -> int:
+    """Steps of a rollout of so many elements: small ones get more, so that a call, which is measured by itself, is no
+    large part of it."""
+    return max(100, 200_000 // elements)
+
+
+def told_steps(steps: int | None) -> str:
+    """How long rollouts are, for a title."""
+    return "100 steps and more where they are small" if steps is None else f"{steps} steps"
+
+
 def newton_speeds(speeds: dict[str, float]) -> dict[str, float | None]:
     """Newton's fields of `Speeds`, as far as they were measured."""
     names = ("newton_forward", "newton_both", "newton_graph_forward", "newton_graph_both")

@@ -51,7 +51,7 @@ def bench_physics(
     batch: Annotated[list[int] | None, typer.Option(help="Worlds of one cube, may be repeated; 1, 64, 1024.")] = None,
     steps: Annotated[
         int | None,
-        typer.Option(help="Steps of a rollout; 100 of meshes, 960 of cubes, 4800 of one cube.", min=1),
+        typer.Option(help="Steps of a rollout; 100 and more of meshes, 960 of cubes, 4800 of one cube.", min=1),
     ] = None,
     peer: Annotated[bool, typer.Option(help="Also time Newton, if installed.")] = True,
 ) -> None:
