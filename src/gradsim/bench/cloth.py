@@ -15,7 +15,7 @@ import gradsim as gs
 from gradsim.bench.newton_cloth import NewtonSheet
 from gradsim.bench.newton_peer import import_newton
 from gradsim.bench.result import Speeds, footer, new_table, newton_speeds, peer_note, rollout_steps, told_steps
-from gradsim.bench.timing import Machine, least_times, this_machine
+from gradsim.bench.timing import Machine, both_ways, least_times, this_machine
 
 CELLS = {128: 8, 512: 16, 1922: 31}
 SIZES = tuple(CELLS)
@@ -153,10 +153,7 @@ def bench_cloth(
 def _row(sheet: Sheet, dtype: str, steps: int, rival: bool, seconds: float) -> Row:
     calls = _own_calls(sheet, getattr(torch, dtype), steps)
     if rival:
-        newton = NewtonSheet(sheet, steps=steps)
-        calls["newton_forward"], calls["newton_both"] = newton.forward, newton.both
-        calls["newton_graph_forward"] = newton.graph(newton.forward)
-        calls["newton_graph_both"] = newton.graph(newton.both)
+        calls |= NewtonSheet(sheet, steps=steps).calls()
     speeds = {name: steps / time for name, time in least_times(calls, seconds=seconds).items()}
     return Row(
         triangles=len(sheet.mesh.faces),
@@ -173,16 +170,7 @@ def _own_calls(sheet: Sheet, dtype: torch.dtype, steps: int) -> dict[str, Callab
     scene = sheet.scene(unknowns)
     weights = torch.as_tensor(sheet.weights, dtype=dtype)
 
-    def forward() -> None:
-        with torch.no_grad():
-            sheet.simulate(scene, steps)
-
-    def both() -> None:
-        for values in unknowns.values():
-            values.grad = None
-        (sheet.simulate(scene, steps) * weights).sum().backward()
-
-    return {"forward": forward, "both": both}
+    return both_ways(lambda: sheet.simulate(scene, steps), unknowns.values(), weights)
 
 
 def table(bench: Bench) -> Table:

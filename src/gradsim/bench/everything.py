@@ -12,8 +12,7 @@ from typing import Any
 from rich.console import Console, RenderableType
 
 from gradsim.bench import calls, chain, cloth, growth, physics, render, render_report, rigid
-from gradsim.bench.render_report import Bar
-from gradsim.bench.result import Speeds
+from gradsim.bench.result import Bar, Speeds
 from gradsim.scene.atomic import write_whole
 from gradsim.scene.errors import InvalidInput
 
@@ -71,7 +70,11 @@ def _cloth(told: Told, peer: bool) -> Part:
 
 def _rigid(told: Told, peer: bool) -> Part:
     found = rigid.bench_rigid(tuple(rigid.BATCHES), dtypes=("float32", "float64"), peer=peer, progress=told)
-    rows = [(f"{r.worlds} cubes", r.worlds, r) for r in found.rows if r.dtype == "float32" and r.worlds == 64]
+    rows = [
+        (f"{r.worlds} cubes, {r.threads} thread(s)", r.worlds, r)
+        for r in found.rows
+        if r.dtype == "float32" and r.worlds == 64
+    ]
     return Part(
         "Rigid cubes", rigid.table(found), found.as_dict(), tuple(_against_newton("rigid", rows, forward=False))
     )

@@ -13,7 +13,7 @@ from rich.table import Table
 import gradsim as gs
 from gradsim.bench.physics import CELLS, Beam
 from gradsim.bench.result import footer, new_table
-from gradsim.bench.timing import Machine, least_times, this_machine
+from gradsim.bench.timing import Machine, both_ways, least_times, this_machine
 
 Make = Callable[[int], Callable[[], object]]  # of a size, what is to be timed
 
@@ -69,11 +69,7 @@ def _beam(tets: int) -> Callable[[], object]:
     mu, lam = (values.requires_grad_() for values in beam.lame(torch.float32))
     scene, weights = beam.scene(mu, lam), torch.as_tensor(beam.weights, dtype=torch.float32)
 
-    def both() -> None:
-        mu.grad = lam.grad = None
-        (beam.simulate(scene, 100) * weights).sum().backward()
-
-    return both
+    return both_ways(lambda: beam.simulate(scene, 100), (mu, lam), weights)["both"]
 
 
 def boxes(speed: Any) -> gs.Scene:

@@ -87,6 +87,15 @@ class NewtonRollout(ABC):
             call()
         return lambda: wp.capture_launch(capture.graph)
 
+    def calls(self) -> dict[str, Callable[[], object]]:
+        """All that is timed: `forward` and `both`, launched one by one and as graphs."""
+        return {
+            "newton_forward": self.forward,
+            "newton_both": self.both,
+            "newton_graph_forward": self.graph(self.forward),
+            "newton_graph_both": self.graph(self.both),
+        }
+
 
 class NewtonParticles(NewtonRollout):
     """A rollout of a model of particles: `forward()` leaves positions in `final`, `both()` also gradients.

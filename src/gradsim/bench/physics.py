@@ -25,7 +25,7 @@ from gradsim.bench.result import (
     thousands,
     told_steps,
 )
-from gradsim.bench.timing import Machine, least_times, this_machine, undisturbed
+from gradsim.bench.timing import Machine, both_ways, least_times, this_machine, undisturbed
 from gradsim.scene.integrators import SymplecticEuler
 from gradsim.simulate.assemble import assemble
 from gradsim.simulate.engine import Schedule, engine_for
@@ -189,10 +189,7 @@ def _row(beam: Beam, dtype: str, steps: int, rival: bool, seconds: float) -> Row
     precision: torch.dtype = getattr(torch, dtype)
     calls = _own_calls(beam, precision, steps)
     if rival:
-        newton = NewtonBeam(beam, steps=steps, weights=beam.weights)
-        calls["newton_forward"], calls["newton_both"] = newton.forward, newton.both
-        calls["newton_graph_forward"] = newton.graph(newton.forward)
-        calls["newton_graph_both"] = newton.graph(newton.both)
+        calls |= NewtonBeam(beam, steps=steps, weights=beam.weights).calls()
     speeds = {name: steps / time for name, time in least_times(calls, seconds=seconds).items()}
     tets = len(beam.mesh.tets)
     paper_forward, paper_backward = PAPER[tets]
@@ -214,15 +211,7 @@ def _own_calls(beam: Beam, dtype: torch.dtype, steps: int) -> dict[str, Callable
     scene = beam.scene(mu, lam)
     weights = torch.as_tensor(beam.weights, dtype=dtype)
 
-    def forward() -> None:
-        with torch.no_grad():
-            beam.simulate(scene, steps)
-
-    def both() -> None:
-        mu.grad = lam.grad = None
-        (beam.simulate(scene, steps) * weights).sum().backward()
-
-    return {"forward": forward, "both": both}
+    return both_ways(lambda: beam.simulate(scene, steps), (mu, lam), weights)
 
 
 def simulate_overhead(beam: Beam, dtype: torch.dtype, steps: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Group
@@ -11,23 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from gradsim.bench.render import Bench, Cost, SoftRow, ThreadsRow
-from gradsim.bench.result import footer, new_table, pair
+from gradsim.bench.result import Bar, footer, new_table, pair
 
 DEODR_MOST = 3.5  # time of Exact in units of DEODR's, with gradients
 THREADS_LEAST = 1.7  # speed-up on two threads
 SOFTRAS_LEAST = 8.0  # time of the plain kernels in units of SoftRas, alone and with gradients
-
-
-@dataclass(frozen=True)
-class Bar:
-    """What must hold at all sizes."""
-
-    what: str
-    got: str  # the worst of it
-    met: bool
-
-    def __str__(self) -> str:
-        return f"{'met' if self.met else 'MISSED'}: {self.what}; {self.got}"
 
 
 def bars(bench: Bench) -> list[Bar]:

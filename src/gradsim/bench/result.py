@@ -47,6 +47,18 @@ class Speeds:
         )
 
 
+@dataclass(frozen=True)
+class Bar:
+    """What must hold at all sizes."""
+
+    what: str
+    got: str  # the worst of it
+    met: bool
+
+    def __str__(self) -> str:
+        return f"{'met' if self.met else 'MISSED'}: {self.what}; {self.got}"
+
+
 def rollout_steps(elements: int) -> int:
     """Steps of a rollout of so many elements: small ones get more, so that a call, which is measured by itself, is no
     large part of it."""

@@ -192,10 +192,7 @@ def _rows(cubes: Cubes, dtype: str, steps: int, threads: Sequence[int], rival: b
         calls |= {f"{name} {count}": call for name, call in _own_calls(cubes, precision, steps, count).items()}
         calls |= {f"call_{name} {count}": call for name, call in _own_calls(cubes, precision, 1, count).items()}
     if rival:
-        newton = NewtonCubes(cubes, steps=steps)
-        calls["newton_forward"], calls["newton_both"] = newton.forward, newton.both
-        calls["newton_graph_forward"] = newton.graph(newton.forward)
-        calls["newton_graph_both"] = newton.graph(newton.both)
+        calls |= NewtonCubes(cubes, steps=steps).calls()
     times = least_times(calls, seconds=seconds)
     speeds = {name: cubes.count * steps / time for name, time in times.items()}
     return [

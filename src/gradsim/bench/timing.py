@@ -7,10 +7,12 @@ import gc
 import importlib.metadata
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+
+import torch
 
 import gradsim
 
@@ -44,6 +46,24 @@ def least_times(calls: Mapping[str, Callable[[], object]], *, seconds: float = 1
                     if now >= end:
                         break
     return least
+
+
+def both_ways(
+    simulate: Callable[[], torch.Tensor], unknowns: Iterable[torch.Tensor], weights: torch.Tensor
+) -> dict[str, Callable[[], object]]:
+    """A rollout alone, and with the gradients that its weighted end has in the unknowns."""
+    leaves = tuple(unknowns)
+
+    def forward() -> None:
+        with torch.no_grad():
+            simulate()
+
+    def both() -> None:
+        for leaf in leaves:
+            leaf.grad = None
+        (simulate() * weights).sum().backward()
+
+    return {"forward": forward, "both": both}
 
 
 @contextlib.contextmanager

@@ -125,7 +125,7 @@ def bench_all(
 ) -> None:
     """Everything in one run: physics, calls, pictures, time to answer, and how cost grows; leave the machine alone."""
     from gradsim.bench.everything import bench_everything
-    from gradsim.bench.render_report import Bar
+    from gradsim.bench.result import Bar
 
     make_folder(out)
     bars: list[Bar] = []
