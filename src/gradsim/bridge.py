@@ -20,8 +20,6 @@ import warp as wp
 
 running = threading.RLock()  # recording graphs is global in Warp: calls from several threads take turns
 
-SPARE = 8  # scalars behind every buffer: native kernels read and write rows of three scalars as four
-
 
 @functools.cache
 def initialize() -> None:
@@ -79,9 +77,8 @@ class Table:
 
 
 def _memory(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    count = int(np.prod(shape))
     with torch.inference_mode(False):  # whoever comes first: others may write to it, and ask for gradients
-        return torch.zeros(count + SPARE, dtype=dtype, device=device)[:count].view(shape)
+        return torch.zeros(shape, dtype=dtype, device=device)
 
 
 def numbers(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Buffer:
@@ -96,6 +93,12 @@ def vectors(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, wi
     real = real_type(dtype)
     kind = wp.types.quaternion(real) if width == 4 else wp.types.vector(width, real)
     return Buffer(tensor, wp.from_torch(tensor, dtype=kind))
+
+
+def nodes(count: int, room: int, dtype: torch.dtype, device: torch.device) -> Buffer:
+    """Zeroed nodes: tensor [count, 3], array [count] of vectors, in rows of four scalars and memory for `room` rows."""
+    tensor = _memory((room, 4), dtype, device)[:count, :3]
+    return Buffer(tensor, wp.from_torch(tensor, dtype=wp.types.vector(3, real_type(dtype))))
 
 
 class Settings:

@@ -4,6 +4,9 @@
 // NEON (several registers) and plain scalar targets; the compiler splits what the machine lacks.
 #pragma once
 
+// Products and sums fuse, which Warp's compiler does not do by itself.
+#pragma clang fp contract(fast)
+
 #define LANES_INLINE static inline __attribute__((always_inline))
 #define LANES_MEMBER inline __attribute__((always_inline))
 
@@ -56,24 +59,17 @@ template <class T> LANES_INLINE Vec<T> cross(const Vec<T>& a, const Vec<T>& b) {
     return {a.c[1] * b.c[2] - a.c[2] * b.c[1], a.c[2] * b.c[0] - a.c[0] * b.c[2], a.c[0] * b.c[1] - a.c[1] * b.c[0]};
 }
 
-// Rows of packed triples, whose places are given in scalars (three a node), are read four scalars at a time (arrays
-// carry one spare scalar at their end) and transposed in registers: gathers and scatters of single scalars cost two to
-// three times as much. They are written as two and one: a fourth scalar would belong to the next row, whose reading
-// would then wait for this row's writing.
+// Rows of nodes take four scalars each, of which x, y and z count, and their places are given in scalars. They are read
+// and written whole and transposed in registers: gathers and scatters of single scalars cost two to three times as
+// much, and rows of three scalars would be written in two pieces.
 template <class T> LANES_INLINE typename LaneTypes<T>::Node row(const T* x, int i) {
     typename LaneTypes<T>::Node r;
     __builtin_memcpy(&r, x + i, sizeof(r));
     return r;
 }
 template <class T> LANES_INLINE void add_row(T* x, int i, typename LaneTypes<T>::Node a) {
-    T* p = x + i;
-    typedef T Pair __attribute__((vector_size(2 * sizeof(T))));
-    Pair xy;
-    __builtin_memcpy(&xy, p, sizeof(xy));
-    xy += __builtin_shufflevector(a, a, 0, 1);
-    const T z = p[2] + a[2];
-    __builtin_memcpy(p, &xy, sizeof(xy));
-    p[2] = z;
+    a += row(x, i);
+    __builtin_memcpy(x + i, &a, sizeof(a));
 }
 
 #define SHUFFLE __builtin_shufflevector

@@ -82,8 +82,8 @@ class Layout:
         return self.constant(self.spread(blocks, step).ravel())
 
     def _places(self, nodes: np.ndarray) -> object:
-        """Where elements' nodes lie, in scalars of which each has three."""
-        return self._blocks(3 * nodes, 3 * self.topology.node_count)
+        """Where elements' nodes lie, in scalars of which each takes four."""
+        return self._blocks(4 * nodes, 4 * self.topology.node_count)
 
     def force(self, family: str) -> Force:
         arrays, real, table = self.topology.arrays, bridge.real_type(self.dtype), self.tables[family]

@@ -61,8 +61,7 @@ class Shard:
         for part, count in topology.parts.items():
             for name, width in (PARTS[part].states | PARTS[part].forces).items():
                 for suffix in ("", "_adj", "_end"):
-                    shape = (count * world_count,)
-                    self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(shape, dtype, device, width)
+                    self.buffers[f"{part}.{name}{suffix}"] = self._buffer(part, count * world_count, width)
         self._see()
         self.layout = Layout(topology, world_count, self.tables, dtype, device, native)
         march = self._march(batch or world_count) if native and "rigid" in topology.parts else None
@@ -75,6 +74,11 @@ class Shard:
             clock=self.clock.array,
             march=march,
         )
+
+    def _buffer(self, part: str, count: int, width: int) -> bridge.Buffer:
+        if part == "node":
+            return bridge.nodes(count, padded(self.dtype, count), self.dtype, self.device)
+        return bridge.vectors((count,), self.dtype, self.device, width)
 
     def _see(self) -> None:
         """Views of the memory as the engine moves it, [worlds, ...] each, made once: a call makes many copies."""

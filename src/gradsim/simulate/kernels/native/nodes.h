@@ -3,9 +3,11 @@
 #pragma once
 #include "lanes.h"
 
+#pragma clang fp contract(off)  // bit by bit what the portable kernels compute
+
 namespace gradsim {
 
-// x, y, z of `width` nodes as they lie in memory, one node after the other.
+// x, y, z of `width` nodes one after the other, as they lie in the history.
 template <class T> struct Triples {
     Lanes<T> c[3];
 };
@@ -63,27 +65,59 @@ LANES_INLINE Vec<double> separated(const Triples<double>& t) {
                     0, 1, 2, 3, 4, 9, 12, 15)};
 }
 
-// A block of nodes: where it starts in arrays of triples, and how many scalars of it there are.
+// From rows of four scalars a node to triples, and back; the fourth scalars are anything.
+LANES_INLINE Triples<float> from_rows(Lanes<float> a, Lanes<float> b, Lanes<float> c, Lanes<float> d) {
+    return {SHUFFLE(a, b, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18, 20),
+            SHUFFLE(b, c, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18, 20, 21, 22, 24, 25),
+            SHUFFLE(c, d, 10, 12, 13, 14, 16, 17, 18, 20, 21, 22, 24, 25, 26, 28, 29, 30)};
+}
+LANES_INLINE void to_rows(float* p, const Triples<float>& t) {
+    store(p, SHUFFLE(t.c[0], t.c[0], 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1));
+    store(p + 16, SHUFFLE(t.c[0], t.c[1], 12, 13, 14, -1, 15, 16, 17, -1, 18, 19, 20, -1, 21, 22, 23, -1));
+    store(p + 32, SHUFFLE(t.c[1], t.c[2], 8, 9, 10, -1, 11, 12, 13, -1, 14, 15, 16, -1, 17, 18, 19, -1));
+    store(p + 48, SHUFFLE(t.c[2], t.c[2], 4, 5, 6, -1, 7, 8, 9, -1, 10, 11, 12, -1, 13, 14, 15, -1));
+}
+LANES_INLINE Triples<double> from_rows(Lanes<double> a, Lanes<double> b, Lanes<double> c, Lanes<double> d) {
+    return {SHUFFLE(a, b, 0, 1, 2, 4, 5, 6, 8, 9),
+            SHUFFLE(b, c, 2, 4, 5, 6, 8, 9, 10, 12),
+            SHUFFLE(c, d, 5, 6, 8, 9, 10, 12, 13, 14)};
+}
+LANES_INLINE void to_rows(double* p, const Triples<double>& t) {
+    store(p, SHUFFLE(t.c[0], t.c[0], 0, 1, 2, -1, 3, 4, 5, -1));
+    store(p + 8, SHUFFLE(t.c[0], t.c[1], 6, 7, 8, -1, 9, 10, 11, -1));
+    store(p + 16, SHUFFLE(t.c[1], t.c[2], 4, 5, 6, -1, 7, 8, 9, -1));
+    store(p + 24, SHUFFLE(t.c[2], t.c[2], 2, 3, 4, -1, 5, 6, 7, -1));
+}
+
+// A block of nodes. What moves lies in rows of four scalars, enough of them for whole blocks; the history in triples.
 template <class T> struct NodeBlock {
     static constexpr int width = LaneTypes<T>::width;
-    long long first, row;  // scalars before the block, and in a row of the history
-    int count;
+    long long first, row;  // nodes before the block, and scalars of a row of the history
+    int count;             // scalars of the block in such a row
     const T* node;
     long long stride;
     LANES_MEMBER NodeBlock(int block, long long nodes, const T* table, long long columns) {
-        first = (long long)block * 3 * width, row = 3 * nodes, stride = columns;
-        count = row - first < 3 * width ? int(row - first) : 3 * width;
-        node = table + (long long)block * width;
+        first = (long long)block * width, row = 3 * nodes, stride = columns;
+        count = nodes - first < width ? 3 * int(nodes - first) : 3 * width;
+        node = table + first;
     }
     LANES_MEMBER Triples<T> read(const T* p) const {
-        p += first;
+        p += 4 * first;
+        return from_rows(load(p), load(p + width), load(p + 2 * width), load(p + 3 * width));
+    }
+    LANES_MEMBER void write(T* p, const Triples<T>& t) const { to_rows(p + 4 * first, t); }
+    LANES_MEMBER void clear(T* p) const {
+        for (int k = 0; k < 4; k++) store(p + 4 * first + k * width, Lanes<T>{});
+    }
+    LANES_MEMBER Triples<T> recall(const T* p, int r) const {
+        p += row * r + 3 * first;
         if (count == 3 * width) return {load(p), load(p + width), load(p + 2 * width)};
         T part[3 * width] = {};
         for (int k = 0; k < count; k++) part[k] = p[k];
         return {load(part), load(part + width), load(part + 2 * width)};
     }
-    LANES_MEMBER void write(T* p, const Triples<T>& t) const {
-        p += first;
+    LANES_MEMBER void record(T* p, int r, const Triples<T>& t) const {
+        p += row * r + 3 * first;
         if (count == 3 * width) {
             for (int k = 0; k < 3; k++) store(p + k * width, t.c[k]);
             return;
@@ -103,7 +137,7 @@ template <class T> struct NodeBlock {
         const Lanes<T> w = load(node), none = {};
         const auto held = w == T(0);
         const Vec<T> work = separated(aa * f), ag = separated(aa);
-        T* p = anode + first / 3;
+        T* p = anode + first;
         accumulate(p, held ? none : work.c[0] + work.c[1] + work.c[2]);
         for (int k = 0; k < 3; k++) accumulate(p + (k + 1) * stride, held ? none : ag.c[k]);
         return aa * repeated(w);
@@ -116,8 +150,7 @@ template <class T> struct Kept {
     LANES_MEMBER Kept(const NodeBlock<T>& b, const T* px, const T* pv, const T* pf)
         : x(b.read(px)), v(b.read(pv)), f(b.read(pf)) {}
     LANES_MEMBER void record(const NodeBlock<T>& b, int r, T* xs, T* vs, T* fs) const {
-        const long long place = b.row * r;
-        b.write(xs + place, x), b.write(vs + place, v), b.write(fs + place, f);
+        b.record(xs, r, x), b.record(vs, r, v), b.record(fs, r, f);
     }
 };
 
@@ -130,7 +163,7 @@ LANES_INLINE void node_euler(int block, int r, T dt, long long nodes, const T* n
     const Triples<T> v = s.v + b.acceleration(s.f) * dt;
     b.write(pv, v);
     b.write(px, s.x + v * dt);
-    b.write(pf, Triples<T>{});
+    b.clear(pf);
 }
 
 template <class T>
@@ -142,7 +175,7 @@ LANES_INLINE void node_half(int block, int r, T dt, long long nodes, const T* no
     const T h = T(0.5) * dt;
     b.write(px, s.x + s.v * h);
     b.write(pv, s.v + b.acceleration(s.f) * h);
-    b.write(pf, Triples<T>{});
+    b.clear(pf);
 }
 
 template <class T>
@@ -151,10 +184,9 @@ LANES_INLINE void node_full(int block, int r, T dt, long long nodes, const T* no
     const NodeBlock<T> b(block, nodes, node, stride);
     const Kept<T> s(b, px, pv, pf);
     s.record(b, r, xs, vs, fs);
-    const long long before = b.row * (r - 1);
-    b.write(px, b.read(xs + before) + s.v * dt);
-    b.write(pv, b.read(vs + before) + b.acceleration(s.f) * dt);
-    b.write(pf, Triples<T>{});
+    b.write(px, b.recall(xs, r - 1) + s.v * dt);
+    b.write(pv, b.recall(vs, r - 1) + b.acceleration(s.f) * dt);
+    b.clear(pf);
 }
 
 template <class T>
@@ -162,12 +194,11 @@ LANES_INLINE void node_euler_adjoint(int block, int r, T dt, long long nodes, co
                                      const T* xs, const T* vs, const T* fs, T* px, T* pv, T* pax, T* pav, T* paf,
                                      T* anode) {
     const NodeBlock<T> b(block, nodes, node, stride);
-    const long long place = b.row * r;
-    b.write(px, b.read(xs + place));
-    b.write(pv, b.read(vs + place));
+    b.write(px, b.recall(xs, r));
+    b.write(pv, b.recall(vs, r));
     const Triples<T> av = b.read(pav) + b.read(pax) * dt;
     b.write(pav, av);
-    b.write(paf, b.acceleration_adjoint(b.read(fs + place), av * dt, anode));
+    b.write(paf, b.acceleration_adjoint(b.recall(fs, r), av * dt, anode));
 }
 
 template <class T>
@@ -175,15 +206,14 @@ LANES_INLINE void node_full_adjoint(int block, int r, T dt, long long nodes, con
                                     const T* xs, const T* vs, const T* fs, T* px, T* pv, T* pax, T* pav, T* paf,
                                     T* anode, T* pxe, T* pve) {
     const NodeBlock<T> b(block, nodes, node, stride);
-    const long long place = b.row * r;
-    b.write(px, b.read(xs + place));
-    b.write(pv, b.read(vs + place));
+    b.write(px, b.recall(xs, r));
+    b.write(pv, b.recall(vs, r));
     const Triples<T> ax = b.read(pax), av = b.read(pav);
     b.write(pxe, ax);
     b.write(pve, av);
-    b.write(paf, b.acceleration_adjoint(b.read(fs + place), av * dt, anode));
+    b.write(paf, b.acceleration_adjoint(b.recall(fs, r), av * dt, anode));
     b.write(pav, ax * dt);
-    b.write(pax, Triples<T>{});
+    b.clear(pax);
 }
 
 template <class T>
@@ -191,12 +221,11 @@ LANES_INLINE void node_half_adjoint(int block, int r, T dt, long long nodes, con
                                     const T* xs, const T* vs, const T* fs, T* px, T* pv, T* pax, T* pav, T* paf,
                                     T* anode, const T* pxe, const T* pve) {
     const NodeBlock<T> b(block, nodes, node, stride);
-    const long long place = b.row * r;
-    b.write(px, b.read(xs + place));
-    b.write(pv, b.read(vs + place));
+    b.write(px, b.recall(xs, r));
+    b.write(pv, b.recall(vs, r));
     const Triples<T> ax = b.read(pax), av = b.read(pav);
     const T h = T(0.5) * dt;
-    b.write(paf, b.acceleration_adjoint(b.read(fs + place), av * h, anode));
+    b.write(paf, b.acceleration_adjoint(b.recall(fs, r), av * h, anode));
     b.write(pav, b.read(pve) + ax * h + av);
     b.write(pax, b.read(pxe) + ax);
 }

@@ -2,9 +2,6 @@
 #pragma once
 #include "lanes.h"
 
-// Products and sums fuse, which Warp's compiler does not do by itself.
-#pragma clang fp contract(fast)
-
 namespace gradsim {
 
 template <class S> struct Vector {
