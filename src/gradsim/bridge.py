@@ -87,18 +87,17 @@ def numbers(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) ->
     return Buffer(tensor, wp.from_torch(tensor, dtype=real_type(dtype)))
 
 
-def vectors(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, width: int = 3) -> Buffer:
-    """Zeroed vectors: tensor [*shape, width], array [*shape] of vectors, of quaternions where the width is four."""
-    tensor = _memory((*shape, width), dtype, device)
+def vectors(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, width: int = 3, row: int | None = None
+) -> Buffer:
+    """Zeroed vectors: tensor [*shape, width], array [*shape] of vectors, of quaternions where the width is four.
+
+    They lie `row` scalars apart, their width if None.
+    """
+    tensor = _memory((*shape, row or width), dtype, device)[..., :width]
     real = real_type(dtype)
     kind = wp.types.quaternion(real) if width == 4 else wp.types.vector(width, real)
     return Buffer(tensor, wp.from_torch(tensor, dtype=kind))
-
-
-def nodes(count: int, room: int, dtype: torch.dtype, device: torch.device) -> Buffer:
-    """Zeroed nodes: tensor [count, 3], array [count] of vectors, in rows of four scalars and memory for `room` rows."""
-    tensor = _memory((room, 4), dtype, device)[:count, :3]
-    return Buffer(tensor, wp.from_torch(tensor, dtype=wp.types.vector(3, real_type(dtype))))
 
 
 class Settings:

@@ -8,11 +8,12 @@ import torch
 
 from gradsim import bridge
 from gradsim.check.zoo import PROBLEMS
-from gradsim.scene.integrators import SymplecticEuler
+from gradsim.scene.integrators import Midpoint, SymplecticEuler
 from gradsim.simulate.assemble import ROWS, assemble
 from gradsim.simulate.kernels.contact import contact_kernels
 from gradsim.simulate.shard import Shard
-from gradsim.simulate.step import evaluate, evaluate_adjoint, update, update_adjoint
+from gradsim.simulate.step import evaluate, evaluate_adjoint
+from gradsim.simulate.topology import FORCES
 
 CPU = torch.device("cpu")
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-4}
@@ -22,13 +23,13 @@ def problem(name):
     return next(p for p in PROBLEMS if p.name == name)
 
 
-def loaded_shard(scene_problem, dtype, native, change=lambda values: values):
+def loaded_shard(scene_problem, dtype, native, change=lambda values: values, integrator=SymplecticEuler()):
     """A shard of three worlds, at a strained and moving state, with a clock that runs."""
     values = {name: value.to(dtype) for name, value in change(scene_problem.values()).items()}
     values = {name: torch.stack([value, value * 1.01, value * 0.98]) for name, value in values.items()}
     assembly = assemble(scene_problem.build(values))
     bridge.initialize()
-    shard = Shard(assembly.topology, 3, SymplecticEuler(), dtype, CPU, native)
+    shard = Shard(assembly.topology, 3, integrator, dtype, CPU, native)
     tables = {family: assembly.tables[family] for family in shard.tables}
     shard.load(tables, assembly.signals, 1e-3)
     shard.clock.set(3, 0, 10, True)
@@ -36,6 +37,17 @@ def loaded_shard(scene_problem, dtype, native, change=lambda values: values):
     for name, state in assembly.states.items():
         shard.vectors(name).copy_(state)
     return shard
+
+
+def keep_force(shard, family):
+    """Leave no other force than that of one family."""
+    place = [name for name in FORCES if name in shard.topology.elements].index(family)
+    system, march = shard.system, shard.system.node_march
+    if march is None:
+        shard.system = dataclasses.replace(system, forces=(system.forces[place],))
+    else:
+        march = dataclasses.replace(march, forces=(march.forces[place],)).recording(march.history)
+        shard.system = dataclasses.replace(system, node_march=march)
 
 
 def forces(shard):
@@ -83,8 +95,7 @@ def test_native_bending_equals_the_portable_one_at_every_angle(dtype):
 
     native, portable = (loaded_shard(problem("cloth in the air"), dtype, choice, crumple) for choice in (True, False))
     for shard in (native, portable):
-        bend = shard.topology.elements.keys() & {"external", "spring", "triangle"}
-        shard.system = dataclasses.replace(shard.system, forces=(shard.system.forces[len(bend)],))
+        keep_force(shard, "bend")
     assert_close(forces(native), forces(portable), dtype, "forces")
     ours, warps = adjoints(native), adjoints(portable)
     for key in ("x", "v", "bend.stiffness", "bend.damping"):
@@ -92,39 +103,46 @@ def test_native_bending_equals_the_portable_one_at_every_angle(dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize("name", ["euler", "half", "full"])
-def test_native_updates_equal_portable_ones(name, dtype):
-    """Bit for bit: they do the same operations in the same order."""
+@pytest.mark.parametrize("integrator", [SymplecticEuler(), Midpoint()], ids=lambda i: type(i).__name__)
+@pytest.mark.parametrize("name", ["cloth in the air", "soft body in flight"])
+def test_native_steps_equal_portable_ones(name, integrator, dtype):
     found = []
     for choice in (True, False):
-        shard = loaded_shard(problem("cloth in the air"), dtype, choice)
-        shard.rows = 0
+        shard = loaded_shard(problem(name), dtype, choice, integrator=integrator)
         shard.reserve(3, math.inf)
+        shard.clear_forces()
+        shard.run(2, 3, 0, 10)
+        ends = [state.clone() for state in shard.states()]
+        shard.clear_gradients()
         generator = torch.Generator().manual_seed(7)
-        moved = [*shard.states(), *shard.states("_adj"), *shard.states("_end"), shard.vectors("node.f")]
-        for tensor in (*moved, *(buffer.tensor for buffer in shard.history.values())):
-            tensor.copy_(torch.randn(tensor.shape, generator=generator, dtype=torch.float64))
-        shard.clock.set(0, 1, 3, True)
-        update(shard.system, name, 0)
-        update_adjoint(shard.system, f"{name}_adjoint", 1)
-        found.append(
-            [*moved, shard.vectors("node.f_adj"), shard.gradients()[0]["node"], shard.history["node.f"].tensor]
-        )
+        for adjoint in shard.states("_adj"):
+            adjoint.copy_(torch.randn(adjoint.shape, generator=generator, dtype=torch.float64))
+        shard.run_back(2, 3, 0, 10)
+        tables, samples = shard.gradients()
+        recorded = [shard.recorded(state).clone() for state in shard.state_names]
+        gradients = [tables[family].clone() for family in ("node", "tet", "triangle") if family in tables]
+        found.append([*ends, *recorded, *shard.states("_adj"), *gradients, *samples])
     for ours, reference in zip(*found, strict=True):
-        assert torch.equal(ours, reference)
+        assert_close(ours, reference, dtype, name)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize("delta", [0.0, 0.004, 0.05])
-def test_contact_adjoint_equals_warps(delta, dtype):
-    net = problem("spring net hits the ground")
+def pressed(delta):
+    """Changes a spring net's values so that it lies in the ground."""
 
     def press(values):
         values["position"] = values["position"] - torch.tensor([0.0, 0.03, 0.0])
         values["delta"] = torch.tensor(delta, dtype=torch.float64)
         return values
 
-    hand, tape = (loaded_shard(net, dtype, True, press) for _ in range(2))
+    return press
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("delta", [0.0, 0.004, 0.05])
+@pytest.mark.parametrize("native", [True, False], ids=["native", "portable"])
+def test_springs_and_contact_adjoint_equal_warps(native, delta, dtype):
+    net = problem("spring net hits the ground")
+    hand, tape = (loaded_shard(net, dtype, choice, pressed(delta)) for choice in (native, False))
     kernels = contact_kernels(bridge.real_type(dtype), tape=True)
     swapped = (dataclasses.replace(tape.system.forces[-1], kernels=kernels),)
     tape.system = dataclasses.replace(tape.system, forces=tape.system.forces[:-1] + swapped)
@@ -134,3 +152,22 @@ def test_contact_adjoint_equals_warps(delta, dtype):
         assert ours.pop("contact.delta").abs().amax() == 0
     for key, found in ours.items():
         assert_close(found, warps[key], dtype, key)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_native_contact_equals_the_portable_one_in_every_shape(dtype):
+    found = []
+    for choice in (True, False):
+        shard = loaded_shard(problem("soft body runs into shapes"), dtype, choice)
+        keep_force(shard, "contact")
+        generator = torch.Generator().manual_seed(1)
+        for state in shard.states():
+            state.copy_(0.15 * torch.randn(state.shape, generator=generator, dtype=torch.float64))
+        found.append((forces(shard), adjoints(shard)))
+    (force, ours), (portable, warps) = found
+    assert_close(force, portable, dtype, "forces")
+    for shape in range(3):  # pairs are listed shape by shape
+        ke = warps["contact.ke"].unflatten(1, (3, -1))[:, shape]
+        assert (ke != 0).sum() >= 3, f"too few nodes touch shape {shape}"
+    for key in ("x", "v", "contact.ke", "contact.kd", "contact.kf", "contact.mu", "contact.delta"):
+        assert_close(ours[key], warps[key], dtype, key)

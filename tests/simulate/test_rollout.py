@@ -15,6 +15,7 @@ from gradsim.check.gradients import gradients, objective
 from gradsim.check.zoo import PROBLEMS
 from gradsim.scene.errors import OutOfMemory, OutOfRange, WrongShape
 from gradsim.simulate import engine, rollout
+from gradsim.simulate.assemble import assemble
 
 F64 = torch.float64
 
@@ -160,8 +161,7 @@ def test_workers_record_no_gradients():
 def test_recomputed_gradients_equal_kept_ones(problem, integrator, steps, monkeypatch):
     values = problem.values()
     kept = gradients(objective(problem, integrator), values)
-    nodes = gs.simulate(problem.build(values), frames=1).vertices.shape[-2]
-    step_bytes = integrator.evaluations * nodes * 9 * 8
+    step_bytes = engine.engine_for(assemble(problem.build(values)), integrator).shards[0].step_bytes
     monkeypatch.setattr(rollout, "default_limit", lambda: steps * step_bytes)
     recomputed = gradients(objective(problem, integrator), values)
     for name, gradient in kept.items():

@@ -232,7 +232,7 @@ def _locate(
         for name in shard.state_names:
             part = name.partition(".")[0]
             rows = shard.recorded(name)[: count * evaluations : evaluations]
-            states = torch.cat([rows, shard.buffers[name].tensor[None]])
+            states = torch.cat([rows, shard.vectors(name).flatten(0, 1)[None]])
             bad = (~torch.isfinite(states)).any(-1).nonzero()
             if len(bad) and (earliest is None or int(bad[0, 0]) < earliest[0]):
                 world, index = divmod(int(bad[0, 1]), shard.topology.elements[part])

@@ -9,21 +9,22 @@ import torch
 
 from gradsim import bridge
 from gradsim.simulate.assemble import ROWS
-from gradsim.simulate.kernels.bending import bend_kernels, native_bend_kernels
+from gradsim.simulate.kernels.bending import bend_kernels
 from gradsim.simulate.kernels.contact import contact_kernels
 from gradsim.simulate.kernels.external import Signal, external_kernels
 from gradsim.simulate.kernels.force import Force, lane_count
-from gradsim.simulate.kernels.integrate import IntegrateKernels, integrate_kernels
-from gradsim.simulate.kernels.integrate_native import native_integrate_kernels
 from gradsim.simulate.kernels.march import PAIR_ROOM, PUSH_ROOM, March, march_kernels
+from gradsim.simulate.kernels.node_march import NodeForce
 from gradsim.simulate.kernels.springs import spring_kernels
-from gradsim.simulate.kernels.tetrahedra import native_tet_kernels, tet_kernels
+from gradsim.simulate.kernels.tetrahedra import tet_kernels
 from gradsim.simulate.kernels.touch import RigidForce
-from gradsim.simulate.kernels.triangles import native_triangle_kernels, triangle_kernels
+from gradsim.simulate.kernels.triangles import triangle_kernels
 from gradsim.simulate.points import WORLDS_IN_LANES, point_blocks
-from gradsim.simulate.topology import Topology
+from gradsim.simulate.topology import FORCES, Topology
 
-IN_BLOCKS = ("tet", "triangle", "bend")  # families with native kernels over blocks of elements
+IN_BLOCKS = ("node", *FORCES)  # families that native kernels take a block of lanes at a time
+
+_MEASURES = {"tet": "tet.volume", "triangle": "triangle.area"}
 
 
 def padded(dtype: torch.dtype, count: int) -> int:
@@ -47,7 +48,7 @@ def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[
 class Layout:
     """The constant arrays of `world_count` worlds, and the forces made of them and of the parameter tables.
 
-    `native` chooses the CPU's native kernels for tetrahedra and triangles, with their own arrangement in blocks.
+    `native` chooses the CPU's native kernels, with their own arrangement in blocks.
     """
 
     def __init__(
@@ -83,21 +84,41 @@ class Layout:
 
     def _places(self, nodes: np.ndarray) -> object:
         """Where elements' nodes lie, in scalars of which each takes four."""
-        return self._blocks(4 * nodes, 4 * self.topology.node_count)
+        return self._blocks(4 * nodes, 4 * self.columns["node"])
 
     def force(self, family: str) -> Force:
+        """What the portable kernel of a force on nodes takes."""
         arrays, real, table = self.topology.arrays, bridge.real_type(self.dtype), self.tables[family]
-        count = self.topology.elements[family] * self.world_count
+        count, nodes = self.topology.elements[family] * self.world_count, self.topology.node_count
         if family == "contact":
-            pairs = self._pairs(family, self.topology.node_count)
+            pairs = self._pairs(family, nodes)
             return Force(contact_kernels(real), count, (pairs, self._shape_kinds()), (table, self.tables["shape"]))
         if family == "external":
             return Force(external_kernels(real), count, (), (table,))
+        corners = self.constant(self.spread(arrays[f"{family}.nodes"], nodes), "vector")
         if family == "spring":
-            nodes = self.spread(arrays["spring.nodes"], self.topology.node_count)
-            return Force(spring_kernels(real), count, (self.constant(nodes, "vector"),), (table,))
-        build = self._bend_force if family == "bend" else self._element_force
-        return build(family)
+            return Force(spring_kernels(real), count, (corners,), (table,))
+        if family == "bend":
+            hinges = self.spread(arrays["bend.hinges"], self.topology.elements["hinge"])
+            angle, coupling = (self.spread(arrays[f"bend.{name}"]) for name in ("angle", "coupling"))
+            constants = (corners, *(self.constant(array, "vector") for array in (hinges, angle, coupling)))
+            return Force(bend_kernels(real), count, constants, (table, self.tables["hinge"]))
+        rest, measure = arrays[f"{family}.rest"], arrays[_MEASURES[family]]
+        kernels = tet_kernels(real) if family == "tet" else triangle_kernels(real)
+        constants = (corners, self.constant(self.spread(rest), "matrix"), self.constant(self.spread(measure)))
+        return Force(kernels, count, constants, (table,))
+
+    def node_force(self, family: str) -> NodeForce:
+        """What the native kernel of a force on nodes takes."""
+        build = {"external": lambda: (), "bend": self._bend_blocks, "contact": self._contact_blocks}
+        constants = build.get(family, lambda: self._element_blocks(family))()
+        others = {"bend": ("hinge",), "contact": ("shape",)}.get(family, ())
+        tables = tuple(self.tables[name] for name in (family, *others))
+        return NodeForce(FORCES.index(family), self.blocks(family), constants, tables)
+
+    def blocks(self, family: str) -> int:
+        """Blocks of lanes that a family fills in one world."""
+        return self.columns[family] // lane_count(bridge.real_type(self.dtype))
 
     def _pairs(self, family: str, things: int) -> Any:
         """Pairs of a thing and a shape, both counted through all worlds."""
@@ -144,60 +165,34 @@ class Layout:
         constants = (self._pairs(family, bodies), self.constant(first), points, self._shape_kinds())
         return RigidForce("contact", count, constants, (table, self.tables["shape"]))
 
-    def _element_force(self, family: str) -> Force:
-        arrays, real, table = self.topology.arrays, bridge.real_type(self.dtype), self.tables[family]
-        nodes, rest = arrays[f"{family}.nodes"], arrays[f"{family}.rest"]
-        measure = arrays["tet.volume" if family == "tet" else "triangle.area"]
-        if not self.native:
-            kernels = tet_kernels(real) if family == "tet" else triangle_kernels(real)
-            constants = (
-                self.constant(self.spread(nodes, self.topology.node_count), "vector"),
-                self.constant(self.spread(rest), "matrix"),
-                self.constant(self.spread(measure)),
-            )
-            return Force(kernels, len(nodes) * self.world_count, constants, (table,))
-        kernels = native_tet_kernels(real) if family == "tet" else native_triangle_kernels(real)
+    def _element_blocks(self, family: str) -> tuple[Any, ...]:
+        arrays = self.topology.arrays
+        nodes = self._places(arrays[f"{family}.nodes"])
+        if family == "spring":
+            return (nodes,)
+        rest, measure = arrays[f"{family}.rest"], arrays[_MEASURES[family]]
         shape = np.concatenate([rest.reshape(len(rest), -1), measure[:, None]], axis=1)
         shape = np.concatenate([shape, np.repeat(shape[-1:], self.columns[family] - len(shape), axis=0)])
         shape[len(rest) :, -1] = 0.0  # elements that only fill the last block weigh nothing
-        blocks = (self._places(nodes), self._blocks(shape))
-        return Force(kernels, self._block_count(family), blocks, (table,))
+        return nodes, self._blocks(shape)
 
-    def _bend_force(self, family: str) -> Force:
-        arrays, real = self.topology.arrays, bridge.real_type(self.dtype)
-        steps = {
-            "nodes": self.topology.node_count,
-            "hinges": self.topology.elements["hinge"],
-            "angle": 0,
-            "coupling": 0,
-        }
-        tables = (self.tables[family], self.tables["hinge"])
-        if not self.native:
-            spread = [self.spread(arrays[f"bend.{name}"], step) for name, step in steps.items()]
-            constants = tuple(self.constant(array, "vector") for array in spread)
-            return Force(bend_kernels(real), len(spread[0]), constants, tables)
-        nodes, hinges, angle, coupling = (arrays[f"bend.{name}"] for name in steps)
+    def _bend_blocks(self) -> tuple[Any, ...]:
+        nodes, hinges, angle, coupling = (
+            self.topology.arrays[f"bend.{name}"] for name in ("nodes", "hinges", "angle", "coupling")
+        )
         alone = nodes[:, 3:] == nodes[:, :3]  # edges with no node across
         pairs = ((0, 0), (1, 1), (2, 2), (1, 2), (2, 0), (0, 1))
         coupling = coupling * ~np.stack([alone[:, i] | alone[:, j] for i, j in pairs], 1)
-        filler = np.zeros((self.columns[family] - len(nodes), 9))  # fills the last block: no coupling, no force
+        filler = np.zeros((self.columns["bend"] - len(nodes), 9))  # fills the last block: no coupling, no force
         shape = np.concatenate([np.concatenate([angle, coupling], axis=1), filler])
-        blocks = (
-            self._places(nodes),
-            self._blocks(hinges, steps["hinges"]),
-            self._blocks(shape),
-        )
-        return Force(native_bend_kernels(real), self._block_count(family), blocks, tables)
+        return self._places(nodes), self._blocks(hinges, self.topology.elements["hinge"]), self._blocks(shape)
 
-    def _block_count(self, family: str) -> int:
-        return self.world_count * self.columns[family] // lane_count(bridge.real_type(self.dtype))
-
-    def node_updates(self, count: int) -> tuple[IntegrateKernels, int]:
-        """The kernels that move `count` nodes, and how many threads they take."""
-        real = bridge.real_type(self.dtype)
-        if not self.native:
-            return integrate_kernels(real), count
-        return native_integrate_kernels(real), padded(self.dtype, count) // lane_count(real)
+    def _contact_blocks(self) -> tuple[Any, ...]:
+        nodes, shapes = self.topology.arrays["contact.nodes"].T
+        shapes = self.spread(shapes, self.topology.elements["shape"]).reshape(self.world_count, -1)
+        filler = ((0, 0), (0, self.columns["contact"] - len(nodes)))  # fills the last block: pairs with no shape
+        shapes = np.pad(shapes, filler, constant_values=-1)
+        return self._places(nodes[:, None]), self.constant(shapes.ravel()), self._shape_kinds()
 
     def signals(self, samples_of: list[bridge.Table]) -> tuple[Signal, ...]:
         return tuple(

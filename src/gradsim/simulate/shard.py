@@ -13,6 +13,7 @@ from gradsim import bridge
 from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.simulate.assemble import ROWS
 from gradsim.simulate.kernels.march import STATE, March
+from gradsim.simulate.kernels.node_march import NodeMarch
 from gradsim.simulate.layout import Layout, column_counts, padded
 from gradsim.simulate.memory import GRAPH_STEPS
 from gradsim.simulate.parts import PARTS
@@ -48,7 +49,7 @@ class Shard:
 
         self.dt = bridge.Settings(1, dtype, device)
         self.clock = bridge.Settings(4, torch.int32, device)
-        native = device.type == "cpu" if native is None else native
+        self.native = native = device.type == "cpu" if native is None else native
         self.columns = column_counts(topology, dtype, native)
         self.tables = {
             family: bridge.table((len(ROWS[family]), padded(dtype, count * world_count)), dtype, device)
@@ -58,27 +59,24 @@ class Shard:
             bridge.table((world_count * driver.samples * driver.count,), dtype, device) for driver in topology.drivers
         ]
         self.buffers: dict[str, bridge.Buffer] = {}
-        for part, count in topology.parts.items():
+        for part in topology.parts:
+            row = 4 if native and part == "node" else None
             for name, width in (PARTS[part].states | PARTS[part].forces).items():
                 for suffix in ("", "_adj", "_end"):
-                    self.buffers[f"{part}.{name}{suffix}"] = self._buffer(part, count * world_count, width)
+                    shape = (self.columns[part] * world_count,)
+                    self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(shape, dtype, device, width, row)
         self._see()
         self.layout = Layout(topology, world_count, self.tables, dtype, device, native)
-        march = self._march(batch or world_count) if native and "rigid" in topology.parts else None
-        rigid_forces = RIGID_FORCES if march is None else ()
+        forces, rigid_forces = () if native else FORCES, () if native else RIGID_FORCES
         self.system = System(
-            forces=tuple(self.layout.force(family) for family in FORCES if family in topology.elements),
+            forces=tuple(self.layout.force(family) for family in forces if family in topology.elements),
             rigid_forces=tuple(self.layout.rigid_force(f) for f in rigid_forces if f in topology.elements),
-            signals=self.layout.signals(self.samples),
+            signals=() if native else self.layout.signals(self.samples),
             dt=self.dt.array,
             clock=self.clock.array,
-            march=march,
+            march=self._march(batch or world_count) if native and "rigid" in topology.parts else None,
+            node_march=self._node_march() if native and "node" in topology.parts else None,
         )
-
-    def _buffer(self, part: str, count: int, width: int) -> bridge.Buffer:
-        if part == "node":
-            return bridge.nodes(count, padded(self.dtype, count), self.dtype, self.device)
-        return bridge.vectors((count,), self.dtype, self.device, width)
 
     def _see(self) -> None:
         """Views of the memory as the engine moves it, [worlds, ...] each, made once: a call makes many copies."""
@@ -88,7 +86,10 @@ class Shard:
             whole, count = self.columns[family], topology.elements[family]
             return tensor[:, : whole * worlds].unflatten(1, (worlds, whole))[:, :, :count].transpose(0, 1)
 
-        self._vectors = {name: buffer.tensor.unflatten(0, (worlds, -1)) for name, buffer in self.buffers.items()}
+        self._vectors = {
+            name: buffer.tensor.unflatten(0, (worlds, -1))[:, : topology.parts[name.partition(".")[0]]]
+            for name, buffer in self.buffers.items()
+        }
         self._states = {
             suffix: [self._vectors[name + suffix] for name in self.state_names] for suffix in ("", "_adj", "_end")
         }
@@ -107,6 +108,27 @@ class Shard:
         )
         return self.layout.march(states, states_adj, isinstance(self.integrator, Midpoint), batch)
 
+    def _node_march(self) -> NodeMarch:
+        names = {
+            "x": "x",
+            "v": "v",
+            "f": "f",
+            "ax": "x_adj",
+            "av": "v_adj",
+            "af": "f_adj",
+            "xe": "x_end",
+            "ve": "v_end",
+        }
+        return NodeMarch(
+            world_count=self.world_count,
+            blocks=self.layout.blocks("node"),
+            midpoint=isinstance(self.integrator, Midpoint),
+            arrays={short: self.buffers[f"node.{name}"].array for short, name in names.items()},
+            table=self.tables["node"],
+            forces=tuple(self.layout.node_force(family) for family in FORCES if family in self.topology.elements),
+            signals=self.layout.signals(self.samples),
+        )
+
     def _part(self, part: str) -> Any:
         """A part's arrays, as kernels and launchers know them."""
 
@@ -117,7 +139,6 @@ class Shard:
         count = self.topology.elements[part] * self.world_count
         namespace = SimpleNamespace(
             count=count,
-            threads=count,
             table=self.tables[part],
             states=arrays(kind.states),
             states_adj=arrays(kind.states, "_adj"),
@@ -129,8 +150,6 @@ class Shard:
         for name in kind.states | kind.forces:
             setattr(namespace, name, self.buffers[f"{part}.{name}"].array)
             setattr(namespace, f"{name}_adj", self.buffers[f"{part}.{name}_adj"].array)
-        if part == "node":
-            namespace.kernels, namespace.threads = self.layout.node_updates(count)
         if part == "pendulum":
             namespace.links = self.layout.constant(self.layout.spread(self.topology.arrays["pendulum.links"]))
         return namespace
@@ -138,15 +157,20 @@ class Shard:
     @cached_property
     def step_bytes(self) -> int:
         """History of one step [bytes]: state and forces at every evaluation."""
-        scalars = sum(PARTS[part].width * self.topology.parts[part] for part in self._stepped) * self.world_count
+        scalars = sum(PARTS[part].width * self.columns[part] for part in self._in_rows) * self.world_count
         if self.system.march is not None:
             scalars += self.system.march.row_size
         return self.integrator.evaluations * scalars * self.dtype.itemsize
 
     @property
     def _stepped(self) -> list[str]:
-        """Parts that move step by step."""
-        return [part for part in self.topology.parts if part != "rigid" or self.system.march is None]
+        """Parts that are launched step by step."""
+        return [part for part in self.topology.parts if part == "pendulum" or not self.native]
+
+    @property
+    def _in_rows(self) -> list[str]:
+        """Parts whose history has a row an evaluation, over all worlds."""
+        return [part for part in self.topology.parts if part != "rigid" or not self.native]
 
     @property
     def history_bytes(self) -> int:
@@ -168,22 +192,25 @@ class Shard:
         self.owner, self.rows, self._graphs = None, rows, {}
         kind = (self.dtype, self.device)
         self.history = {
-            f"{part}.{name}": bridge.vectors((rows, self.topology.parts[part] * self.world_count), *kind, width)
-            for part in self._stepped
+            f"{part}.{name}": bridge.vectors((rows, self.columns[part] * self.world_count), *kind, width)
+            for part in self._in_rows
             for name, width in (PARTS[part].states | PARTS[part].forces).items()
         }
-        march = self.system.march
+        march, node_march = self.system.march, self.system.node_march
+        if node_march is not None:
+            node_march = node_march.recording([self.history[f"node.{name}"].array for name in "xvf"])
         if march is not None:
             self.history["rigid"] = bridge.numbers((march.threads, rows + 1, STATE * march.lanes), *kind)
             march = dataclasses.replace(march, history=self.history["rigid"].array)
         parts = {part: self._part(part) for part in self._stepped}
-        self.system = dataclasses.replace(self.system, march=march, **parts)
+        self.system = dataclasses.replace(self.system, march=march, node_march=node_march, **parts)
 
     def recorded(self, name: str) -> torch.Tensor:
         """History of a state, [rows, count, width]."""
         march, part = self.system.march, name.partition(".")[0]
         if march is None or part != "rigid":
-            return self.history[name].tensor
+            rows = self.history[name].tensor.unflatten(1, (self.world_count, -1))
+            return rows[:, :, : self.topology.parts[part]].flatten(1, 2)
         bodies, widths = self.topology.parts["rigid"], PARTS["rigid"].states
         rows = self.history["rigid"].tensor.view(bodies, march.threads // bodies, -1, STATE, march.lanes)
         worlds = rows.permute(2, 1, 4, 0, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)

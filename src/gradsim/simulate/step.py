@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.simulate.kernels.external import Signal, add_signal_adjoints, sample_signals
 from gradsim.simulate.kernels.force import Force, add_force_adjoints, add_forces
 from gradsim.simulate.kernels.integrate import (
+    integrate_kernels,
     launch_pendula,
     launch_pendula_adjoint,
     launch_update,
     launch_update_adjoint,
 )
 from gradsim.simulate.kernels.march import March, launch_march, launch_march_adjoint
+from gradsim.simulate.kernels.node_march import NodeMarch, launch_node_forces, launch_node_march
 from gradsim.simulate.kernels.pendulum import pendulum_kernels
 from gradsim.simulate.kernels.rigid import rigid_kernels
 from gradsim.simulate.kernels.touch import RigidForce, add_rigid_force_adjoints, add_rigid_forces
@@ -38,6 +40,7 @@ class System:
     rigid: Any = None
     pendulum: Any = None
     march: March | None = None  # takes the place of `rigid` and its forces on the CPU
+    node_march: NodeMarch | None = None  # takes the place of `node`, its forces and the signals on the CPU
 
     @property
     def steps_apart(self) -> bool:
@@ -47,18 +50,24 @@ class System:
 
 def take_steps(system: System, integrator: Integrator, count: int) -> None:
     """Advance the state by the `count` steps of a graph."""
-    if system.march is not None:  # rigid bodies meet none of the others
+    if system.march is not None:
         launch_march(system.march, system, count)
+    if system.node_march is not None:
+        launch_node_march(system.node_march, system, count)
+    apart = replace(system, march=None, node_march=None)  # no part meets another
     for step in range(count if system.steps_apart else 0):
-        take_step(system, integrator, step)
+        take_step(apart, integrator, step)
 
 
 def take_steps_adjoint(system: System, integrator: Integrator, count: int) -> None:
     """Bring the adjoint from the end of a graph's steps to their start."""
     if system.march is not None:
         launch_march_adjoint(system.march, system, count)
+    if system.node_march is not None:
+        launch_node_march(system.node_march, system, count, adjoint=True)
+    apart = replace(system, march=None, node_march=None)
     for step in reversed(range(count if system.steps_apart else 0)):
-        take_step_adjoint(system, integrator, step)
+        take_step_adjoint(apart, integrator, step)
 
 
 def take_step(system: System, integrator: Integrator, step: int) -> None:
@@ -91,6 +100,8 @@ def take_step_adjoint(system: System, integrator: Integrator, step: int) -> None
 
 def evaluate(system: System, step: int, stage: float) -> None:
     """All forces at the present state, `stage` (0 to 1) into the step."""
+    if system.node_march is not None:
+        launch_node_forces(system.node_march, system, step, stage)
     sample_signals(system.signals, system.clock, step, stage)
     for force in system.forces:
         add_forces(force, system.node.x, system.node.v, system.node.f)
@@ -100,6 +111,8 @@ def evaluate(system: System, step: int, stage: float) -> None:
 
 def evaluate_adjoint(system: System, step: int, stage: float) -> None:
     """From the adjoint of the forces to those of state and parameters."""
+    if system.node_march is not None:
+        launch_node_forces(system.node_march, system, step, stage, adjoint=True)
     sample_signals(system.signals, system.clock, step, stage)
     node = system.node
     for force in system.forces:
@@ -124,6 +137,6 @@ def update_adjoint(system: System, name: str, row: int) -> None:
 def _moving(system: System) -> Iterator[tuple[Any, Any]]:
     """What forces move, nodes and rigid bodies, each with the kernels that move it."""
     if system.node is not None:
-        yield system.node.kernels, system.node
+        yield integrate_kernels(system.dt.dtype), system.node
     if system.rigid is not None:
         yield rigid_kernels(system.dt.dtype), system.rigid

@@ -20,7 +20,7 @@ from typing import Any
 import warp as wp
 
 from gradsim.native import kernel_module
-from gradsim.simulate.kernels.force import NATIVE, ForceKernels, types_of
+from gradsim.simulate.kernels.force import ForceKernels, types_of
 
 PARAMETERS = ("stiffness", "damping")  # of the triangles [N m], [N m s]
 HINGE = ("folding",)  # of the edges with two triangles [rad]
@@ -117,82 +117,3 @@ def bend_kernels(real: Any) -> ForceKernels:
         wp.atomic_sub(f, n[5], b2 * m2)
 
     return ForceKernels(bend_force)
-
-
-@functools.cache
-def native_bend_kernels(real: Any) -> ForceKernels:
-    """The kernels of native/bending.h, a block of triangles a thread; `shape` holds rest angles, then couplings, which
-    are zero for edges that have no node across."""
-    types = types_of(real)
-    table, vec3s, c = types.table, types.vec3s, types.name
-    ints = wp.array(dtype=wp.int32)
-    module = kernel_module("bending_native", real, NATIVE / "bending.h")
-    model = "block, nodes.data, hinges.data, shape.data, values.data, values.shape[1], folding.data"
-    state = f"(const {c}*)x.data, (const {c}*)v.data"
-
-    @wp.func_native(f"gradsim::bend_force({model}, {state}, ({c}*)f.data);")
-    def block_force(
-        block: int,
-        nodes: ints,
-        hinges: ints,
-        shape: types.reals,
-        values: table,
-        folding: table,
-        x: vec3s,
-        v: vec3s,
-        f: vec3s,
-    ): ...
-
-    @wp.func_native(
-        f"gradsim::bend_force_adjoint({model}, {state}, (const {c}*)f_adj.data, values_adj.data, folding_adj.data,"
-        f" ({c}*)x_adj.data, ({c}*)v_adj.data);"
-    )
-    def block_force_adjoint(
-        block: int,
-        nodes: ints,
-        hinges: ints,
-        shape: types.reals,
-        values: table,
-        folding: table,
-        x: vec3s,
-        v: vec3s,
-        f_adj: vec3s,
-        values_adj: table,
-        folding_adj: table,
-        x_adj: vec3s,
-        v_adj: vec3s,
-    ): ...
-
-    @wp.kernel(enable_backward=False, module=module)
-    def native_bend_force(
-        nodes: ints,
-        hinges: ints,
-        shape: types.reals,
-        values: table,
-        folding: table,
-        x: vec3s,
-        v: vec3s,
-        f: vec3s,
-    ):
-        block_force(wp.tid(), nodes, hinges, shape, values, folding, x, v, f)
-
-    @wp.kernel(enable_backward=False, module=module)
-    def native_bend_force_adjoint(
-        nodes: ints,
-        hinges: ints,
-        shape: types.reals,
-        values: table,
-        folding: table,
-        x: vec3s,
-        v: vec3s,
-        f_adj: vec3s,
-        values_adj: table,
-        folding_adj: table,
-        x_adj: vec3s,
-        v_adj: vec3s,
-    ):
-        block_force_adjoint(
-            wp.tid(), nodes, hinges, shape, values, folding, x, v, f_adj, values_adj, folding_adj, x_adj, v_adj
-        )
-
-    return ForceKernels(native_bend_force, native_bend_force_adjoint)

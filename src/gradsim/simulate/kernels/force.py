@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import warp as wp
 
-from gradsim.native import kernel_module, scalar_name
+from gradsim.native import scalar_name
 
 NATIVE = Path(__file__).parent / "native"
 
@@ -89,57 +89,6 @@ def add_force_adjoints(force: Force, x: Any, v: Any, f: Any, f_adj: Any, x_adj: 
             adjoint=True,
             device=f.device,
         )
-
-
-def native_force_kernels(stem: str, real: Any, header: str) -> ForceKernels:
-    """The kernels of `native/<header>`, whose functions `<stem>_force` and `<stem>_force_adjoint` take a block of
-    elements: indices, rest shapes and parameters, then state and forces."""
-    types = types_of(real)
-    table, vec3s, c = types.table, types.vec3s, types.name
-    ints = wp.array(dtype=wp.int32)
-    module = kernel_module(f"{stem}_native", real, NATIVE / header)
-    model = "block, nodes.data, rest.data, values.data, values.shape[1]"
-    state = f"(const {c}*)x.data, (const {c}*)v.data"
-
-    @wp.func_native(f"gradsim::{stem}_force({model}, {state}, ({c}*)f.data);")
-    def block_force(block: int, nodes: ints, rest: types.reals, values: table, x: vec3s, v: vec3s, f: vec3s): ...
-
-    @wp.func_native(
-        f"gradsim::{stem}_force_adjoint({model}, {state}, (const {c}*)f_adj.data, values_adj.data, ({c}*)x_adj.data,"
-        f" ({c}*)v_adj.data);"
-    )
-    def block_force_adjoint(
-        block: int,
-        nodes: ints,
-        rest: types.reals,
-        values: table,
-        x: vec3s,
-        v: vec3s,
-        f_adj: vec3s,
-        values_adj: table,
-        x_adj: vec3s,
-        v_adj: vec3s,
-    ): ...
-
-    @wp.kernel(enable_backward=False, module=module)
-    def native_force(nodes: ints, rest: types.reals, values: table, x: vec3s, v: vec3s, f: vec3s):
-        block_force(wp.tid(), nodes, rest, values, x, v, f)
-
-    @wp.kernel(enable_backward=False, module=module)
-    def native_force_adjoint(
-        nodes: ints,
-        rest: types.reals,
-        values: table,
-        x: vec3s,
-        v: vec3s,
-        f_adj: vec3s,
-        values_adj: table,
-        x_adj: vec3s,
-        v_adj: vec3s,
-    ):
-        block_force_adjoint(wp.tid(), nodes, rest, values, x, v, f_adj, values_adj, x_adj, v_adj)
-
-    return ForceKernels(native_force, native_force_adjoint)
 
 
 def lane_count(real: Any) -> int:

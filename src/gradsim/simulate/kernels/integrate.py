@@ -5,8 +5,7 @@ through these rows backwards, puts the recorded state back, and turns the adjoin
 one and of the force. Rows and steps are counted from the clock: [0] step, [1] row at the start of the captured graph,
 [2] steps of the whole rollout.
 
-These kernels run everywhere; on the CPU the native ones of integrate_native.py take their place. Tests hold the two
-equal.
+These kernels run everywhere; on the CPU the native ones of node_march.py take their place. Tests hold the two equal.
 """
 
 import functools
@@ -215,14 +214,14 @@ def launch_update(kernel: Any, system: Any, part: Any, row: int) -> None:
     """Launch `euler`, `half` or `full` on a part, recording history row `row` of the graph."""
     inputs = [system.clock, row, system.dt, part.table.value]
     outputs = [*part.history, *part.states, *part.forces]
-    wp.launch(kernel, part.threads, inputs=inputs, outputs=outputs, device=system.dt.device)
+    wp.launch(kernel, part.count, inputs=inputs, outputs=outputs, device=system.dt.device)
 
 
 def launch_update_adjoint(kernel: Any, system: Any, part: Any, row: int, ends: Any) -> None:
     """Launch the adjoint of an update; that of a midpoint step keeps the adjoint of its end in the part's `ends`."""
     inputs = [system.clock, row, system.dt, part.table.value, *part.history]
     outputs = [*part.states, *part.states_adj, *part.forces_adj, part.table.grad, *ends]
-    wp.launch(kernel, part.threads, inputs=inputs, outputs=outputs, device=system.dt.device)
+    wp.launch(kernel, part.count, inputs=inputs, outputs=outputs, device=system.dt.device)
 
 
 def launch_pendula(kernel: Any, system: Any, row: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import warp as wp
 
 from gradsim.native import kernel_module
-from gradsim.simulate.kernels.force import ForceKernels, native_force_kernels, types_of
+from gradsim.simulate.kernels.force import ForceKernels, types_of
 
 PARAMETERS = ("mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
 
@@ -68,8 +68,3 @@ def tet_kernels(real: Any) -> ForceKernels:
         wp.atomic_sub(f, l, h2)
 
     return ForceKernels(tet_force)
-
-
-@functools.cache
-def native_tet_kernels(real: Any) -> ForceKernels:
-    return native_force_kernels("tet", real, header="solids.h")

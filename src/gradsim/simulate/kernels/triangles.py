@@ -19,7 +19,7 @@ from typing import Any
 import warp as wp
 
 from gradsim.native import kernel_module
-from gradsim.simulate.kernels.force import ForceKernels, native_force_kernels, types_of
+from gradsim.simulate.kernels.force import ForceKernels, types_of
 
 # [N/m], [N/m], [N s/m], [kg/m^3], [kg/m^3], [1]
 PARAMETERS = ("mu", "lam", "damping", "drag", "lift", "actuation")
@@ -77,8 +77,3 @@ def triangle_kernels(real: Any) -> ForceKernels:
         wp.atomic_sub(f, k, hr + air)
 
     return ForceKernels(triangle_force)
-
-
-@functools.cache
-def native_triangle_kernels(real: Any) -> ForceKernels:
-    return native_force_kernels("triangle", real, header="shells.h")

@@ -64,10 +64,10 @@ template <class T> struct BendBlock {
     static constexpr int width = LaneTypes<T>::width;
     const int *id, *hinge;
     const T* shape;
-    LANES_MEMBER BendBlock(int block, const int* nodes, const int* hinges, const T* shapes) {
-        id = nodes + (long long)block * 6 * width;
-        hinge = hinges + (long long)block * 3 * width;
-        shape = shapes + (long long)block * 9 * width;
+    LANES_MEMBER BendBlock(long long block, const int* nodes, const int* hinges, const T* shapes) {
+        id = nodes + block * 6 * width;
+        hinge = hinges + block * 3 * width;
+        shape = shapes + block * 9 * width;
     }
     LANES_MEMBER void gather_nodes(Vec<T>* u, const T* x) const {
         for (int n = 0; n < 6; n++) u[n] = gather(x, id + n * width);
@@ -91,10 +91,10 @@ template <class T> struct BendBlock {
 };
 
 template <class T>
-LANES_INLINE void bend_force(int block, const int* nodes, const int* hinges, const T* shapes, const T* values,
+LANES_INLINE void bend_force(long long block, const int* nodes, const int* hinges, const T* shapes, const T* values,
                              long long stride, const T* folding, const T* px, const T* pv, T* f) {
     const BendBlock<T> bend(block, nodes, hinges, shapes);
-    const T* parameters = values + (long long)block * bend.width;
+    const T* parameters = values + block * bend.width;
     const Lanes<T> stiffness = load(parameters), damping = load(parameters + stride);
     Vec<T> x[6], v[6], force[6] = {};
     bend.gather_nodes(x, px);
@@ -111,11 +111,11 @@ LANES_INLINE void bend_force(int block, const int* nodes, const int* hinges, con
 }
 
 template <class T>
-LANES_INLINE void bend_force_adjoint(int block, const int* nodes, const int* hinges, const T* shapes, const T* values,
+LANES_INLINE void bend_force_adjoint(long long block, const int* nodes, const int* hinges, const T* shapes, const T* values,
                                      long long stride, const T* folding, const T* px, const T* pv, const T* paf,
                                      T* avalues, T* afolding, T* pax, T* pav) {
     const BendBlock<T> bend(block, nodes, hinges, shapes);
-    const T* parameters = values + (long long)block * bend.width;
+    const T* parameters = values + block * bend.width;
     const Lanes<T> stiffness = load(parameters), damping = load(parameters + stride);
     Vec<T> x[6], v[6], af[6], ax[6] = {}, av[6] = {};
     bend.gather_nodes(x, px);
@@ -132,7 +132,7 @@ LANES_INLINE void bend_force_adjoint(int block, const int* nodes, const int* hin
     }
     bend.couple(m, q);
     bend.couple(aq, am);
-    T* aparameters = avalues + (long long)block * bend.width;
+    T* aparameters = avalues + block * bend.width;
     accumulate(aparameters, aq[0] * p[0] + aq[1] * p[1] + aq[2] * p[2]);
     accumulate(aparameters + stride, aq[0] * r[0] + aq[1] * r[1] + aq[2] * r[2]);
     Vec<T> aN = {};

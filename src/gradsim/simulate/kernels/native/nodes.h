@@ -1,9 +1,7 @@
 // The updates of nodes between two evaluations of the forces and their adjoints, `width` nodes at a time.
-// What they do and the meaning of every array stand in ../integrate.py, whose portable kernels are the reference.
+// What they do stands in ../integrate.py, whose portable kernels are the reference.
 #pragma once
 #include "lanes.h"
-
-#pragma clang fp contract(off)  // bit by bit what the portable kernels compute
 
 namespace gradsim {
 
@@ -89,18 +87,26 @@ LANES_INLINE void to_rows(double* p, const Triples<double>& t) {
     store(p + 24, SHUFFLE(t.c[2], t.c[2], 2, 3, 4, -1, 5, 6, 7, -1));
 }
 
-// A block of nodes. What moves lies in rows of four scalars, enough of them for whole blocks; the history in triples.
+// All nodes of some worlds, of which each fills whole blocks; as ../node_march.py fills it in. What moves lies in rows
+// of four scalars a node, the history in triples, a row an evaluation of the forces.
+template <class T> struct Nodes {
+    long long blocks;  // of a world
+    long long row;     // scalars of the history an evaluation
+    T *x, *v, *f;
+    T *ax, *av, *af;  // adjoints
+    T *xe, *ve;       // state at the start of a midpoint step; on the way back, the adjoint at its end
+    T *xs, *vs, *fs;  // history
+    const T* table;   // inverse mass and gravity
+    T* atable;
+    long long stride;
+};
+
 template <class T> struct NodeBlock {
     static constexpr int width = LaneTypes<T>::width;
-    long long first, row;  // nodes before the block, and scalars of a row of the history
-    int count;             // scalars of the block in such a row
-    const T* node;
-    long long stride;
-    LANES_MEMBER NodeBlock(int block, long long nodes, const T* table, long long columns) {
-        first = (long long)block * width, row = 3 * nodes, stride = columns;
-        count = nodes - first < width ? 3 * int(nodes - first) : 3 * width;
-        node = table + first;
-    }
+    const Nodes<T>& all;
+    long long first, place;  // nodes before the block, and scalars before it in the history
+    LANES_MEMBER NodeBlock(const Nodes<T>& nodes, long long block, int r)
+        : all(nodes), first(block * width), place(nodes.row * r + 3 * first) {}
     LANES_MEMBER Triples<T> read(const T* p) const {
         p += 4 * first;
         return from_rows(load(p), load(p + width), load(p + 2 * width), load(p + 3 * width));
@@ -109,125 +115,87 @@ template <class T> struct NodeBlock {
     LANES_MEMBER void clear(T* p) const {
         for (int k = 0; k < 4; k++) store(p + 4 * first + k * width, Lanes<T>{});
     }
-    LANES_MEMBER Triples<T> recall(const T* p, int r) const {
-        p += row * r + 3 * first;
-        if (count == 3 * width) return {load(p), load(p + width), load(p + 2 * width)};
-        T part[3 * width] = {};
-        for (int k = 0; k < count; k++) part[k] = p[k];
-        return {load(part), load(part + width), load(part + 2 * width)};
+    LANES_MEMBER Triples<T> recall(const T* p) const {
+        p += place;
+        return {load(p), load(p + width), load(p + 2 * width)};
     }
-    LANES_MEMBER void record(T* p, int r, const Triples<T>& t) const {
-        p += row * r + 3 * first;
-        if (count == 3 * width) {
-            for (int k = 0; k < 3; k++) store(p + k * width, t.c[k]);
-            return;
-        }
-        T part[3 * width];
-        for (int k = 0; k < 3; k++) store(part + k * width, t.c[k]);
-        for (int k = 0; k < count; k++) p[k] = part[k];
+    LANES_MEMBER void record(T* p, const Triples<T>& t) const {
+        for (int k = 0; k < 3; k++) store(p + place + k * width, t.c[k]);
     }
     LANES_MEMBER Triples<T> acceleration(const Triples<T>& f) const {
+        const T* node = all.table + first;
         const Lanes<T> w = load(node), none = {};
         const auto held = w == T(0);
-        const Lanes<T> gx = load(node + stride), gy = load(node + 2 * stride), gz = load(node + 3 * stride);
+        const Lanes<T> gx = load(node + all.stride), gy = load(node + 2 * all.stride), gz = load(node + 3 * all.stride);
         return f * repeated(w) + interleaved(held ? none : gx, held ? none : gy, held ? none : gz);
     }
     // The adjoint of the force, from that of the acceleration.
-    LANES_MEMBER Triples<T> acceleration_adjoint(const Triples<T>& f, const Triples<T>& aa, T* anode) const {
-        const Lanes<T> w = load(node), none = {};
+    LANES_MEMBER Triples<T> acceleration_adjoint(const Triples<T>& f, const Triples<T>& aa) const {
+        const Lanes<T> w = load(all.table + first), none = {};
         const auto held = w == T(0);
         const Vec<T> work = separated(aa * f), ag = separated(aa);
-        T* p = anode + first;
+        T* p = all.atable + first;
         accumulate(p, held ? none : work.c[0] + work.c[1] + work.c[2]);
-        for (int k = 0; k < 3; k++) accumulate(p + (k + 1) * stride, held ? none : ag.c[k]);
+        for (int k = 0; k < 3; k++) accumulate(p + (k + 1) * all.stride, held ? none : ag.c[k]);
         return aa * repeated(w);
     }
-};
-
-// The state and force that a step starts from, kept in a row of the history.
-template <class T> struct Kept {
-    Triples<T> x, v, f;
-    LANES_MEMBER Kept(const NodeBlock<T>& b, const T* px, const T* pv, const T* pf)
-        : x(b.read(px)), v(b.read(pv)), f(b.read(pf)) {}
-    LANES_MEMBER void record(const NodeBlock<T>& b, int r, T* xs, T* vs, T* fs) const {
-        b.record(xs, r, x), b.record(vs, r, v), b.record(fs, r, f);
+    LANES_MEMBER void recall_state() const {
+        write(all.x, recall(all.xs));
+        write(all.v, recall(all.vs));
     }
 };
 
-template <class T>
-LANES_INLINE void node_euler(int block, int r, T dt, long long nodes, const T* node, long long stride, T* xs, T* vs,
-                             T* fs, T* px, T* pv, T* pf) {
-    const NodeBlock<T> b(block, nodes, node, stride);
-    const Kept<T> s(b, px, pv, pf);
-    s.record(b, r, xs, vs, fs);
+// The state and the force that an update starts from.
+template <class T> struct Present {
+    Triples<T> x, v, f;
+    LANES_MEMBER Present(const NodeBlock<T>& b, bool keep) : x(b.read(b.all.x)), v(b.read(b.all.v)), f(b.read(b.all.f)) {
+        b.clear(b.all.f);
+        if (keep) b.record(b.all.xs, x), b.record(b.all.vs, v), b.record(b.all.fs, f);
+    }
+};
+
+template <class T> LANES_INLINE void node_euler(const NodeBlock<T>& b, T dt, bool keep) {
+    const Present<T> s(b, keep);
     const Triples<T> v = s.v + b.acceleration(s.f) * dt;
-    b.write(pv, v);
-    b.write(px, s.x + v * dt);
-    b.clear(pf);
+    b.write(b.all.v, v);
+    b.write(b.all.x, s.x + v * dt);
 }
-
-template <class T>
-LANES_INLINE void node_half(int block, int r, T dt, long long nodes, const T* node, long long stride, T* xs, T* vs,
-                            T* fs, T* px, T* pv, T* pf) {
-    const NodeBlock<T> b(block, nodes, node, stride);
-    const Kept<T> s(b, px, pv, pf);
-    s.record(b, r, xs, vs, fs);
+template <class T> LANES_INLINE void node_half(const NodeBlock<T>& b, T dt, bool keep) {
+    const Present<T> s(b, keep);
     const T h = T(0.5) * dt;
-    b.write(px, s.x + s.v * h);
-    b.write(pv, s.v + b.acceleration(s.f) * h);
-    b.clear(pf);
+    b.write(b.all.xe, s.x);
+    b.write(b.all.ve, s.v);
+    b.write(b.all.x, s.x + s.v * h);
+    b.write(b.all.v, s.v + b.acceleration(s.f) * h);
+}
+template <class T> LANES_INLINE void node_full(const NodeBlock<T>& b, T dt, bool keep) {
+    const Present<T> s(b, keep);
+    b.write(b.all.x, b.read(b.all.xe) + s.v * dt);
+    b.write(b.all.v, b.read(b.all.ve) + b.acceleration(s.f) * dt);
 }
 
-template <class T>
-LANES_INLINE void node_full(int block, int r, T dt, long long nodes, const T* node, long long stride, T* xs, T* vs,
-                            T* fs, T* px, T* pv, T* pf) {
-    const NodeBlock<T> b(block, nodes, node, stride);
-    const Kept<T> s(b, px, pv, pf);
-    s.record(b, r, xs, vs, fs);
-    b.write(px, b.recall(xs, r - 1) + s.v * dt);
-    b.write(pv, b.recall(vs, r - 1) + b.acceleration(s.f) * dt);
-    b.clear(pf);
+template <class T> LANES_INLINE void node_euler_adjoint(const NodeBlock<T>& b, T dt) {
+    b.recall_state();
+    const Triples<T> av = b.read(b.all.av) + b.read(b.all.ax) * dt;
+    b.write(b.all.av, av);
+    b.write(b.all.af, b.acceleration_adjoint(b.recall(b.all.fs), av * dt));
 }
-
-template <class T>
-LANES_INLINE void node_euler_adjoint(int block, int r, T dt, long long nodes, const T* node, long long stride,
-                                     const T* xs, const T* vs, const T* fs, T* px, T* pv, T* pax, T* pav, T* paf,
-                                     T* anode) {
-    const NodeBlock<T> b(block, nodes, node, stride);
-    b.write(px, b.recall(xs, r));
-    b.write(pv, b.recall(vs, r));
-    const Triples<T> av = b.read(pav) + b.read(pax) * dt;
-    b.write(pav, av);
-    b.write(paf, b.acceleration_adjoint(b.recall(fs, r), av * dt, anode));
+template <class T> LANES_INLINE void node_full_adjoint(const NodeBlock<T>& b, T dt) {
+    b.recall_state();
+    const Triples<T> ax = b.read(b.all.ax), av = b.read(b.all.av);
+    b.write(b.all.xe, ax);
+    b.write(b.all.ve, av);
+    b.write(b.all.af, b.acceleration_adjoint(b.recall(b.all.fs), av * dt));
+    b.write(b.all.av, ax * dt);
+    b.clear(b.all.ax);
 }
-
-template <class T>
-LANES_INLINE void node_full_adjoint(int block, int r, T dt, long long nodes, const T* node, long long stride,
-                                    const T* xs, const T* vs, const T* fs, T* px, T* pv, T* pax, T* pav, T* paf,
-                                    T* anode, T* pxe, T* pve) {
-    const NodeBlock<T> b(block, nodes, node, stride);
-    b.write(px, b.recall(xs, r));
-    b.write(pv, b.recall(vs, r));
-    const Triples<T> ax = b.read(pax), av = b.read(pav);
-    b.write(pxe, ax);
-    b.write(pve, av);
-    b.write(paf, b.acceleration_adjoint(b.recall(fs, r), av * dt, anode));
-    b.write(pav, ax * dt);
-    b.clear(pax);
-}
-
-template <class T>
-LANES_INLINE void node_half_adjoint(int block, int r, T dt, long long nodes, const T* node, long long stride,
-                                    const T* xs, const T* vs, const T* fs, T* px, T* pv, T* pax, T* pav, T* paf,
-                                    T* anode, const T* pxe, const T* pve) {
-    const NodeBlock<T> b(block, nodes, node, stride);
-    b.write(px, b.recall(xs, r));
-    b.write(pv, b.recall(vs, r));
-    const Triples<T> ax = b.read(pax), av = b.read(pav);
+template <class T> LANES_INLINE void node_half_adjoint(const NodeBlock<T>& b, T dt) {
+    b.recall_state();
+    const Triples<T> ax = b.read(b.all.ax), av = b.read(b.all.av);
     const T h = T(0.5) * dt;
-    b.write(paf, b.acceleration_adjoint(b.recall(fs, r), av * h, anode));
-    b.write(pav, b.read(pve) + ax * h + av);
-    b.write(pax, b.read(pxe) + ax);
+    b.write(b.all.af, b.acceleration_adjoint(b.recall(b.all.fs), av * h));
+    b.write(b.all.av, b.read(b.all.ve) + ax * h + av);
+    b.write(b.all.ax, b.read(b.all.xe) + ax);
 }
 
 }  // namespace gradsim

@@ -28,10 +28,10 @@ template <class T> LANES_INLINE Pair<T> mul(const Pair<T>& p, const Sym<T>& s) {
 template <class T> struct TriangleBlock {
     const int* id;
     Lanes<T> d00, d01, d10, d11, area;
-    LANES_MEMBER TriangleBlock(int block, const int* nodes, const T* shape) {
+    LANES_MEMBER TriangleBlock(long long block, const int* nodes, const T* shape) {
         constexpr int width = LaneTypes<T>::width;
-        id = nodes + (long long)block * 3 * width;
-        const T* s = shape + (long long)block * 5 * width;
+        id = nodes + block * 3 * width;
+        const T* s = shape + block * 5 * width;
         d00 = load(s), d01 = load(s + width), d10 = load(s + 2 * width), d11 = load(s + 3 * width);
         area = load(s + 4 * width);
     }
@@ -56,11 +56,11 @@ template <class T> struct TriangleBlock {
 };
 
 template <class T>
-LANES_INLINE void triangle_force(int block, const int* nodes, const T* shape, const T* values, long long stride,
+LANES_INLINE void triangle_force(long long block, const int* nodes, const T* shape, const T* values, long long stride,
                                  const T* x, const T* v, T* f) {
     constexpr int width = LaneTypes<T>::width;
     const TriangleBlock<T> tri(block, nodes, shape);
-    const T* q = values + (long long)block * width;
+    const T* q = values + block * width;
     const Lanes<T> m = load(q), l = load(q + stride), d = load(q + 2 * stride), act = load(q + 5 * stride);
     const Lanes<T> kd = load(q + 3 * stride), kl = load(q + 4 * stride);
     const Pair<T> F = tri.gradient(x), G = tri.gradient(v);
@@ -78,12 +78,12 @@ LANES_INLINE void triangle_force(int block, const int* nodes, const T* shape, co
 }
 
 template <class T>
-LANES_INLINE void triangle_force_adjoint(int block, const int* nodes, const T* shape, const T* values,
+LANES_INLINE void triangle_force_adjoint(long long block, const int* nodes, const T* shape, const T* values,
                                          long long stride, const T* x, const T* v, const T* af, T* avalues, T* ax,
                                          T* av) {
     constexpr int width = LaneTypes<T>::width;
     const TriangleBlock<T> tri(block, nodes, shape);
-    const T* q = values + (long long)block * width;
+    const T* q = values + block * width;
     const Lanes<T> m = load(q), l = load(q + stride), d = load(q + 2 * stride), act = load(q + 5 * stride);
     const Lanes<T> kd = load(q + 3 * stride), kl = load(q + 4 * stride);
     const Pair<T> F = tri.gradient(x), G = tri.gradient(v);
@@ -95,7 +95,7 @@ LANES_INLINE void triangle_force_adjoint(int block, const int* nodes, const T* s
     const Lanes<T> r = T(1) / (inner(F, F) + T(1)), AF = inner(A, F), AC = inner(A, C);
     const Lanes<T> p = l * (J - T(1) - act) - T(2.0 / 3.0) * m;
     const Sym<T> E = symmetric(F, G), S = symmetric(F, A);
-    T* aq = avalues + (long long)block * width;
+    T* aq = avalues + block * width;
     accumulate(aq, (T(1) - r) * AF - T(2.0 / 3.0) * AC);
     accumulate(aq + stride, (J - T(1) - act) * AC);
     accumulate(aq + 5 * stride, -l * AC);

@@ -72,21 +72,21 @@ template <class T> struct TetBlock {
     const int* id;
     Mat<T> rest;
     Lanes<T> volume;
-    LANES_MEMBER TetBlock(int block, const int* nodes, const T* shape) {
+    LANES_MEMBER TetBlock(long long block, const int* nodes, const T* shape) {
         constexpr int width = LaneTypes<T>::width;
-        id = nodes + (long long)block * 4 * width;
-        const T* s = shape + (long long)block * 10 * width;
+        id = nodes + block * 4 * width;
+        const T* s = shape + block * 10 * width;
         for (int q = 0; q < 9; q++) rest.col[q % 3].c[q / 3] = load(s + q * width);
         volume = load(s + 9 * width);
     }
 };
 
 template <class T>
-LANES_INLINE void tet_force(int block, const int* nodes, const T* shape, const T* values, long long stride,
+LANES_INLINE void tet_force(long long block, const int* nodes, const T* shape, const T* values, long long stride,
                             const T* x, const T* v, T* f) {
     constexpr int width = LaneTypes<T>::width;
     const TetBlock<T> tet(block, nodes, shape);
-    const T* q = values + (long long)block * width;
+    const T* q = values + block * width;
     const Lanes<T> m = load(q), l = load(q + stride), d = load(q + 2 * stride), act = load(q + 3 * stride);
     const Mat<T> F = mul(edges(x, tet.id), tet.rest), dF = mul(edges(v, tet.id), tet.rest);
     const Mat<T> C = cofactor(F);
@@ -98,11 +98,11 @@ LANES_INLINE void tet_force(int block, const int* nodes, const T* shape, const T
 }
 
 template <class T>
-LANES_INLINE void tet_force_adjoint(int block, const int* nodes, const T* shape, const T* values,
+LANES_INLINE void tet_force_adjoint(long long block, const int* nodes, const T* shape, const T* values,
                                     long long stride, const T* x, const T* v, const T* af, T* avalues, T* ax, T* av) {
     constexpr int width = LaneTypes<T>::width;
     const TetBlock<T> tet(block, nodes, shape);
-    const T* q = values + (long long)block * width;
+    const T* q = values + block * width;
     const Lanes<T> m = load(q), l = load(q + stride), d = load(q + 2 * stride), act = load(q + 3 * stride);
     const Mat<T> F = mul(edges(x, tet.id), tet.rest), dF = mul(edges(v, tet.id), tet.rest);
     const Mat<T> A = mul(edges(af, tet.id), tet.rest) * -tet.volume;  // adjoint of P
@@ -111,7 +111,7 @@ LANES_INLINE void tet_force_adjoint(int block, const int* nodes, const T* shape,
     const Lanes<T> r = T(1) / (inner(F, F) + T(1)), AF = inner(A, F), AC = inner(A, C);
     const Lanes<T> p = l * (J - T(1) - act) - T(0.75) * m;
     const Mat<T> E = symmetric(F, dF), S = symmetric(F, A);
-    T* aq = avalues + (long long)block * width;
+    T* aq = avalues + block * width;
     accumulate(aq, (T(1) - r) * AF - T(0.75) * AC);
     accumulate(aq + stride, (J - T(1) - act) * AC);
     accumulate(aq + 3 * stride, -l * AC);
