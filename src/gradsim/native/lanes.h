@@ -9,6 +9,7 @@
 
 #define LANES_INLINE static inline __attribute__((always_inline))
 #define LANES_MEMBER inline __attribute__((always_inline))
+#define LANES_LAMBDA __attribute__((always_inline))
 
 namespace gradsim {
 

@@ -46,7 +46,7 @@ template <class T, class S> struct Body {
         worlds.first = (long long)block * width;
         worlds.count = all.world_count - block * width < width ? all.world_count - block * width : (int)width;
         rows = all.history + ((long long)thread * all.row_count + all.first_row) * STATE * width;
-        auto value = [&](int row) TOUCH_LAMBDA {
+        auto value = [&](int row) LANES_LAMBDA {
             return worlds.read(all.body + row * all.body_stride + index, all.body_count);
         };
         inverse_mass = value(0);
@@ -79,14 +79,14 @@ template <class T, class S> struct Body {
                 for (int k = 0; k < 3; k++) pair.shape[4 + k] = pair.shape[k];
             const T* law = all.law + index * all.shape_count + j;
             const long long step = (long long)all.body_count * all.shape_count;
-            auto value = [&](int row) TOUCH_LAMBDA { return worlds.read(law + row * all.law_stride, step); };
+            auto value = [&](int row) LANES_LAMBDA { return worlds.read(law + row * all.law_stride, step); };
             const S delta = value(4), never = S{} + T(1e30);
             const S per_delta = delta > 0 ? 1 / delta : never;
             pair.law = {value(0), value(1), value(2), value(3), delta, per_delta, any(delta <= 0)};
         }
         for (int e = 0; e < all.push_count; e++) {
             if (all.pushed[e] != index) continue;
-            auto value = [&](int row) TOUCH_LAMBDA {
+            auto value = [&](int row) LANES_LAMBDA {
                 return worlds.read(all.push + row * all.push_stride + e, all.push_count);
             };
             pushes[push_count++] = {{value(0), value(1), value(2)}, {value(3), value(4), value(5)}, value(6), value(7),
@@ -165,7 +165,7 @@ template <class T, class S> struct Body {
             bool touched = false;
             const Vector<S> v = R.back(s.v), w = inverse_inertia * R.back(s.l);
             const Motion<L> motion = {lift(center), lift(v), lift(w)};
-            each_shape(R, s.p, [&](Pair<S>& pair, const auto& shape, bool) TOUCH_LAMBDA {
+            each_shape(R, s.p, [&](Pair<S>& pair, const auto& shape, bool) LANES_LAMBDA {
                 touched |= add_touch<T, S>(points, lift(shape), lift(pair.law), motion, force, torque);
             });
             if (touched) {
@@ -208,7 +208,7 @@ template <class T, class S> struct Body {
             const Vector<S> v = R.back(s.v), w = inverse_inertia * R.back(s.l);
             const Vector<S> f_own = R.back(f_adj), t_own = R.back(t_adj);
             const Motion<L> motion = {lift(center), lift(v), lift(w)};
-            each_shape(R, s.p, [&](Pair<S>& pair, const auto& shape, bool plane) TOUCH_LAMBDA {
+            each_shape(R, s.p, [&](Pair<S>& pair, const auto& shape, bool plane) LANES_LAMBDA {
                 TouchAdjoint<L> sum = {};
                 if (!add_touch_adjoint<T, S>(points, lift(shape), lift(pair.law), motion, lift(f_own), lift(t_own),
                                              plane, sum))

@@ -14,24 +14,32 @@ template <class T> LANES_INLINE void scatter_vector(T* x, const int* id, const V
     scatter_add(x, id, Vec<T>{a.x, a.y, a.z});
 }
 
+// Parameters [rows, elements] with their gradients, as ../node_march.py fills it in.
+template <class T> struct ForceTable {
+    const T* value;
+    T* grad;
+    long long stride;
+};
+
 // A block of pairs of a node and a shape; shapes are numbered through all worlds, and -1 where a lane is none.
 template <class T> struct PairBlock {
     static constexpr int width = LaneTypes<T>::width;
     typedef Lanes<T> L;
     const int *id, *shape, *kinds;
-    const T *values, *shapes;
-    long long stride, shape_stride;
-    LANES_MEMBER PairBlock(long long block, const int* nodes, const int* shape_ids, const int* kinds_, const T* law,
-                           long long stride_, const T* shapes_, long long shape_stride_)
-        : id(nodes + block * width), shape(shape_ids + block * width), kinds(kinds_), values(law + block * width),
-          shapes(shapes_), stride(stride_), shape_stride(shape_stride_) {}
+    long long first;
+    const ForceTable<T>&laws, &shapes;
+    LANES_MEMBER PairBlock(long long block, const int* nodes, const int* shape_ids, const int* kinds_,
+                           const ForceTable<T>& laws_, const ForceTable<T>& shapes_)
+        : id(nodes + block * width), shape(shape_ids + block * width), kinds(kinds_), first(block * width),
+          laws(laws_), shapes(shapes_) {}
 
     LANES_MEMBER Law<L> law() const {
-        const L delta = load(values + 4 * stride);
+        const T* p = laws.value + first;
+        const long long stride = laws.stride;
+        const L delta = load(p + 4 * stride);
         const auto smooth = delta > T(0);
         const L per_delta = smooth ? T(1) / delta : splat(T(1e30));
-        return {load(values), load(values + stride), load(values + 2 * stride), load(values + 3 * stride), delta,
-                per_delta, any(~smooth)};
+        return {load(p), load(p + stride), load(p + 2 * stride), load(p + 3 * stride), delta, per_delta, any(~smooth)};
     }
 
     // Calls visit(j, shape, depth) for every shape j that some lanes touch; depth is zero in all others.
@@ -42,7 +50,7 @@ template <class T> struct PairBlock {
             }
             if (j < 0) continue;
             T column[11];
-            for (int q = 0; q < 11; q++) column[q] = shapes[q * shape_stride + j];
+            for (int q = 0; q < 11; q++) column[q] = shapes.value[q * shapes.stride + j];
             if (kinds[j] == SPHERE)
                 for (int q = 0; q < 3; q++) column[4 + q] = column[q];
             const View<T> view = {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, {}, {}};
@@ -57,44 +65,42 @@ template <class T> struct PairBlock {
 
 private:
     template <class Shape, class F>
-    LANES_MEMBER void touch(int j, const Shape& one, const Vector<L>& x, int first, int end, F visit) const {
+    LANES_MEMBER void touch(int j, const Shape& one, const Vector<L>& x, int begin, int end, F visit) const {
         const auto lanes = lift(one);
         L depth = -lanes.gap(x);
-        for (int k = 0; k < width; k++) depth[k] = k >= first && k < end ? depth[k] : T(0);
+        for (int k = 0; k < width; k++) depth[k] = k >= begin && k < end ? depth[k] : T(0);
         if (any(depth > T(0))) visit(j, lanes, larger(depth, L{}));
     }
 };
-
-#define PAIR_LAMBDA __attribute__((always_inline))
 
 template <class T>
 LANES_INLINE void contact_force(const PairBlock<T>& pairs, const T* px, const T* pv, T* pf) {
     typedef Lanes<T> L;
     const Vector<L> x = gather_vector(px, pairs.id);
-    pairs.each_touched(x, [&](int, const auto& shape, L depth) PAIR_LAMBDA {
+    pairs.each_touched(x, [&](int, const auto& shape, L depth) LANES_LAMBDA {
         const Vector<L> v = gather_vector(pv, pairs.id);
         scatter_vector(pf, pairs.id, law_force<T>(pairs.law(), depth, shape.normal(x), v));
     });
 }
 
 template <class T>
-LANES_INLINE void contact_force_adjoint(const PairBlock<T>& pairs, long long block, const T* px, const T* pv,
-                                        const T* paf, T* alaw, T* ashapes, T* pax, T* pav) {
+LANES_INLINE void contact_force_adjoint(const PairBlock<T>& pairs, const T* px, const T* pv, const T* paf, T* pax,
+                                        T* pav) {
     typedef Lanes<T> L;
     const Vector<L> x = gather_vector(px, pairs.id);
-    pairs.each_touched(x, [&](int j, const auto& shape, L depth) PAIR_LAMBDA {
+    pairs.each_touched(x, [&](int j, const auto& shape, L depth) LANES_LAMBDA {
         const Vector<L> v = gather_vector(pv, pairs.id), b = gather_vector(paf, pairs.id), n = shape.normal(x);
         const LawAdjoint<L> adj = law_adjoint<T>(pairs.law(), b, depth, n, v);
         const L five[5] = {adj.ke, adj.kd, adj.kf, adj.mu, adj.delta};
-        for (int q = 0; q < 5; q++) accumulate(alaw + block * pairs.width + q * pairs.stride, five[q]);
+        for (int q = 0; q < 5; q++) accumulate(pairs.laws.grad + pairs.first + q * pairs.laws.stride, five[q]);
         if (pairs.kinds[j] == PLANE) {
             Vector<T> normal;
             T offset;
             fold(adj.n - x * adj.c, normal);
             fold(adj.c, offset);
-            T* a = ashapes + j;
-            a[0] += normal.x, a[pairs.shape_stride] += normal.y, a[2 * pairs.shape_stride] += normal.z;
-            a[3 * pairs.shape_stride] += offset;
+            T* a = pairs.shapes.grad + j;
+            const long long stride = pairs.shapes.stride;
+            a[0] += normal.x, a[stride] += normal.y, a[2 * stride] += normal.z, a[3 * stride] += offset;
         }
         scatter_vector(pax, pairs.id, shape.turning(x, n, adj.n) - n * adj.c);
         scatter_vector(pav, pairs.id, adj.v);

@@ -12,11 +12,6 @@ namespace gradsim {
 
 enum { EXTERNAL, SPRING, TRIANGLE, BEND, TET, CONTACT };  // as FORCES of ../../topology.py
 
-template <class T> struct ForceTable {
-    const T* value;  // [parameters, elements]
-    T* grad;
-    long long stride;
-};
 template <class T> struct NodeForce {
     long long kind, blocks;  // blocks of a world
     const void* constants[3];
@@ -88,56 +83,48 @@ LANES_INLINE void external_force_adjoint(const Nodes<T>& all, long long block, c
     for (int k = 0; k < 3; k++) accumulate(t.grad + b.first + k * t.stride, a.c[k]);
 }
 
-#define EACH_BLOCK for (long long b = world * force.blocks, end = b + force.blocks; b < end; b++)
+template <class T, class F> LANES_INLINE void each_block(const NodeForce<T>& force, int world, F visit) {
+    for (long long b = world * force.blocks, end = b + force.blocks; b < end; b++) visit(b);
+}
 
 template <class T>
 static __attribute__((noinline)) void add_forces(const NodeForce<T>& force, const Nodes<T>& all, int world) {
-    const ForceTable<T>&t = force.tables[0], &second = force.tables[1];
+    const ForceTable<T>&t = force.tables[0], &u = force.tables[1];
+    const int *ids = force.ints(0), *others = force.ints(1);
     const T *x = all.x, *v = all.v;
     T* f = all.f;
-    switch (force.kind) {
-        case EXTERNAL: EACH_BLOCK external_force(all, b, t); break;
-        case SPRING: EACH_BLOCK spring_force(b, force.ints(0), t.value, t.stride, x, v, f); break;
-        case TRIANGLE: EACH_BLOCK triangle_force(b, force.ints(0), force.reals(1), t.value, t.stride, x, v, f); break;
-        case BEND:
-            EACH_BLOCK bend_force(b, force.ints(0), force.ints(1), force.reals(2), t.value, t.stride, second.value, x,
-                                  v, f);
-            break;
-        case TET: EACH_BLOCK tet_force(b, force.ints(0), force.reals(1), t.value, t.stride, x, v, f); break;
-        case CONTACT:
-            EACH_BLOCK contact_force(PairBlock<T>(b, force.ints(0), force.ints(1), force.ints(2), t.value, t.stride,
-                                                  second.value, second.stride), x, v, f);
-            break;
-    }
+    each_block(force, world, [&](long long b) LANES_LAMBDA {
+        switch (force.kind) {
+            case EXTERNAL: return external_force(all, b, t);
+            case SPRING: return spring_force(b, ids, t.value, t.stride, x, v, f);
+            case TRIANGLE: return triangle_force(b, ids, force.reals(1), t.value, t.stride, x, v, f);
+            case BEND: return bend_force(b, ids, others, force.reals(2), t.value, t.stride, u.value, x, v, f);
+            case TET: return tet_force(b, ids, force.reals(1), t.value, t.stride, x, v, f);
+            case CONTACT: return contact_force(PairBlock<T>(b, ids, others, force.ints(2), t, u), x, v, f);
+        }
+    });
 }
 
 template <class T>
 static __attribute__((noinline)) void add_force_adjoints(const NodeForce<T>& force, const Nodes<T>& all, int world) {
-    const ForceTable<T>&t = force.tables[0], &second = force.tables[1];
+    const ForceTable<T>&t = force.tables[0], &u = force.tables[1];
+    const int *ids = force.ints(0), *others = force.ints(1);
     const T *x = all.x, *v = all.v, *af = all.af;
     T *ax = all.ax, *av = all.av;
-    switch (force.kind) {
-        case EXTERNAL: EACH_BLOCK external_force_adjoint(all, b, t); break;
-        case SPRING:
-            EACH_BLOCK spring_force_adjoint(b, force.ints(0), t.value, t.stride, x, v, af, t.grad, ax, av);
-            break;
-        case TRIANGLE:
-            EACH_BLOCK triangle_force_adjoint(b, force.ints(0), force.reals(1), t.value, t.stride, x, v, af, t.grad, ax,
-                                              av);
-            break;
-        case BEND:
-            EACH_BLOCK bend_force_adjoint(b, force.ints(0), force.ints(1), force.reals(2), t.value, t.stride,
-                                          second.value, x, v, af, t.grad, second.grad, ax, av);
-            break;
-        case TET:
-            EACH_BLOCK tet_force_adjoint(b, force.ints(0), force.reals(1), t.value, t.stride, x, v, af, t.grad, ax, av);
-            break;
-        case CONTACT:
-            EACH_BLOCK contact_force_adjoint(PairBlock<T>(b, force.ints(0), force.ints(1), force.ints(2), t.value,
-                                                          t.stride, second.value, second.stride),
-                                             b, x, v, af, t.grad, second.grad, ax, av);
-            break;
-    }
+    each_block(force, world, [&](long long b) LANES_LAMBDA {
+        switch (force.kind) {
+            case EXTERNAL: return external_force_adjoint(all, b, t);
+            case SPRING: return spring_force_adjoint(b, ids, t.value, t.stride, x, v, af, t.grad, ax, av);
+            case TRIANGLE:
+                return triangle_force_adjoint(b, ids, force.reals(1), t.value, t.stride, x, v, af, t.grad, ax, av);
+            case BEND:
+                return bend_force_adjoint(b, ids, others, force.reals(2), t.value, t.stride, u.value, x, v, af, t.grad,
+                                          u.grad, ax, av);
+            case TET: return tet_force_adjoint(b, ids, force.reals(1), t.value, t.stride, x, v, af, t.grad, ax, av);
+            case CONTACT:
+                return contact_force_adjoint(PairBlock<T>(b, ids, others, force.ints(2), t, u), x, v, af, ax, av);
+        }
+    });
 }
 
 // All forces at the present state, `stage` (0 to 1) into a step; and from their adjoint to those of state and
@@ -154,36 +141,37 @@ template <class T> LANES_INLINE void node_forces_adjoint(int world, int step, T 
 
 // --- time ------------------------------------------------------------------------------------------------------------
 
-#define EACH_NODES(r, call)                                                                  \
-    for (long long k = world * nodes.blocks, end = k + nodes.blocks; k < end; k++) {          \
-        const NodeBlock<T> b(nodes, k, all.clock[1] + (r));                                   \
-        call;                                                                                 \
-    }
+// Calls visit(block) for the nodes of a world; `row` is that of the history, from where the graph starts.
+template <class T, class F> LANES_INLINE void each_nodes(const NodeSystem<T>& all, int world, int row, F visit) {
+    const Nodes<T>& nodes = *all.nodes;
+    for (long long k = world * nodes.blocks, end = k + nodes.blocks; k < end; k++)
+        visit(NodeBlock<T>(nodes, k, all.clock[1] + row));
+}
 
 template <class T> LANES_INLINE void node_march(int world, int steps, bool midpoint, const NodeSystem<T>& all) {
-    const Nodes<T>& nodes = *all.nodes;
     const bool keep = all.clock[3] != 0;
+    const T dt = all.dt;
     for (int step = 0; step < steps; step++) {
         node_forces(world, step, T(0), all);
         if (midpoint) {
-            EACH_NODES(2 * step, node_half(b, all.dt, keep))
+            each_nodes(all, world, 2 * step, [&](const NodeBlock<T>& b) LANES_LAMBDA { node_half(b, dt, keep); });
             node_forces(world, step, T(0.5), all);
-            EACH_NODES(2 * step + 1, node_full(b, all.dt, keep))
+            each_nodes(all, world, 2 * step + 1, [&](const NodeBlock<T>& b) LANES_LAMBDA { node_full(b, dt, keep); });
         } else {
-            EACH_NODES(step, node_euler(b, all.dt, keep))
+            each_nodes(all, world, step, [&](const NodeBlock<T>& b) LANES_LAMBDA { node_euler(b, dt, keep); });
         }
     }
 }
 
 template <class T> LANES_INLINE void node_march_adjoint(int world, int steps, bool midpoint, const NodeSystem<T>& all) {
-    const Nodes<T>& nodes = *all.nodes;
+    const T dt = all.dt;
     for (int step = steps - 1; step >= 0; step--) {
         if (midpoint) {
-            EACH_NODES(2 * step + 1, node_full_adjoint(b, all.dt))
+            each_nodes(all, world, 2 * step + 1, [&](const NodeBlock<T>& b) LANES_LAMBDA { node_full_adjoint(b, dt); });
             node_forces_adjoint(world, step, T(0.5), all);
-            EACH_NODES(2 * step, node_half_adjoint(b, all.dt))
+            each_nodes(all, world, 2 * step, [&](const NodeBlock<T>& b) LANES_LAMBDA { node_half_adjoint(b, dt); });
         } else {
-            EACH_NODES(step, node_euler_adjoint(b, all.dt))
+            each_nodes(all, world, step, [&](const NodeBlock<T>& b) LANES_LAMBDA { node_euler_adjoint(b, dt); });
         }
         node_forces_adjoint(world, step, T(0), all);
     }

@@ -5,8 +5,6 @@
 
 namespace gradsim {
 
-#define TOUCH_LAMBDA __attribute__((always_inline))
-
 // Blocks of `width` points: x, y, z; 0, or far below 0 where a lane only fills its block; centre and radius of a ball
 // around them.
 enum { BLOCK_ROWS = 5 };
@@ -51,7 +49,7 @@ LANES_INLINE bool add_touch(const Points<T>& points, const Shape& shape, const L
                             const Motion<Lanes<T>>& body, Vector<Lanes<T>>& force, Vector<Lanes<T>>& torque) {
     typedef Lanes<T> L;
     bool touched = false;
-    each_point<T, S>(points, shape, [&](const Vector<L>& x, L limit) TOUCH_LAMBDA {
+    each_point<T, S>(points, shape, [&](const Vector<L>& x, L limit) LANES_LAMBDA {
         const L depth = limit - shape.gap(x);
         if (!any(depth > 0)) return;
         touched = true;
@@ -79,7 +77,7 @@ LANES_INLINE bool add_touch_adjoint(const Points<T>& points, const Shape& shape,
                                     const Vector<Lanes<T>>& torque_adj, bool plane, TouchAdjoint<Lanes<T>>& sum) {
     typedef Lanes<T> L;
     bool touched = false;
-    each_point<T, S>(points, shape, [&](const Vector<L>& x, L limit) TOUCH_LAMBDA {
+    each_point<T, S>(points, shape, [&](const Vector<L>& x, L limit) LANES_LAMBDA {
         const L depth = limit - shape.gap(x);
         if (!any(depth > 0)) return;
         touched = true;
