@@ -63,28 +63,36 @@ LANES_INLINE Vec<double> separated(const Triples<double>& t) {
                     0, 1, 2, 3, 4, 9, 12, 15)};
 }
 
-// From rows of four scalars a node to triples, and back; the fourth scalars are anything.
+// From rows of four scalars a node, of which the fourth is zero, to triples, and back.
 LANES_INLINE Triples<float> from_rows(Lanes<float> a, Lanes<float> b, Lanes<float> c, Lanes<float> d) {
     return {SHUFFLE(a, b, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18, 20),
             SHUFFLE(b, c, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18, 20, 21, 22, 24, 25),
             SHUFFLE(c, d, 10, 12, 13, 14, 16, 17, 18, 20, 21, 22, 24, 25, 26, 28, 29, 30)};
 }
+LANES_INLINE Lanes<float> without_fourth(Lanes<float> a) {
+    return SHUFFLE(a, Lanes<float>{}, 0, 1, 2, 16, 4, 5, 6, 16, 8, 9, 10, 16, 12, 13, 14, 16);
+}
 LANES_INLINE void to_rows(float* p, const Triples<float>& t) {
-    store(p, SHUFFLE(t.c[0], t.c[0], 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1));
-    store(p + 16, SHUFFLE(t.c[0], t.c[1], 12, 13, 14, -1, 15, 16, 17, -1, 18, 19, 20, -1, 21, 22, 23, -1));
-    store(p + 32, SHUFFLE(t.c[1], t.c[2], 8, 9, 10, -1, 11, 12, 13, -1, 14, 15, 16, -1, 17, 18, 19, -1));
-    store(p + 48, SHUFFLE(t.c[2], t.c[2], 4, 5, 6, -1, 7, 8, 9, -1, 10, 11, 12, -1, 13, 14, 15, -1));
+    const Lanes<float> a = t.c[0], b = t.c[1], c = t.c[2];
+    store(p, without_fourth(SHUFFLE(a, a, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1)));
+    store(p + 16, without_fourth(SHUFFLE(a, b, 12, 13, 14, -1, 15, 16, 17, -1, 18, 19, 20, -1, 21, 22, 23, -1)));
+    store(p + 32, without_fourth(SHUFFLE(b, c, 8, 9, 10, -1, 11, 12, 13, -1, 14, 15, 16, -1, 17, 18, 19, -1)));
+    store(p + 48, without_fourth(SHUFFLE(c, c, 4, 5, 6, -1, 7, 8, 9, -1, 10, 11, 12, -1, 13, 14, 15, -1)));
 }
 LANES_INLINE Triples<double> from_rows(Lanes<double> a, Lanes<double> b, Lanes<double> c, Lanes<double> d) {
     return {SHUFFLE(a, b, 0, 1, 2, 4, 5, 6, 8, 9),
             SHUFFLE(b, c, 2, 4, 5, 6, 8, 9, 10, 12),
             SHUFFLE(c, d, 5, 6, 8, 9, 10, 12, 13, 14)};
 }
+LANES_INLINE Lanes<double> without_fourth(Lanes<double> a) {
+    return SHUFFLE(a, Lanes<double>{}, 0, 1, 2, 8, 4, 5, 6, 8);
+}
 LANES_INLINE void to_rows(double* p, const Triples<double>& t) {
-    store(p, SHUFFLE(t.c[0], t.c[0], 0, 1, 2, -1, 3, 4, 5, -1));
-    store(p + 8, SHUFFLE(t.c[0], t.c[1], 6, 7, 8, -1, 9, 10, 11, -1));
-    store(p + 16, SHUFFLE(t.c[1], t.c[2], 4, 5, 6, -1, 7, 8, 9, -1));
-    store(p + 24, SHUFFLE(t.c[2], t.c[2], 2, 3, 4, -1, 5, 6, 7, -1));
+    const Lanes<double> a = t.c[0], b = t.c[1], c = t.c[2];
+    store(p, without_fourth(SHUFFLE(a, a, 0, 1, 2, -1, 3, 4, 5, -1)));
+    store(p + 8, without_fourth(SHUFFLE(a, b, 6, 7, 8, -1, 9, 10, 11, -1)));
+    store(p + 16, without_fourth(SHUFFLE(b, c, 4, 5, 6, -1, 7, 8, 9, -1)));
+    store(p + 24, without_fourth(SHUFFLE(c, c, 2, 3, 4, -1, 5, 6, 7, -1)));
 }
 
 // All nodes of some worlds, of which each fills whole blocks; as ../node_march.py fills it in. What moves lies in rows
