@@ -51,6 +51,21 @@ def _silent_stderr() -> Iterator[None]:
         os.close(saved)
 
 
+@contextlib.contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Keep Torch's own operations on the thread that calls them; also a decorator.
+
+    The threads Torch helps itself with take milliseconds to wake and then turn idly for some more, on the cores that
+    the shares of a batch are to run on. No operation beside a rollout is long enough for that.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def real_type(dtype: torch.dtype) -> Any:
     """Warp's scalar type for a Torch dtype."""
     return {torch.float32: wp.float32, torch.float64: wp.float64}[dtype]
