@@ -84,7 +84,7 @@ class Engine:
             step_bytes=step_bytes,
             limit=limit,
             gradient=gradient,
-            graph_steps=self.shards[0].graph_steps,
+            graph_steps=self.shards[0].graph_steps(step_bytes),
         )
 
     @bridge.one_torch_thread()
