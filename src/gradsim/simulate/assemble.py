@@ -72,7 +72,7 @@ class Assembly:
         return math.prod(self.batch)
 
 
-@bridge.one_torch_thread()
+@bridge.on_one_torch_thread
 def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | None = None) -> Assembly:
     """Flatten a scene; see `Assembly`."""
     batch, dtype, device = _common(scene, dtype, start)

@@ -87,7 +87,7 @@ class Engine:
             graph_steps=self.shards[0].graph_steps(step_bytes),
         )
 
-    @bridge.one_torch_thread()
+    @bridge.on_one_torch_thread
     def forward(
         self, inputs: tuple[torch.Tensor, ...], schedule: Schedule, plan: Plan, limit: float, owner: object
     ) -> tuple[torch.Tensor, ...]:
@@ -106,7 +106,7 @@ class Engine:
             self._parallel(roll)
         return results
 
-    @bridge.one_torch_thread()
+    @bridge.on_one_torch_thread
     def backward(
         self,
         inputs: tuple[torch.Tensor, ...],
