@@ -12,11 +12,14 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
 import warp as wp
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 running = threading.RLock()  # recording graphs is global in Warp: calls from several threads take turns
 
@@ -47,6 +50,27 @@ def _silent_stderr() -> Iterator[None]:
     finally:
         os.dup2(saved, 2)
         os.close(saved)
+
+
+def on_one_torch_thread(function: Callable[P, T]) -> Callable[P, T]:
+    """A function whose own Torch operations stay on the thread that calls it.
+
+    The threads Torch helps itself with take milliseconds to wake and then turn idly for some more, on the cores that
+    the shares of a batch are to run on. No operation beside a rollout is long enough for that.
+    """
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        before = torch.get_num_threads()
+        if before == 1:
+            return function(*args, **kwargs)
+        torch.set_num_threads(1)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            torch.set_num_threads(before)
+
+    return run
 
 
 def real_type(dtype: torch.dtype) -> Any:

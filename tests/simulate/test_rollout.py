@@ -98,6 +98,50 @@ def test_threads_do_not_change_the_last_bit_of_odd_meshes(problem, dtype):
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("worlds", "threads", "together", "bounds"),
+    [
+        (16, 2, 1, [0, 8, 16]),
+        (5, 3, 1, [0, 1, 3, 5]),
+        (2, 4, 1, [0, 1, 2]),
+        (16, 2, 16, [0, 16]),  # one block of lanes: a second thread would repeat the work of the first
+        (16, 2, 8, [0, 8, 16]),
+        (19, 3, 8, [0, 8, 16, 19]),
+        (100, 2, 16, [0, 48, 100]),
+    ],
+)
+def test_shares_are_whole_groups_of_worlds(worlds, threads, together, bounds):
+    assert engine.share_bounds(worlds, threads, together) == bounds
+
+
+def test_rigid_bodies_alone_are_shared_in_blocks_of_lanes():
+    def shares(bodies, dtype):
+        assembly = assemble(gs.Scene(bodies, ground=gs.Ground()), dtype=dtype)
+        made = engine.Engine(assembly.topology, 16, gs.SymplecticEuler(), dtype, assembly.device, threads=2)
+        return [shard.world_count for shard in made.shards]
+
+    cube, mass = gs.Rigid("cube", gs.meshes.box(0.5), mass=1.0), gs.Springs("mass", np.zeros((1, 3)), np.zeros((0, 2)))
+    assert shares([cube], torch.float32) == [16]
+    assert shares([cube], F64) == [8, 8]
+    assert shares([cube, mass], torch.float32) == [8, 8]
+
+
+def test_torch_keeps_its_number_of_threads():
+    moduli = torch.linspace(1e4, 3e4, 4, dtype=F64, requires_grad=True)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        gs.simulate(beam(moduli), frames=2, substeps=40).vertices.sum().backward()
+        assert torch.get_num_threads() == 3
+        with ThreadPoolExecutor(1) as pool:  # a thread made later starts with as many
+            assert pool.submit(torch.get_num_threads).result() == 3
+        with pytest.raises(gs.Diverged), pytest.warns(gs.StabilityWarning):
+            gs.simulate(beam(1e6 * moduli), frames=3, fps=10.0, substeps=10)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_arrays_written_to_are_seen_by_the_next_call():
     """Plain numbers are flattened once; numbers, not arrays, tell whether they are the same."""
     velocity = np.array([0.0, 1.0, 0.0])

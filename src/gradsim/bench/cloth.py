@@ -89,8 +89,8 @@ class Sheet:
         return gs.Scene([sheet], gravity=(0.0, self.gravity, 0.0))
 
     def simulate(self, scene: gs.Scene, steps: int) -> torch.Tensor:
-        """Positions after `steps` steps [m], [N, 3]."""
-        return gs.simulate(scene, frames=2, fps=1.0 / (self.dt * steps), substeps=steps).vertices[-1]
+        """Positions after `steps` steps [m], [..., N, 3]."""
+        return gs.simulate(scene, frames=2, fps=1.0 / (self.dt * steps), substeps=steps).vertices[..., -1, :, :]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Every bench in one run: physics beside Newton, pictures beside DEODR, calls, time to answer, and how cost grows."""
+"""Every bench in one run: physics beside Newton, pictures beside DEODR, calls, time to answer, memory and growth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from gradsim.bench import calls, chain, cloth, growth, physics, render, render_report, rigid
+from gradsim.bench import calls, chain, cloth, growth, memory, physics, render, render_report, rigid, worlds
 from gradsim.bench.result import Bar, Speeds
 from gradsim.scene.atomic import write_whole
 from gradsim.scene.errors import InvalidInput
@@ -19,6 +19,7 @@ from gradsim.scene.errors import InvalidInput
 WIDTH = 120  # of the tables, in characters
 BOTH, FORWARD = 5.0, 3.0  # least speed in units of Newton's graph, with gradients and without
 SMALL = {100: 4.0}  # least speed with gradients at small sizes
+HELD = (100, 1000, 5000, 10000)  # sizes of beams that are held to the bars; the others are shown
 DOUBLE = 2.2  # most time of float64 in units of float32's
 CALL = 0.3  # [ms], most that a call may cost beyond its kernels
 Told = Callable[[str], None]
@@ -37,7 +38,7 @@ class Part:
 def bench_everything(folder: Path, told: Told = lambda text: None, *, peer: bool = True) -> Iterator[Part]:
     """Run all, one after another; results.md and results.json grow in the folder as they come."""
     parts: list[Part] = []
-    for run in (_tets, _cloth, _rigid, _calls, _render, _chain, _growth):
+    for run in (_tets, _cloth, _rigid, _worlds, _calls, _render, _chain, _memory, _growth):
         parts.append(run(told, peer))
         _write(folder, parts)
         yield parts[-1]
@@ -46,7 +47,8 @@ def bench_everything(folder: Path, told: Told = lambda text: None, *, peer: bool
 def _tets(told: Told, peer: bool) -> Part:
     found = physics.bench_physics(tuple(physics.SIZES), peer=peer, progress=told)
     single = [(f"{row.tets:,} tets", row.tets, row) for row in found.rows if row.dtype == "float32"]
-    bars = [*_against_newton("tets", single), *_precision("tets", [(r.tets, r.dtype, r) for r in found.rows])]
+    held = [row for row in single if row[1] in HELD]
+    bars = [*_against_newton("tets", held), *_precision("tets", [(r.tets, r.dtype, r) for r in found.rows])]
     ahead = [_ahead(row) for _, _, row in single if row.paper_forward is not None]
     if ahead:
         least = min(ahead)
@@ -78,6 +80,11 @@ def _rigid(told: Told, peer: bool) -> Part:
     return Part(
         "Rigid cubes", rigid.table(found), found.as_dict(), tuple(_against_newton("rigid", rows, forward=False))
     )
+
+
+def _worlds(told: Told, peer: bool) -> Part:
+    found = worlds.bench_worlds(progress=told)
+    return Part("Worlds on two threads", worlds.table(found), found.as_dict(), tuple(worlds.bars(found)))
 
 
 def _against_newton(what: str, rows: list[tuple[str, int, Any]], *, forward: bool = True) -> list[Bar]:
@@ -123,6 +130,11 @@ def _chain(told: Told, peer: bool) -> Part:
     found = chain.bench_chain(told)
     bars = [Bar(f"{a.question}: at most {a.most:g} s", f"{a.seconds:.1f} s", a.met) for a in found.answers]
     return Part("Time to answer", chain.table(found), found.as_dict(), tuple(bars))
+
+
+def _memory(told: Told, peer: bool) -> Part:
+    found = memory.bench_memory(progress=told)
+    return Part("Memory", memory.report(found), found.as_dict(), ())
 
 
 def _growth(told: Told, peer: bool) -> Part:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gradsim.cli.shared import JsonOption, console, make_folder, write_json
+
+if TYPE_CHECKING:
+    from gradsim.bench.result import Bar
 
 bench = typer.Typer(invoke_without_command=True, help="Measure speed beside peers in the same run.")
 
@@ -39,12 +43,15 @@ class Problem(str, Enum):
     TETS = "tets"
     CLOTH = "cloth"
     RIGID = "rigid"
+    WORLDS = "worlds"
 
 
 @bench.command("physics")
 def bench_physics(
     as_json: JsonOption = None,
-    only: Annotated[Problem | None, typer.Option(help="Beams, sheets or rigid cubes; all if not given.")] = None,
+    only: Annotated[
+        Problem | None, typer.Option(help="Beams, sheets, rigid cubes, or 16 worlds on two threads; all if not given.")
+    ] = None,
     size: Annotated[
         list[int] | None, typer.Option(help="Tetrahedra or triangles, may be repeated; all sizes if not given.")
     ] = None,
@@ -56,7 +63,7 @@ def bench_physics(
     peer: Annotated[bool, typer.Option(help="Also time Newton, if installed.")] = True,
 ) -> None:
     """Steps a second of beams, cloth and rigid cubes, forward and with gradients, beside Newton and the paper."""
-    from gradsim.bench import cloth, physics, rigid
+    from gradsim.bench import cloth, physics, rigid, worlds
 
     results: dict[str, Any] = {}
     with console.status("compiling kernels (first use only)") as status:
@@ -76,6 +83,11 @@ def bench_physics(
             cubes = rigid.bench_rigid(tuple(batch or rigid.BATCHES), dtypes=("float32", "float64"), **options)
             console.print(rigid.table(cubes))
             results["rigid"] = cubes.as_dict()
+        if only in (None, Problem.WORLDS):
+            batches = worlds.bench_worlds(steps=steps, progress=status.update)
+            console.print(worlds.table(batches))
+            _print_bars(worlds.bars(batches))
+            results["worlds"] = batches.as_dict()
     if as_json is not None:
         write_json(as_json, results)
 
@@ -123,9 +135,8 @@ def bench_all(
     ),
     peer: Annotated[bool, typer.Option(help="Also time Newton and DEODR, if installed.")] = True,
 ) -> None:
-    """Everything in one run: physics, calls, pictures, time to answer, and how cost grows; leave the machine alone."""
+    """Everything in one run: physics, calls, pictures, time to answer, memory, growth; leave the machine alone."""
     from gradsim.bench.everything import bench_everything
-    from gradsim.bench.result import Bar
 
     make_folder(out)
     bars: list[Bar] = []
@@ -133,8 +144,12 @@ def bench_all(
         for part in bench_everything(out, status.update, peer=peer):
             console.print(part.shown)
             bars += part.bars
-    for bar in bars:
-        console.print(str(bar), style="green" if bar.met else "bold red", highlight=False, soft_wrap=True)
+    _print_bars(bars)
     console.print(f"written: {out / 'results.md'}", highlight=False, soft_wrap=True)
     if not all(bar.met for bar in bars):
         raise typer.Exit(1)
+
+
+def _print_bars(bars: Iterable[Bar]) -> None:
+    for bar in bars:
+        console.print(str(bar), style="green" if bar.met else "bold red", highlight=False, soft_wrap=True)

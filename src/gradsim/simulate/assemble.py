@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradsim import bridge
 from gradsim.scene.bodies import NodeBody, Soft, Springs
 from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
 from gradsim.scene.materials import Contact, Ground
@@ -71,6 +72,7 @@ class Assembly:
         return math.prod(self.batch)
 
 
+@bridge.on_one_torch_thread
 def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | None = None) -> Assembly:
     """Flatten a scene; see `Assembly`."""
     batch, dtype, device = _common(scene, dtype, start)

@@ -15,6 +15,7 @@ from gradsim import bridge
 from gradsim.scene.errors import BrokenGradient
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.assemble import ROWS, Assembly
+from gradsim.simulate.layout import worlds_together
 from gradsim.simulate.memory import Plan, plan_memory
 from gradsim.simulate.shard import Shard
 from gradsim.simulate.topology import Topology
@@ -55,14 +56,14 @@ class Engine:
         threads: int,
     ):
         bridge.initialize()
-        shares = max(1, min(threads, world_count))
-        bounds = [world_count * k // shares for k in range(shares + 1)]
+        bounds = share_bounds(world_count, threads, worlds_together(topology, dtype, device))
         self.slices = [slice(a, b) for a, b in itertools.pairwise(bounds)]
         self.shards = [
             Shard(topology, s.stop - s.start, integrator, dtype, device, batch=world_count) for s in self.slices
         ]
         self.states, self.families = self.shards[0].state_names, tuple(self.shards[0].tables)
-        self.pool = ThreadPoolExecutor(shares) if shares > 1 else None
+        others = len(self.shards) - 1  # the calling thread takes the first share
+        self.pool = ThreadPoolExecutor(others, initializer=torch.set_num_threads, initargs=(1,)) if others else None
         self._ready: tuple[Schedule, Plan, float, bool] | None = None  # what the last rollout made room for
 
     @property
@@ -83,9 +84,10 @@ class Engine:
             step_bytes=step_bytes,
             limit=limit,
             gradient=gradient,
-            graph_steps=self.shards[0].graph_steps,
+            graph_steps=self.shards[0].graph_steps(step_bytes),
         )
 
+    @bridge.on_one_torch_thread
     def forward(
         self, inputs: tuple[torch.Tensor, ...], schedule: Schedule, plan: Plan, limit: float, owner: object
     ) -> tuple[torch.Tensor, ...]:
@@ -104,6 +106,7 @@ class Engine:
             self._parallel(roll)
         return results
 
+    @bridge.on_one_torch_thread
     def backward(
         self,
         inputs: tuple[torch.Tensor, ...],
@@ -174,10 +177,20 @@ class Engine:
             with torch.no_grad():  # the mode belongs to a thread, and a worker's is not the caller's
                 work(index)
 
-        futures = [self.pool.submit(unrecorded, index) for index in range(len(self.shards))]
-        wait(futures)
+        futures = [self.pool.submit(unrecorded, index) for index in range(1, len(self.shards))]
+        try:
+            unrecorded(0)
+        finally:
+            wait(futures)
         for future in futures:
             future.result()
+
+
+def share_bounds(world_count: int, threads: int, together: int) -> list[int]:
+    """Where the shares of a batch begin and end: equal numbers of groups of `together` worlds, one share a thread."""
+    groups = -(-world_count // together)
+    shares = max(1, min(threads, groups))
+    return [min(groups * k // shares * together, world_count) for k in range(shares + 1)]
 
 
 def _broken(name: str, gradient: torch.Tensor, schedule: Schedule) -> str:

@@ -45,6 +45,12 @@ def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[
     }
 
 
+def worlds_together(topology: Topology, dtype: torch.dtype, device: torch.device) -> int:
+    """Worlds that take one thread as long as a single one: those in the lanes of a march, if nothing else moves."""
+    marching = device.type == "cpu" and set(topology.parts) == {"rigid"}
+    return lane_count(bridge.real_type(dtype)) if marching else 1
+
+
 class Layout:
     """The constant arrays of `world_count` worlds, and the forces made of them and of the parameter tables.
 

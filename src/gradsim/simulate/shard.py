@@ -177,10 +177,13 @@ class Shard:
         """Memory the history takes [bytes]."""
         return self.rows * self.step_bytes // self.integrator.evaluations
 
-    @property
-    def graph_steps(self) -> int:
-        """Longest stretch of steps worth a graph: a march is one launch, long while its history stays near."""
-        return GRAPH_STEPS if self._stepped else max(GRAPH_STEPS, NEAR // self.step_bytes)
+    def graph_steps(self, batch_bytes: int) -> int:
+        """Longest stretch of steps worth a graph: a march is one launch, long while its history stays near.
+
+        The history is the whole batch's, `batch_bytes` a step, and not this share's: gradients are added up launch by
+        launch, so that the length of one must not depend on the number of threads.
+        """
+        return GRAPH_STEPS if self._stepped else max(GRAPH_STEPS, NEAR // batch_bytes)
 
     # --- time -----------------------------------------------------------------------------------------------------
 
