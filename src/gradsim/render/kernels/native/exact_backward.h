@@ -150,7 +150,7 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
     }
 
     void layers(Pixel<T>& pixel) {
-        const int* list = job.list + job.starts[frame.frame - job.first];
+        const int* list = job.lists[frame.frame];
         for (int i = 0; i < list[0]; i++) {
             const int place = list[1 + 2 * i], j = most(place, ~place), from = list[2 + 2 * i];
             const int to = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];
