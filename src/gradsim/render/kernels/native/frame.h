@@ -4,6 +4,10 @@
 // screen and of their corners' attributes, which `retreat` brings back to the vertices and attributes it was given.
 #pragma once
 
+// Products and sums of one expression fuse, which Warp's compiler does not do by itself; across expressions they do not,
+// so that what is computed in several places is the same everywhere.
+#pragma clang fp contract(on)
+
 #define RENDER_INLINE static inline __attribute__((always_inline))
 #define RENDER_MEMBER inline __attribute__((always_inline))
 #define RENDER_LAMBDA __attribute__((always_inline))
