@@ -101,15 +101,20 @@ class TestMeasurement:
         text = shown(bench)
         for part in ("1.000 / 2.250", "0.500 / 0.750", "2.00 / 3.00", "4.00 / 4.50", "differ by 0.004", "MiB kept"):
             assert part in text
-        deodr, fast, equal, _ = bars(bench)
+        deodr, single, fast, equal, _ = bars(bench)
         assert str(deodr).startswith("MISSED")
         assert deodr.got == "at most 4.50 (1,920 faces, 256 px)"
+        assert single.met
+        assert single.got == "at most 0.50 of its time (1,920 faces, 128 px)"
         assert fast.met
         assert fast.got == "at least 1.80 (12 faces, 24 px)"
         assert equal.met
-        assert bars(dataclasses.replace(bench, exact=(row,)))[0].met
+        near = dataclasses.replace(row, exact32=Cost(0.5, 2.5), deodr=Cost(0.5, 1.25))
+        deodr, single = bars(dataclasses.replace(bench, exact=(near,)))[:2]
+        assert deodr.met
+        assert not single.met
         unequal = dataclasses.replace(threads, equal=False)
-        assert not bars(dataclasses.replace(bench, threads=(unequal,)))[2].met
+        assert not bars(dataclasses.replace(bench, threads=(unequal,)))[3].met
 
     def test_unknown_size_is_named(self):
         with pytest.raises(gs.InvalidInput, match="sizes = 300: must be among 12, 320"):

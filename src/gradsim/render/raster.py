@@ -24,7 +24,7 @@ from gradsim.scene.errors import BrokenGradient
 from gradsim.scene.once import once_differentiable
 
 PIECES = 16  # of the frames, each with a gradient of the texels
-SPARE = 64  # integers behind the owners: native code reads tiles that reach over the last pixel
+SPARE_ROWS, SPARE = 3, 64  # integers behind the owners: native code reads tiles that reach over the last pixel
 FIRST_SCRATCH = 1 << 20  # [bytes]
 
 
@@ -181,7 +181,7 @@ class _Raster(torch.autograd.Function):
         width = call.rasterizer.kept_width
         image = empty((*size, call.channels), vertices.dtype)
         kept = empty((*size, width), vertices.dtype) if width > 1 or ctx.needs_input_grad[4] else None
-        owners = empty((math.prod(size) + call.width + SPARE,), torch.int32)
+        owners = empty((math.prod(size) + SPARE_ROWS * call.width + SPARE,), torch.int32)
         lists = _Lists(call.kind, len(vertices))
         job = call.job(inputs, lists, image=image, kept=kept, owners=owners)
         job.list_need = call.kind.list_length

@@ -17,7 +17,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
     using Base::kept_owner; using Base::planes; using Base::stride; using Base::owner; using Base::outlined;
     using Base::covering;
     using Base::left; using Base::right; using Base::top; using Base::bottom; using Base::pierced;
-    enum { lanes = PixelTypes<T>::width, columns = TileShape<T>::columns };
+    enum { lanes = PixelTypes<T>::width, rows = TileShape<T>::rows, columns = TileShape<T>::columns };
     int* number;         // of each pixel in doubt
     int *doubt, *begin;  // pixels in doubt, ~ where no outline explains it; where their triangles begin in `member`
     int* member;
@@ -27,7 +27,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
     int entry_count, entry_room;
 
     ExactForward(Job<T>& job, Frame<T, A>& frame, Arena& arena) : Base(job, frame, arena) {
-        number = arena.template take<int>((height + 1) * stride);
+        number = arena.template take<int>((height + rows - 1) * stride);
         doubt = arena.template take<int>(pixels);
         begin = arena.template take<int>(pixels + 2);
         entry_room = 4 * frame.triangle_count + 2 * (height + width) + pixels / 4;

@@ -173,13 +173,13 @@ template <class T> RENDER_INLINE void write_pixels(T* to, int channels, int coun
         for (int i = 0; i < count * channels; i++) to[i] = spill[i];
 }
 
-// The first half of the pixels stand at `from`, the second half at `then`.
-template <class T> RENDER_INLINE void read_pixels(const T* from, const T* then, int channels, Row<T>* value) {
+// Pixels in one or more rows, these `stride` apart.
+template <int ROWS, class T> RENDER_INLINE void read_rows(const T* from, Int stride, int channels, Row<T>* value) {
     typedef Zip<Row<T>> Z;
     enum { width = PixelTypes<T>::width };
     Row<T> four[4];
     for (int k = 0; k < 4; k++) {
-        const T* p = (k < 2 ? from : then) + k % 2 * channels * (width / 4);
+        const T* p = from + k * ROWS / 4 * stride + k % (4 / ROWS) * channels * (width / 4);
         if (channels == 4) four[k] = load<Row<T>>(p);
         else {
             Row<T> three = Row<T>{};
@@ -202,7 +202,7 @@ template <class T> RENDER_INLINE void read_pixels(const T* from, int channels, i
         for (int i = 0; i < 4 * width; i++) spill[i] = i < count * channels ? from[i] : T(0);
         from = spill;
     }
-    read_pixels(from, from + channels * (width / 2), channels, value);
+    read_rows<1>(from, 0, channels, value);
 }
 
 // Several values a pixel for the rows of an image, the values of a row of the image close together. Rows are longer
