@@ -85,7 +85,7 @@ class TestMeasurement:
         assert content["softras"][0]["ratio"]["both"] == bench.softras[0].ratio.both
         assert content["video"]["kept_bytes"] == bench.video.kept_bytes
         assert content["lengths"]["exact"] == 2
-        assert len(content["bars"]) == 3
+        assert len(content["bars"]) == 4
         assert {"python", "torch", "warp-lang", "deodr"} <= set(content["machine"]["versions"])
 
     def test_without_deodr_its_columns_are_left_out(self, small_bench):
@@ -208,7 +208,7 @@ class TestDeodr:
         (row,) = bench.exact
         assert row.ratio is not None
         assert row.ratio.both == row.exact64.both / row.deodr.both
-        assert len(bars(bench)) == 4
+        assert len(bars(bench)) == 5
         assert "float64 per" in shown(bench)
 
 

@@ -45,9 +45,14 @@ def rasterize(rasterizer: Rasterizer, triangles: Triangles, size: tuple[int, int
     """Images [B, H, W, 3], or [B, H, W, 4] with the coverage last."""
     texels = triangles.texels
     if texels is None:
-        texels = triangles.attributes.new_zeros(0, 3)
+        texels = _no_texels(triangles.attributes.dtype, triangles.attributes.device)
     call = _Call(rasterizer, triangles.connectivity, triangles.near, size, alpha)
     return _Raster.apply(call, triangles.vertices, triangles.attributes, texels, triangles.background)
+
+
+@cache
+def _no_texels(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    return torch.zeros(0, 3, dtype=dtype, device=device)
 
 
 class _Inputs(NamedTuple):
@@ -174,7 +179,7 @@ class _Raster(torch.autograd.Function):
         texels: torch.Tensor,
         background: torch.Tensor,
     ) -> torch.Tensor:
-        if attributes.stride(0) != 0 or not attributes[0].is_contiguous():
+        if attributes.stride() != (0, attributes.shape[2], 1):  # else all frames share them
             attributes = attributes.contiguous()
         inputs = _Inputs(vertices.contiguous(), attributes, texels.contiguous(), background.contiguous())
         size = (len(vertices), call.height, call.width)
