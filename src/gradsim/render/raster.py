@@ -52,7 +52,8 @@ def rasterize(rasterizer: Rasterizer, triangles: Triangles, size: tuple[int, int
 
 @cache
 def _no_texels(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    return torch.zeros(0, 3, dtype=dtype, device=device)
+    with torch.inference_mode(False):  # it may meet a gradient later
+        return torch.zeros(0, 3, dtype=dtype, device=device)
 
 
 class _Inputs(NamedTuple):
