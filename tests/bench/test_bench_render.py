@@ -85,7 +85,7 @@ class TestMeasurement:
         assert content["softras"][0]["ratio"]["both"] == bench.softras[0].ratio.both
         assert content["video"]["kept_bytes"] == bench.video.kept_bytes
         assert content["lengths"]["exact"] == 2
-        assert len(content["bars"]) == 3
+        assert len(content["bars"]) == 4
         assert {"python", "torch", "warp-lang", "deodr"} <= set(content["machine"]["versions"])
 
     def test_without_deodr_its_columns_are_left_out(self, small_bench):
@@ -101,15 +101,20 @@ class TestMeasurement:
         text = shown(bench)
         for part in ("1.000 / 2.250", "0.500 / 0.750", "2.00 / 3.00", "4.00 / 4.50", "differ by 0.004", "MiB kept"):
             assert part in text
-        deodr, fast, equal, _ = bars(bench)
+        deodr, single, fast, equal, _ = bars(bench)
         assert str(deodr).startswith("MISSED")
         assert deodr.got == "at most 4.50 (1,920 faces, 256 px)"
+        assert single.met
+        assert single.got == "at most 0.50 of its time (1,920 faces, 128 px)"
         assert fast.met
         assert fast.got == "at least 1.80 (12 faces, 24 px)"
         assert equal.met
-        assert bars(dataclasses.replace(bench, exact=(row,)))[0].met
+        near = dataclasses.replace(row, exact32=Cost(0.5, 2.5), deodr=Cost(0.5, 1.25))
+        deodr, single = bars(dataclasses.replace(bench, exact=(near,)))[:2]
+        assert deodr.met
+        assert not single.met
         unequal = dataclasses.replace(threads, equal=False)
-        assert not bars(dataclasses.replace(bench, threads=(unequal,)))[2].met
+        assert not bars(dataclasses.replace(bench, threads=(unequal,)))[3].met
 
     def test_unknown_size_is_named(self):
         with pytest.raises(gs.InvalidInput, match="sizes = 300: must be among 12, 320"):
@@ -203,7 +208,7 @@ class TestDeodr:
         (row,) = bench.exact
         assert row.ratio is not None
         assert row.ratio.both == row.exact64.both / row.deodr.both
-        assert len(bars(bench)) == 4
+        assert len(bars(bench)) == 5
         assert "float64 per" in shown(bench)
 
 

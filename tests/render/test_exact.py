@@ -182,6 +182,18 @@ def test_single_precision_is_close():
     assert (double - single).abs().mean() < 1e-5
 
 
+def test_gradients_in_single_precision_are_close():
+    found = []
+    for dtype in (torch.float64, torch.float32):
+        names = ("vertices", "attributes", "background")
+        triangles = changed(soup(30, 0.7), **{name: getattr(soup(30, 0.7), name).to(dtype) for name in names})
+        given = {name: getattr(triangles, name).requires_grad_() for name in names}
+        rasterize(Exact(), triangles, SIZE, alpha=True).square().sum().backward()
+        found.append([tensor.grad for tensor in given.values()])
+    for double, single in zip(*found, strict=True):
+        assert (double - single).abs().max() < 1e-4 * double.abs().max()
+
+
 def spheres(count: int) -> Triangles:
     mesh = icosphere(0.6, 2)
     moves = np.linspace(-0.5, 0.5, count)[:, None, None] * np.array([1.0, 0.3, 0.5])
@@ -227,3 +239,4 @@ def test_lists_and_scratch_grow_as_needed():
     triangles = with_edges(triangles_of(points, np.arange(2400).reshape(-1, 3), (8, 8), both_sides=True))
     image = rasterize(Exact(), triangles, (8, 8), alpha=True)
     assert (image - supersampled(triangles, (8, 8), 32)).abs().max() < 0.01
+    assert torch.equal(rasterize(Exact(), triangles, (8, 8), alpha=True), image)  # with room from the start

@@ -1,5 +1,7 @@
 """Which triangles a scene shows, and in what shape its batch comes."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -7,10 +9,12 @@ import torch
 import gradsim as gs
 from gradsim.render.bars import bar_mesh, bar_vertices
 from gradsim.render.camera import projection
-from gradsim.render.structure import edges_of
-from gradsim.render.surfaces import drawn
+from gradsim.render.structure import edges_of, structure_of
+from gradsim.render.surfaces import drawn, pose_of
 from gradsim.render.view import triangles
+from gradsim.render.worlds import Worlds
 from gradsim.scene.errors import InvalidInput, MixedDtypes, OutOfRange, UnknownName, WrongShape, WrongType
+from gradsim.scene.rotation import axes_of, rotate
 
 CAMERA = gs.Camera(eye=(0, 1, 5), target=(0, 0.5, 0))
 BOX = gs.meshes.box(1.0)
@@ -159,6 +163,29 @@ def test_batches_broadcast():
         world = getattr(whole, field).unflatten(0, shape)[1, 2]
         torch.testing.assert_close(world, getattr(single, field), rtol=1e-12, atol=1e-12)
     assert torch.equal(whole.background[-1], single.background[0])
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["one centre for all worlds", "a centre for each"])
+def test_rigid_surfaces_are_where_their_motion_is(count):
+    velocity = torch.tensor([[[1.0, 0.0, 0.0]], [[0.0, 2.0, 0.0]]], dtype=torch.float64)[:, 0]
+    body = rigid(velocity=velocity, look=gs.Look())
+    trajectory = gs.simulate(scene_of(body), frames=3, fps=30, substeps=2)
+    center = torch.linspace(0.1, 0.6, 3 * count, dtype=torch.float64).view(count, 1, 3)
+    motion = dataclasses.replace(trajectory["cube"], center=center if count > 1 else center[0])
+    worlds = Worlds((2,), torch.float64, torch.device("cpu"))
+    part = structure_of([surface for _, surface in drawn(scene_of(body))], True, worlds.dtype, worlds.device).parts[0]
+    pose = pose_of(body, gs.Trajectory(trajectory.time, {"cube": motion}, {}), part, worlds)
+    expected = motion.vertices if part.chosen is None else motion.vertices.index_select(-2, part.chosen)
+    torch.testing.assert_close(pose.vertices, expected, rtol=1e-13, atol=1e-13)
+
+
+def test_axes_are_turned_unit_vectors():
+    q = torch.nn.functional.normalize(torch.randn(2, 5, 4, dtype=torch.float64), dim=-1).requires_grad_()
+    expected = rotate(q[..., None, :], torch.eye(3, dtype=torch.float64))
+    torch.testing.assert_close(axes_of(q), expected, rtol=1e-14, atol=1e-14)
+    weights = torch.randn(2, 5, 3, 3, dtype=torch.float64)
+    ours, theirs = (torch.autograd.grad((axes * weights).sum(), q)[0] for axes in (axes_of(q), expected))
+    torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=1e-13)
 
 
 def test_what_frames_share_is_not_repeated():

@@ -268,11 +268,10 @@ def kept_memory(render: Callable[[], torch.Tensor]) -> tuple[int, int]:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         video = render()
     keep(video)
-    lists = sum(share.list.nbytes + share.starts.nbytes for share in _shares(video.grad_fn))
-    return video.nbytes, sum(storages.values()) + lists
+    return video.nbytes, sum(storages.values()) + sum(lists.nbytes for lists in _lists(video.grad_fn))
 
 
-def _shares(node: Any) -> list[Any]:
+def _lists(node: Any) -> list[Any]:
     """What rasterizers left for their backward, anywhere in a graph."""
     seen: set[Any] = set()
     waiting, found = [node], list[Any]()
@@ -280,6 +279,7 @@ def _shares(node: Any) -> list[Any]:
         node = waiting.pop()
         if node is not None and node not in seen:
             seen.add(node)
-            found += getattr(node, "shares", [])
+            if hasattr(node, "lists"):
+                found.append(node.lists)
             waiting += [before for before, _ in node.next_functions]
     return found

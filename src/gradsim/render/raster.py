@@ -1,7 +1,7 @@
 """Triangles to images by a rasterizer, forward and backward, as one differentiable function over all frames.
 
-Frames are cut into shares, each with a job of its own; threads take shares as they come free. The shares do not depend
-on the number of threads, so neither do the results, to the last bit.
+Threads take frames as they come free. What frames add up, the gradient of texels, is added up over pieces of several
+frames; these do not depend on the number of threads, so neither do the results, to the last bit.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gradsim.render.triangles import Connectivity, Triangles
 from gradsim.scene.errors import BrokenGradient
 from gradsim.scene.once import once_differentiable
 
-SHARES = 16
-SPARE = 64  # integers behind the owners: native code reads tiles that reach over the last pixel
+PIECES = 16  # of the frames, each with a gradient of the texels
+SPARE_ROWS, SPARE = 3, 64  # integers behind the owners: native code reads tiles that reach over the last pixel
 FIRST_SCRATCH = 1 << 20  # [bytes]
 
 
@@ -45,9 +45,15 @@ def rasterize(rasterizer: Rasterizer, triangles: Triangles, size: tuple[int, int
     """Images [B, H, W, 3], or [B, H, W, 4] with the coverage last."""
     texels = triangles.texels
     if texels is None:
-        texels = triangles.attributes.new_zeros(0, 3)
+        texels = _no_texels(triangles.attributes.dtype, triangles.attributes.device)
     call = _Call(rasterizer, triangles.connectivity, triangles.near, size, alpha)
     return _Raster.apply(call, triangles.vertices, triangles.attributes, texels, triangles.background)
+
+
+@cache
+def _no_texels(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    with torch.inference_mode(False):  # it may meet a gradient later
+        return torch.zeros(0, 3, dtype=dtype, device=device)
 
 
 class _Inputs(NamedTuple):
@@ -68,88 +74,100 @@ class _Call:
         size: tuple[int, int],
         alpha: bool,
     ):
-        self.rasterizer, self.connectivity, self.near = rasterizer, connectivity, near
+        self.rasterizer = rasterizer
         (self.height, self.width), self.channels = size, 4 if alpha else 3
+        self.kind = _kind(connectivity, rasterizer.options, near, (self.height, self.width, self.channels))
         self.threads = torch.get_num_threads()
 
-    def jobs(self, inputs: _Inputs, **buffers: torch.Tensor | None) -> list[Job]:
-        """One job for each share of the frames."""
+    def job(self, inputs: _Inputs, lists: _Lists, **buffers: torch.Tensor | None) -> Job:
         vertices, attributes, texels, background = inputs
-        size = (self.height, self.width, self.channels)
-        common = Job.from_buffer_copy(_blank(self.connectivity, self.rasterizer.options, self.near, size))
-        frames, common.vertex_count = vertices.shape[:2]
-        common.corner_count = attributes.shape[1]
-        common.attribute_stride = attributes.stride(0)
-        common.background_frame_stride = background.stride(0) if background.shape[0] > 1 else 0
-        common.background_pixel_stride = 3 if background.shape[1:3] != (1, 1) else 0
-        common.vertices, common.attributes = vertices.data_ptr(), attributes.data_ptr()
-        common.texels, common.background = texels.data_ptr(), background.data_ptr()
+        job = Job.from_buffer_copy(self.kind.blank)
+        job.frame_count, job.vertex_count = vertices.shape[:2]
+        job.piece_count = job.frame_count
+        job.corner_count = attributes.shape[1]
+        job.attribute_stride = attributes.stride(0)
+        job.background_frame_stride = background.stride(0) if background.shape[0] > 1 else 0
+        job.background_pixel_stride = 3 if background.shape[1:3] != (1, 1) else 0
+        job.vertices, job.attributes = vertices.data_ptr(), attributes.data_ptr()
+        job.texels, job.background = texels.data_ptr(), background.data_ptr()
+        job.texel_count = len(texels)
+        job.lists = lists.places.data_ptr()
         for name, tensor in buffers.items():
             if tensor is not None:
-                setattr(common, name, tensor.data_ptr())
-        shares = min(SHARES, frames)
-        jobs = [common, *(Job.from_buffer_copy(common) for _ in range(1, shares))]
-        for k, job in enumerate(jobs):
-            job.first = job.next = frames * k // shares
-            job.last = frames * (k + 1) // shares
-        return jobs
+                setattr(job, name, tensor.data_ptr())
+        return job
 
     def kernels(self, inputs: _Inputs) -> RasterKernels:
         bridge.initialize()
         real = bridge.real_type(inputs.vertices.dtype)
         return raster_kernels(self.rasterizer.stem, real, inputs.attributes.shape[-1])
 
-    def finish(self, kernel: RasterKernel, jobs: list[Job], shares: list[_Share]) -> None:
-        """Run all jobs to their last frames, each by whichever thread comes free first."""
-        waiting = iter(range(len(jobs)))
+    def finish(self, kernel: RasterKernel, job: Job, lists: _Lists) -> bool:
+        """Run a job over all frames; whether all adjoints are finite."""
+        taken = ctypes.c_int64(0)
+        job.taken = ctypes.addressof(taken)
+        count = min(self.threads, job.piece_count)
+        jobs = [job, *(Job.from_buffer_copy(job) for _ in range(1, count))]
 
-        def work() -> None:
-            for k in waiting:  # of which a thread's step is one
-                _finish(kernel, jobs[k], shares[k])
+        def work(own: Job) -> None:
+            while True:  # until there is room for every frame
+                if own.list_need:
+                    lists.make_room(own, max(1, 1 + (own.frame_count - taken.value) // count))
+                own.scratch, own.scratch_size = _workspace(own.scratch_need)
+                kernel.run(own)
+                if own.next == own.last:
+                    return
 
-        helpers = min(self.threads, len(jobs)) - 1
         with bridge.running:
-            running = [_pool(self.threads).submit(work) for _ in range(helpers)]
+            running = [_pool(self.threads).submit(work, own) for own in jobs[1:]]
             try:
-                work()
+                work(job)
             finally:
                 for helper in running:
                     helper.result()
+        return not any(own.broken for own in jobs)
 
 
-@lru_cache(maxsize=64)
-def _blank(mesh: Connectivity, options: tuple[float, ...], near: float, size: tuple[int, int, int]) -> Job:
-    """A job without the tensors of a call."""
-    height, width, channels = size
-    return Job(
-        height=height,
-        width=width,
-        channels=channels,
-        face_count=len(mesh.faces),
-        edge_count=len(mesh.edges),
-        near=near,
-        options=(ctypes.c_double * 4)(*options),
-        **{name: getattr(mesh, name).data_ptr() for name in ("faces", "corners", "edges", "marks", "textures")},
-    )
+class _Kind:
+    """What calls for pictures of one mesh in one size have in common."""
+
+    def __init__(self, mesh: Connectivity, options: tuple[float, ...], near: float, size: tuple[int, int, int]):
+        height, width, channels = size
+        self.mesh = mesh  # whose memory the job refers to
+        self.list_length = 8 * (height + width)  # of a frame, at most as far as is known
+        self.blank = Job(
+            height=height,
+            width=width,
+            channels=channels,
+            face_count=len(mesh.faces),
+            edge_count=len(mesh.edges),
+            near=near,
+            options=(ctypes.c_double * 4)(*options),
+            **{name: getattr(mesh, name).data_ptr() for name in ("faces", "corners", "edges", "marks", "textures")},
+        )
 
 
-class _Share:
-    """What a share's forward leaves for its backward: a list that grows while it is written."""
+_kind = lru_cache(maxsize=64)(_Kind)
 
-    def __init__(self, job: Job):
-        frames = job.last - job.first
-        self.starts = torch.empty(frames + 1, dtype=torch.int64)
-        self.list = torch.empty(1024 + 8 * frames * (job.height + job.width), dtype=torch.int32)
-        self.lend(job)
 
-    def lend(self, job: Job) -> None:
-        job.starts, job.list, job.list_size = self.starts.data_ptr(), self.list.data_ptr(), self.list.shape[0]
+class _Lists:
+    """What frames leave for their backward: lists in blocks of memory, and where in these each frame has its own."""
 
-    def grow(self, job: Job) -> None:
-        longer = torch.empty(max(job.list_need, 2 * len(self.list)), dtype=torch.int32)
-        longer[: len(self.list)] = self.list
-        self.list = longer
-        self.lend(job)
+    def __init__(self, kind: _Kind, frames: int):
+        self.kind = kind
+        self.places = torch.empty(frames, dtype=torch.int64)
+        self._blocks: list[torch.Tensor] = []
+
+    @property
+    def nbytes(self) -> int:
+        return self.places.nbytes + sum(block.nbytes for block in self._blocks)
+
+    def make_room(self, job: Job, frames: int) -> None:
+        """Room for the lists of as many frames, and at least for the one that the job could not finish."""
+        self.kind.list_length = length = max(self.kind.list_length, job.list_need)
+        block = empty((length * frames,), torch.int32)
+        self._blocks.append(block)
+        job.list, job.list_size, job.list_need = block.data_ptr(), len(block), 0
 
 
 class _Raster(torch.autograd.Function):
@@ -162,25 +180,26 @@ class _Raster(torch.autograd.Function):
         texels: torch.Tensor,
         background: torch.Tensor,
     ) -> torch.Tensor:
-        if attributes.stride(0) != 0 or not attributes[0].is_contiguous():
+        if attributes.stride() != (0, attributes.shape[2], 1):  # else all frames share them
             attributes = attributes.contiguous()
         inputs = _Inputs(vertices.contiguous(), attributes, texels.contiguous(), background.contiguous())
         size = (len(vertices), call.height, call.width)
         width = call.rasterizer.kept_width
         image = empty((*size, call.channels), vertices.dtype)
         kept = empty((*size, width), vertices.dtype) if width > 1 or ctx.needs_input_grad[4] else None
-        owners = empty((math.prod(size) + call.width + SPARE,), torch.int32)
-        jobs = call.jobs(inputs, image=image, kept=kept, owners=owners)
-        shares = [_Share(job) for job in jobs]
-        call.finish(call.kernels(inputs).forward, jobs, shares)
-        ctx.call, ctx.shares = call, shares
+        owners = empty((math.prod(size) + SPARE_ROWS * call.width + SPARE,), torch.int32)
+        lists = _Lists(call.kind, len(vertices))
+        job = call.job(inputs, lists, image=image, kept=kept, owners=owners)
+        job.list_need = call.kind.list_length
+        call.finish(call.kernels(inputs).forward, job, lists)
+        ctx.call, ctx.lists = call, lists
         ctx.save_for_backward(*inputs, image, kept, owners)
         return image
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, image_adj: torch.Tensor) -> Any:
-        call, shares = ctx.call, ctx.shares
+        call, lists = ctx.call, ctx.lists
         *given, image, kept, owners = ctx.saved_tensors
         inputs = _Inputs(*given)
         _, shape, color, texture, behind = ctx.needs_input_grad
@@ -188,32 +207,17 @@ class _Raster(torch.autograd.Function):
         image_adj = image_adj.contiguous()
         vertices_adj = empty(tuple(inputs.vertices.shape), inputs.vertices.dtype)
         attributes_adj = empty(tuple(inputs.attributes.shape), inputs.attributes.dtype) if color else None
-        texels_adj = inputs.texels.new_zeros(len(shares), *inputs.texels.shape) if texture else None
-        adjoints = {"image_adj": image_adj, "vertices_adj": vertices_adj, "attributes_adj": attributes_adj}
-        jobs = call.jobs(inputs, image=image, kept=kept, owners=owners, **adjoints)
-        for number, (share, job) in enumerate(zip(shares, jobs, strict=True)):
-            share.lend(job)
-            if texels_adj is not None:
-                job.texels_adj = texels_adj[number].data_ptr()
-        call.finish(call.kernels(inputs).backward, jobs, shares)
-        if any(job.broken for job in jobs):  # vertices whose adjoint is not finite
+        pieces = min(PIECES, len(image)) if texture else len(image)
+        texels_adj = inputs.texels.new_zeros(pieces, *inputs.texels.shape) if texture else None
+        adjoints = {"vertices_adj": vertices_adj, "attributes_adj": attributes_adj, "texels_adj": texels_adj}
+        job = call.job(inputs, lists, image=image, kept=kept, owners=owners, image_adj=image_adj, **adjoints)
+        job.piece_count = pieces
+        if not call.finish(call.kernels(inputs).backward, job, lists):
             raise BrokenGradient("the gradient that reached the video is not finite: look at the loss")
         background_adj = None
         if behind:  # as much as each pixel lets through
             background_adj = (kept[..., :1] * image_adj[..., :3]).sum_to_size(inputs.background.shape)
         return None, vertices_adj, attributes_adj, None if texels_adj is None else texels_adj.sum(0), background_adj
-
-
-def _finish(kernel: RasterKernel, job: Job, share: _Share) -> None:
-    """Run a job to its last frame, making room where it asks for it."""
-    while True:
-        job.scratch, job.scratch_size = _workspace(job.scratch_need)
-        job.list_need = 0
-        kernel.run(job)
-        if job.next == job.last:
-            return
-        if job.list_need:
-            share.grow(job)
 
 
 _local = threading.local()

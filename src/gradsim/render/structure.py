@@ -67,7 +67,8 @@ def structure_of(surfaces: Sequence[Surface], directed: bool, dtype: torch.dtype
     if key not in _cache:
         if len(_cache) >= REMEMBERED:
             _cache.pop(next(iter(_cache)))
-        _cache[key] = _build(surfaces, directed, dtype, device)
+        with torch.inference_mode(False):  # it may meet a gradient later
+            _cache[key] = _build(surfaces, directed, dtype, device)
     return _cache[key]
 
 

@@ -21,7 +21,7 @@ from gradsim.scene.materials import Ground
 from gradsim.scene.meshes import TriMesh, grid
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum, skeleton
 from gradsim.scene.rigid import Rigid
-from gradsim.scene.rotation import rotate
+from gradsim.scene.rotation import axes_of
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import shape_mesh
 from gradsim.scene.smoke import Smoke
@@ -108,10 +108,13 @@ def pose_of(thing: Any, trajectory: Trajectory, part: Part, worlds: Worlds) -> P
     motion = trajectory[thing.name]
     _check_count(thing, motion)
     if isinstance(motion, RigidMotion) and not motion.points.requires_grad:
+        points, place = _chosen(motion.points, part), motion.center_of_mass
+        if motion.center.numel() == 3:
+            points = points - motion.center.reshape(3)
+        else:  # not all worlds have the points at one place about it
+            place = motion.position
         rotation = worlds(motion.rotation, tuple(motion.rotation.shape[-2:]))
-        origin = worlds(motion.position, tuple(motion.position.shape[-2:]))
-        unit = torch.eye(3, dtype=worlds.dtype, device=worlds.device)
-        return Pose(_chosen(motion.points, part)[None, None], False, rotate(rotation[..., None, :], unit), origin)
+        return Pose(points[None, None], False, axes_of(rotation), worlds(place, tuple(place.shape[-2:])))
     x = bar_vertices(thing, motion.vertices) if isinstance(thing, Springs) else motion.vertices
     x = _chosen(x, part)
     return Pose(worlds(x, tuple(x.shape[-3:])), True)

@@ -106,7 +106,7 @@ void add_halo(const Triangle<T>& t, const HaloOptions<T>& halo, const Count& ope
 template <class T, int A> void dibr_forward(Job<T>& job) {
     const HaloOptions<T> halo(job);
     const int height = (int)job.height, width = (int)job.width, channels = (int)job.channels;
-    for (; job.next < job.last; job.next++) {
+    for (; job.more(); job.next++) {
         Arena arena(job.scratch, job.scratch_size);
         Frame<T, A> frame(job, job.next, arena, false, halo.margin);
         Foreground<T> front(height, width, arena);
@@ -199,7 +199,7 @@ template <class T, int A> void color_adjoint(const Frame<T, A>& frame, const int
 template <class T, int A> void dibr_backward(Job<T>& job) {
     const HaloOptions<T> halo(job);
     const int height = (int)job.height, width = (int)job.width, channels = (int)job.channels;
-    for (; job.next < job.last; job.next++) {
+    for (; job.more(); job.next++) {
         Arena arena(job.scratch, job.scratch_size);
         Frame<T, A> frame(job, job.next, arena, true, halo.margin);
         Planes<T, 1> weight(height, width, arena);

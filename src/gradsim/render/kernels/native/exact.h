@@ -7,7 +7,7 @@
 namespace gradsim {
 
 template <class T, int A> void exact_forward(Job<T>& job) {
-    while (job.next < job.last) {
+    for (; job.more(); job.next++) {
         Arena arena(job.scratch, job.scratch_size);
         Frame<T, A> frame(job, job.next, arena, false);
         ExactForward<T, A> exact(job, frame, arena);
@@ -16,15 +16,14 @@ template <class T, int A> void exact_forward(Job<T>& job) {
             return;
         }
         if (!exact.draw(arena)) return;
-        job.next++;
     }
 }
 
 template <class T, int A> void exact_backward(Job<T>& job) {
-    while (job.next < job.last) {
+    for (; job.more(); job.next++) {
         Arena arena(job.scratch, job.scratch_size);
         Frame<T, A> frame(job, job.next, arena, true);
-        const int* list = job.list + job.starts[job.next - job.first];
+        const int* list = job.lists[job.next];
         int most_fragments = 0;
         for (int i = 0; i < list[0]; i++) {
             int end = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];
@@ -39,7 +38,6 @@ template <class T, int A> void exact_backward(Job<T>& job) {
         exact.mosaics();
         exact.layers(pixel);
         job.broken |= !frame.retreat();
-        job.next++;
     }
 }
 

@@ -36,7 +36,7 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
     using Base = Exact<T, A>;
     using Base::job; using Base::frame; using Base::height; using Base::width; using Base::pixels;
     using Base::kept_owner; using Base::covering; using Base::behind;
-    enum { lanes = PixelTypes<T>::width, columns = TileShape<T>::columns };
+    enum { lanes = PixelTypes<T>::width, rows = TileShape<T>::rows, columns = TileShape<T>::columns };
     typedef TriangleAdjoint<T, A> Adjoint;
     const T* image_adj;
     const int channels;
@@ -106,8 +106,8 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
     // The adjoint of the image in a tile, zero where nothing is seen.
     RENDER_MEMBER void adjoints(int x, int y, Mask<T> seen, Row<T>* g) const {
         const T* from = image_adj + (y * width + x) * channels;
-        if (x + columns <= width && y + 1 < height) {
-            read_pixels(from, from + width * channels, channels, g);
+        if (x + columns <= width && y + rows <= height) {
+            read_rows<rows>(from, width * channels, channels, g);
             for (int k = 0; k < 4; k++) g[k] = seen ? g[k] : Row<T>{};
             return;
         }
@@ -150,7 +150,7 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
     }
 
     void layers(Pixel<T>& pixel) {
-        const int* list = job.list + job.starts[frame.frame - job.first];
+        const int* list = job.lists[frame.frame];
         for (int i = 0; i < list[0]; i++) {
             const int place = list[1 + 2 * i], j = most(place, ~place), from = list[2 + 2 * i];
             const int to = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];

@@ -17,16 +17,17 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
     using Base::kept_owner; using Base::planes; using Base::stride; using Base::owner; using Base::outlined;
     using Base::covering;
     using Base::left; using Base::right; using Base::top; using Base::bottom; using Base::pierced;
-    enum { lanes = PixelTypes<T>::width, columns = TileShape<T>::columns };
+    enum { lanes = PixelTypes<T>::width, rows = TileShape<T>::rows, columns = TileShape<T>::columns };
     int* number;         // of each pixel in doubt
     int *doubt, *begin;  // pixels in doubt, ~ where no outline explains it; where their triangles begin in `member`
     int* member;
     int doubt_count;
+    Int list_length;     // of the frame's list
     TileEntry* entry;
     int entry_count, entry_room;
 
     ExactForward(Job<T>& job, Frame<T, A>& frame, Arena& arena) : Base(job, frame, arena) {
-        number = arena.template take<int>((height + 1) * stride);
+        number = arena.template take<int>((height + rows - 1) * stride);
         doubt = arena.template take<int>(pixels);
         begin = arena.template take<int>(pixels + 2);
         entry_room = 4 * frame.triangle_count + 2 * (height + width) + pixels / 4;
@@ -59,6 +60,8 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
         }
         layers(pixel);
         store_image();
+        job.list += list_length;
+        job.list_size -= list_length;
         return true;
     }
 
@@ -186,14 +189,12 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
                 most_fragments = most(most_fragments, n);
             }
         }
-        Int at = frame.frame - job.first, start = at ? job.starts[at] : 0, end = start + 2 + 2 * layered + entries;
-        if (end > job.list_size) {
-            job.list_need = end;
+        list_length = 2 + 2 * layered + entries;
+        if (list_length > job.list_size) {
+            job.list_need = list_length;
             return false;
         }
-        job.starts[at] = start;
-        job.starts[at + 1] = end;
-        int *list = job.list + start, *out = list + 1, to = 2 + 2 * layered;
+        int *list = job.lists[frame.frame] = job.list, *out = list + 1, to = 2 + 2 * layered;
         list[0] = layered;
         for (int i = 0; i < layered; i++) {
             const int j = most(doubt[i], ~doubt[i]), at_image = image_index(j);
@@ -233,7 +234,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
 
     // Pixels with layers: what lies behind, and signed visible pieces of (triangle - behind).
     void layers(Pixel<T>& pixel) {
-        const int* list = job.list + job.starts[frame.frame - job.first];
+        const int* list = job.lists[frame.frame];
         Seen<T, A> seen;
         for (int i = 0; i < list[0]; i++) {
             const int place = list[1 + 2 * i], j = most(place, ~place), from = list[2 + 2 * i];

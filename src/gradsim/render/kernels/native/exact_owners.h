@@ -13,7 +13,7 @@ enum { RED, GREEN, BLUE, COVER, COUNT };  // the owner's 1 / w in COVER meanwhil
 template <class T, int A> struct ExactOwners : Exact<T, A> {
     using Base = Exact<T, A>;
     using Base::job; using Base::frame; using Base::height; using Base::width;
-    enum { lanes = PixelTypes<T>::width, columns = TileShape<T>::columns };
+    enum { lanes = PixelTypes<T>::width, rows = TileShape<T>::rows, columns = TileShape<T>::columns };
     Planes<T, exact_planes::COUNT> planes;
     const int stride;              // of the integers of pixels, as of the planes
     int* owner;                    // of each pixel, with room for tiles that reach over the image
@@ -22,8 +22,8 @@ template <class T, int A> struct ExactOwners : Exact<T, A> {
     bool pierced;                  // some that cover a pixel wholly may pierce each other
 
     ExactOwners(Job<T>& job, Frame<T, A>& frame, Arena& arena)
-        : Base(job, frame), planes(height + 1, width, arena), stride((int)planes.stride), pierced(false) {
-        owner = arena.template take<int>((height + 1) * stride);
+        : Base(job, frame), planes(height + rows - 1, width, arena), stride((int)planes.stride), pierced(false) {
+        owner = arena.template take<int>((height + rows - 1) * stride);
         outlined = arena.template take<unsigned char>(job.face_count);
     }
 
@@ -46,7 +46,7 @@ template <class T, int A> struct ExactOwners : Exact<T, A> {
         top = t > 0 ? (int)t : 0;
         right = r < width ? (int)r + 1 : width;
         bottom = b < height ? (int)b + 1 : height;
-        for (int y = top; y <= bottom; y++)
+        for (int y = top; y < bottom + rows - 1; y++)
             for (int x = left; x < right + columns; x += lanes) {
                 store(owner + y * stride + x, Index<T>{});
                 store(planes.at(exact_planes::COVER, x, y), Row<T>{});
@@ -98,7 +98,7 @@ template <class T, int A> struct ExactOwners : Exact<T, A> {
     }
 
     void clear() {
-        for (int y = top; y <= bottom; y++)
+        for (int y = top; y < bottom + rows - 1; y++)
             for (int k = 0; k < exact_planes::COUNT; k++)
                 for (int x = left; x < right + columns; x += lanes) store(planes.at(k, x, y), Row<T>{});
         for (Int f = 0; f < job.face_count; f++) outlined[f] = 0;

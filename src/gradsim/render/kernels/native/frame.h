@@ -4,6 +4,10 @@
 // screen and of their corners' attributes, which `retreat` brings back to the vertices and attributes it was given.
 #pragma once
 
+// Products and sums of one expression fuse, which Warp's compiler does not do by itself; across expressions they do not,
+// so that what is computed in several places is the same everywhere.
+#pragma clang fp contract(on)
+
 #define RENDER_INLINE static inline __attribute__((always_inline))
 #define RENDER_MEMBER inline __attribute__((always_inline))
 #define RENDER_LAMBDA __attribute__((always_inline))
@@ -25,16 +29,30 @@ template <class T> struct Job {
     T* image;
     T* kept;       // values of pixels that the backward wants again, [B, H, W, as the rasterizer says]
     int* owners;   // integers of pixels that it wants again, [B, H, W]
-    Int* starts;   // where a frame begins in `list`, [frames of this share + 1]
-    int* list;     // integers of varying number that it wants again
+    int** lists;   // integers of varying number that it wants again, of each frame, [B]
+    int* list;     // room for the lists of frames to come
     const T* image_adj;
-    T *vertices_adj, *attributes_adj, *texels_adj;  // null: not wanted
+    T *vertices_adj, *attributes_adj;  // null: not wanted
+    T* texels_adj;                     // of each piece, [pieces, texels, 3]; null: not wanted
+    T* piece_texels_adj;               // of the piece at hand
     char* scratch;
-    Int first, last;                 // frames of this share
-    Int next;                        // frame to go on with
+    Int* taken;                      // pieces that were taken, by all threads
+    Int frame_count, piece_count, texel_count;
+    Int next, last;                  // frame to go on with, end of the piece at hand
     Int list_size, scratch_size;     // what there is
     Int list_need, scratch_need;     // what was asked for when a frame did not fit: make room and go on with `next`
     Int broken;                      // whether an adjoint of the vertices is not finite
+
+    // Whether there is a frame to go on with, if need be the first of another piece.
+    bool more() {
+        if (next < last) return true;
+        const Int piece = __atomic_fetch_add(taken, 1, __ATOMIC_RELAXED);
+        if (piece >= piece_count) return false;
+        next = frame_count * piece / piece_count;
+        last = frame_count * (piece + 1) / piece_count;
+        piece_texels_adj = texels_adj ? texels_adj + piece * texel_count * 3 : nullptr;
+        return true;
+    }
 };
 
 // Memory for one frame, handed out in order. When it runs out it only counts, so that one failure tells the whole need.

@@ -45,8 +45,9 @@ template <class T> RENDER_INLINE unsigned bits(Mask<T> mask) {
 }
 // A mask of lanes as wide as integers, as one of lanes as wide as scalars.
 template <class T> RENDER_INLINE Mask<T> widened(Index<T> mask) { return __builtin_convertvector(mask, Mask<T>); }
-template <class R> RENDER_INLINE R smaller(R a, R b) { return __builtin_elementwise_min(a, b); }
-template <class R> RENDER_INLINE R larger(R a, R b) { return __builtin_elementwise_max(a, b); }
+// One instruction each, unlike the builtins; where a is not a number it is b.
+template <class R> RENDER_INLINE R smaller(R a, R b) { return a < b ? a : b; }
+template <class R> RENDER_INLINE R larger(R a, R b) { return a > b ? a : b; }
 template <class T> RENDER_INLINE T root(T a) { return __builtin_elementwise_sqrt(a); }
 
 // Centres of the pixels from column x on.
@@ -172,13 +173,13 @@ template <class T> RENDER_INLINE void write_pixels(T* to, int channels, int coun
         for (int i = 0; i < count * channels; i++) to[i] = spill[i];
 }
 
-// The first half of the pixels stand at `from`, the second half at `then`.
-template <class T> RENDER_INLINE void read_pixels(const T* from, const T* then, int channels, Row<T>* value) {
+// Pixels in one or more rows, these `stride` apart.
+template <int ROWS, class T> RENDER_INLINE void read_rows(const T* from, Int stride, int channels, Row<T>* value) {
     typedef Zip<Row<T>> Z;
     enum { width = PixelTypes<T>::width };
     Row<T> four[4];
     for (int k = 0; k < 4; k++) {
-        const T* p = (k < 2 ? from : then) + k % 2 * channels * (width / 4);
+        const T* p = from + k * ROWS / 4 * stride + k % (4 / ROWS) * channels * (width / 4);
         if (channels == 4) four[k] = load<Row<T>>(p);
         else {
             Row<T> three = Row<T>{};
@@ -201,7 +202,7 @@ template <class T> RENDER_INLINE void read_pixels(const T* from, int channels, i
         for (int i = 0; i < 4 * width; i++) spill[i] = i < count * channels ? from[i] : T(0);
         from = spill;
     }
-    read_pixels(from, from + channels * (width / 2), channels, value);
+    read_rows<1>(from, 0, channels, value);
 }
 
 // Several values a pixel for the rows of an image, the values of a row of the image close together. Rows are longer

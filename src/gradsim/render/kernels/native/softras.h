@@ -117,7 +117,7 @@ template <class T, int A> void softras_forward(Job<T>& job) {
     using namespace soft_forward;
     const SoftOptions<T> soft(job);
     const int height = (int)job.height, width = (int)job.width, channels = (int)job.channels;
-    for (; job.next < job.last; job.next++) {
+    for (; job.more(); job.next++) {
         Arena arena(job.scratch, job.scratch_size);
         Frame<T, A> frame(job, job.next, arena, false, soft.margin);
         Planes<T, PLANES> planes(height, width, arena);
@@ -221,7 +221,7 @@ template <class T, int A> void softras_backward(Job<T>& job) {
     using namespace soft_backward;
     const SoftOptions<T> soft(job);
     const int height = (int)job.height, width = (int)job.width, channels = (int)job.channels;
-    for (; job.next < job.last; job.next++) {
+    for (; job.more(); job.next++) {
         Arena arena(job.scratch, job.scratch_size);
         Frame<T, A> frame(job, job.next, arena, true, soft.margin);
         Planes<T, PLANES> planes(height, width, arena);

@@ -98,7 +98,7 @@ template <class T, int A> struct Seen {
             if (!s.texture) return;
             Lookup<T> lookup(s.texture, attribute[6], attribute[7]);
             const T* texels = s.job.texels;
-            T* texels_adj = s.job.texels_adj;
+            T* texels_adj = s.job.piece_texels_adj;
             for (int k = 0; k < 3; k++) {
                 attribute_adj[k] = adj[k] * lookup.value(texels, k);
                 T light = adj[k] * attribute[k];

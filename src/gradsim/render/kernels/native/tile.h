@@ -1,4 +1,4 @@
-// Two rows of pixels in one vector of the machine: how much of each pixel a triangle covers, and where in it.
+// A few rows of pixels in one vector of the machine: how much of each pixel a triangle covers, and where in it.
 //
 // Between an edge, cut to a pixel, and an upright line lies an area, and first moments, that are integrals along it;
 // what a triangle covers is the signed sum over its three edges, without a polygon and without a branch a pixel.
@@ -7,7 +7,8 @@
 
 namespace gradsim {
 
-template <class T> struct TileShape { enum { rows = 2, columns = PixelTypes<T>::width / rows }; };
+// As wide as high, as far as it goes: many triangles are no larger than a tile.
+template <class T> struct TileShape { enum { columns = 4, rows = PixelTypes<T>::width / columns }; };
 
 // Column and row of each lane.
 template <class T> RENDER_INLINE Row<T> lane_columns() {
@@ -23,22 +24,32 @@ template <class T> RENDER_INLINE Row<T> lane_rows() {
 
 // A tile of something whose rows are `stride` apart.
 template <class R, class U> RENDER_INLINE R load_tile(const U* p, Int stride) {
+    enum { row = 4 * sizeof(U) };
     R r;
-    __builtin_memcpy(&r, p, sizeof(r) / 2);
-    __builtin_memcpy((char*)&r + sizeof(r) / 2, p + stride, sizeof(r) / 2);
+    for (unsigned k = 0; k < sizeof(r) / row; k++) __builtin_memcpy((char*)&r + k * row, p + k * stride, row);
     return r;
 }
 template <class R, class U> RENDER_INLINE void store_tile(U* p, Int stride, R a) {
-    __builtin_memcpy(p, &a, sizeof(a) / 2);
-    __builtin_memcpy(p + stride, (char*)&a + sizeof(a) / 2, sizeof(a) / 2);
+    enum { row = 4 * sizeof(U) };
+    for (unsigned k = 0; k < sizeof(a) / row; k++) __builtin_memcpy(p + k * stride, (char*)&a + k * row, row);
 }
 
 // A value for each row of a tile.
 template <class T> RENDER_INLINE Index<T> of_rows(const int* value) {
-    Index<T> upper = Index<T>{} + value[0], lower = Index<T>{} + value[1], r;
-    __builtin_memcpy(&r, &upper, sizeof(r) / 2);
-    __builtin_memcpy((char*)&r + sizeof(r) / 2, (char*)&lower + sizeof(r) / 2, sizeof(r) / 2);
-    return r;
+    typedef int Four __attribute__((vector_size(16)));
+    const Four v = load<Four>(value);
+    if constexpr (TileShape<T>::rows == 2) return __builtin_shufflevector(v, v, 0, 0, 0, 0, 1, 1, 1, 1);
+    else return __builtin_shufflevector(v, v, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+}
+template <class T> RENDER_INLINE int least_of_rows(const int* value) {
+    int found = value[0];
+    for (int r = 1; r < TileShape<T>::rows; r++) found = least(found, value[r]);
+    return found;
+}
+template <class T> RENDER_INLINE int most_of_rows(const int* value) {
+    int found = value[0];
+    for (int r = 1; r < TileShape<T>::rows; r++) found = most(found, value[r]);
+    return found;
 }
 
 template <class R> RENDER_INLINE R within(R a, R low, R high) { return smaller(larger(a, low), high); }
@@ -123,7 +134,7 @@ template <class T> struct Tile {
 template <class T> struct Spans {
     enum { count = PixelTypes<T>::width, NEVER = 1 << 29 };
     int first[count], last[count];  // touched, at least
-    int from[count], to[count];     // covered: all four corners lie inside all three edges
+    int from[count + 2], to[count + 2];  // covered: all four corners lie inside all three edges; read by fours
 };
 
 // Never inlined: all passes must agree on what is covered, to the last bit.
@@ -171,26 +182,25 @@ __attribute__((noinline)) void find_spans(const Triangle<T>& t, const Sides<T>& 
 // covered wholly. Tiles of such pixels alone are left out unless `all` are wanted.
 template <class T, class Visit>
 RENDER_INLINE void tiles(const Triangle<T>& t, const Sides<T>& sides, int height, int width, bool all, Visit&& visit) {
-    enum { columns = TileShape<T>::columns, count = Spans<T>::count };
+    enum { rows = TileShape<T>::rows, columns = TileShape<T>::columns, count = Spans<T>::count };
     const int first_row = t.top > 0 ? (int)t.top : 0, last_row = t.bottom < height ? (int)t.bottom : height - 1;
     const int left = t.left > 0 ? (int)t.left : 0, right = t.right < width ? (int)t.right : width - 1;
     const bool wide = t.right - t.left > 1 && t.bottom - t.top > 1;
-    const bool small = !wide && last_row - first_row < 2 && right - left < columns;
+    const bool small = !wide && last_row - first_row < rows && right - left < columns;
     Spans<T> spans;
     for (int start = first_row; start <= last_row; start += count) {
         if (small) {
-            for (int r = 0; r < 2; r++) {
+            for (int r = 0; r < rows; r++) {
                 spans.first[r] = left; spans.last[r] = right;
                 spans.from[r] = Spans<T>::NEVER; spans.to[r] = -Spans<T>::NEVER;
             }
         } else {
             find_spans(t, sides, start, width, spans);
         }
-        for (int r = 0; r < count && start + r <= last_row; r += 2) {
+        for (int r = 0; r < count && start + r <= last_row; r += rows) {
             const int *from = spans.from + r, *to = spans.to + r;
-            const int begin = most(from[0], from[1]), end = least(to[0], to[1]);
-            const int last = most(spans.last[r], spans.last[r + 1]);
-            for (int x = least(spans.first[r], spans.first[r + 1]); x <= last; x += columns) {
+            const int begin = most_of_rows<T>(from), end = least_of_rows<T>(to), last = most_of_rows<T>(spans.last + r);
+            for (int x = least_of_rows<T>(spans.first + r); x <= last; x += columns) {
                 if (!all && x >= begin && x <= end) {
                     x = end;
                     if (x >= last) break;
