@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 import json
 
-import numpy as np
 import pytest
 from rich.console import Console
 
-from gradsim.bench.memory import bench_memory, growth, report
+from gradsim.bench.memory import bench_memory, report
 
 
 @pytest.fixture(scope="module")
@@ -35,16 +34,6 @@ def test_a_process_grows_by_its_history_or_by_the_limit(bench):
     assert free.history == limited.history == 1500 * in_blocks(9 * 6 * 6) * 9 * 8  # 35 MB
     assert free.history < free.grown < free.history + 15e6
     assert 5e6 < limited.grown < 10e6 + 15e6
-
-
-def test_growth_sees_memory_that_is_given_back():
-    large = 300 * 2**20
-
-    def use():
-        np.ones(large, np.uint8).sum()
-
-    assert large <= growth(use) + 64 * 2**20  # where the process never had as much before
-    assert growth(use) < 8 * 2**20
 
 
 def test_is_told_and_serializes(bench):

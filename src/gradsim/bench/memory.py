@@ -156,17 +156,17 @@ def _beam_growth(steps: int, limit: float | None) -> int:
         motion = gs.simulate(scene, frames=2, fps=1.0 / (beam.dt * count), substeps=count, memory=limit)
         motion.vertices[-1].sum().backward()
 
-    return growth(lambda: both(steps), lambda: both(1))
+    return _growth(lambda: both(steps), lambda: both(1))
 
 
 def _contact_growth() -> int:
     """Over a whole search, pictures included; loading of kernels counts, as no step of it can be had alone."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return growth(lambda: contact.case(OBJECT, 0, eight_bit=False).run(lambda text: None))
+        return _growth(lambda: contact.case(OBJECT, 0, eight_bit=False).run(lambda text: None))
 
 
-def growth(call: Callable[[], object], warm: Callable[[], object] | None = None) -> int:
+def _growth(call: Callable[[], object], warm: Callable[[], object] | None = None) -> int:
     """How far the most memory that this process ever had grows in a call [bytes], after another one."""
     torch.set_num_threads(1)
     if warm is not None:
