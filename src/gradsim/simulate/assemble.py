@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,12 @@ from gradsim.scene.rigid import Push
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticShape, StaticSphere
 from gradsim.scene.trajectory import State
-from gradsim.simulate.flatten import Flattener
+from gradsim.simulate.flatten import Flattener, is_small
 from gradsim.simulate.kernels import bending, external, integrate, law, pendulum, rigid, springs, tetrahedra, triangles
 from gradsim.simulate.kernels import shapes as shape_kernels
-from gradsim.simulate.starts import continued_states, link_values, start_states
-from gradsim.simulate.topology import Topology, topology_of
+from gradsim.simulate.pattern import Pattern, pattern_of
+from gradsim.simulate.starts import continued_states, link_values, start_state
+from gradsim.simulate.topology import Driver, Topology, topology_of
 
 ROWS: dict[str, tuple[str, ...]] = {
     "node": integrate.PARAMETERS,
@@ -51,39 +52,64 @@ FOREVER = 1e30  # [s]
 class Assembly:
     """A scene as tensors. Worlds of the batch are flattened into the first dimension, B."""
 
-    topology: Topology
-    batch: tuple[int, ...]
-    dtype: torch.dtype
-    device: torch.device
+    pattern: Pattern
     states: dict[str, torch.Tensor]  # part.name -> start [B, count, width]
     tables: dict[str, torch.Tensor]  # family -> [B, rows, elements]
     signals: tuple[torch.Tensor, ...]  # one a driver, [B, samples, elements]
-    _numbers: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
-    def numbers(self, family: str) -> np.ndarray:
-        """A table as NumPy sees it, which takes half of Torch's time to work on a few numbers."""
-        if family not in self._numbers:
-            self._numbers[family] = self.tables[family].detach().cpu().numpy()
-        return self._numbers[family]
+    @property
+    def topology(self) -> Topology:
+        return self.pattern.topology
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.pattern.batch
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.pattern.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.pattern.device
 
     @property
     def world_count(self) -> int:
         return math.prod(self.batch)
 
+    def numbers(self, family: str) -> np.ndarray:
+        """A table as NumPy sees it, which takes half of Torch's time to work on a few numbers."""
+        return self.pattern.fact(("numbers", family), (family,), lambda: self.tables[family].detach().cpu().numpy())
+
 
 def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | None = None) -> Assembly:
     """Flatten a scene; see `Assembly`."""
-    batch, dtype, device = _common(scene, dtype, start)
-    topology = topology_of(scene)
-    flatten = Flattener(batch, dtype, device, begin=start.time if start is not None else 0.0)
-    tables = {family: _table(family, scene, topology, flatten) for family in topology.elements}
+    pattern = pattern_of(scene, dtype, start, lambda: _pattern(scene, dtype, start))
+    topology, fixed = pattern.topology, pattern.fixed
+    begin = start.time if start is not None else 0.0
+    flatten = Flattener(pattern.batch, pattern.dtype, pattern.device, begin)
+
+    def made(name: str, build: Callable[..., torch.Tensor], what: Any) -> torch.Tensor:
+        found = fixed.get(name)
+        if found is None:
+            flatten.varies = False
+            found = build(what, scene, topology, flatten)
+            if not flatten.varies and is_small(found):
+                fixed[name] = found
+        return found
+
+    tables = {family: made(family, _table, family) for family in topology.elements}
     if start is None:
-        states = start_states(scene, topology, flatten)
+        states = {name: made(name, start_state, name) for name in pattern.state_names}
     else:
         states = continued_states(start, topology, flatten)
-    if "node" in topology.elements:
-        states["node.v"] = states["node.v"] * topology.tensor("node.free", dtype, device)[:, None]
-    return Assembly(topology, batch, dtype, device, states, tables, _signals(scene, topology, flatten))
+    signals = tuple(made(f"signal {k}", _signal, driver) for k, driver in enumerate(topology.drivers))
+    return Assembly(pattern, states, tables, signals)
+
+
+def _pattern(scene: Scene, dtype: torch.dtype | None, start: State | None) -> Pattern:
+    batch, dtype, device = _common(scene, dtype, start)
+    return Pattern(topology_of(scene), batch, dtype, device)
 
 
 def _common(
@@ -253,6 +279,8 @@ def _law_table(body: Any, pair_count: int, scene: Scene, flatten: Flattener) -> 
     laws = [contact_law(body, name, shape) for name, shape in scene.obstacles.items()]
     depth = None if all(law_.delta is not None for law_ in laws) else np.asarray(CONTACT_DEPTH * body_size(body))
     rows = [(law_.ke, law_.kd, law_.kf, law_.mu, depth if law_.delta is None else law_.delta) for law_ in laws]
+    if depth is not None and isinstance(body, Springs) and isinstance(body.points, torch.Tensor):
+        flatten.varies = True  # its size is that of points that come as a tensor
 
     def build() -> torch.Tensor:
         columns = flatten.join([_rows(row, 1, flatten) for row in rows], 2)
@@ -321,10 +349,7 @@ def _extent(points: np.ndarray) -> float:
     return float(np.ptp(points, axis=0).max())
 
 
-def _signals(scene: Scene, topology: Topology, flatten: Flattener) -> tuple[torch.Tensor, ...]:
-    signals = []
-    for driver in topology.drivers:
-        row = ROWS[driver.family].index(driver.row)
-        value = _row_values(driver.family, scene[driver.body])[row]
-        signals.append(flatten(value, driver.count))
-    return tuple(signals)
+def _signal(driver: Driver, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
+    """A driver's samples, [B, samples, elements]."""
+    row = ROWS[driver.family].index(driver.row)
+    return flatten(_row_values(driver.family, scene[driver.body])[row], driver.count)

@@ -146,7 +146,7 @@ class Engine:
             return
         worlds = sum(shard.world_count for shard in self.shards)
         needed = sum(shard.step_bytes for shard in self.shards) * plan.chunk
-        others = [engine for engine in _engines.values() if engine is not self]
+        others = [engine for engine in tuple(_engines.values()) if engine is not self]
         while others and needed + sum(engine.history_bytes for engine in others) > limit:
             others.pop(0).release()  # least recently used first; its backward passes compute again
         for shard in self.shards:
@@ -292,8 +292,9 @@ def engine_for(assembly: Assembly, integrator: Integrator) -> Engine:
         if engine is None:
             while len(_engines) >= CACHED_ENGINES:
                 _engines.pop(next(iter(_engines)))
-            engine = Engine(
-                assembly.topology, assembly.world_count, integrator, assembly.dtype, assembly.device, threads
-            )
+            with bridge.running:  # what is built while another thread records a graph would become part of it
+                engine = Engine(
+                    assembly.topology, assembly.world_count, integrator, assembly.dtype, assembly.device, threads
+                )
         _engines[key] = engine  # most recently used last
     return engine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
@@ -13,11 +14,15 @@ from gradsim.scene.inertia import MassProperties
 from gradsim.scene.quantity import Signal, is_each, plain
 from gradsim.scene.rigid import Rigid
 
-KNOWN_COUNT = 512  # tensors remembered
+KNOWN_COUNT = 512  # tensors remembered of a batch shape, dtype and device
 KNOWN_NUMBERS = 512  # in a quantity that is looked up by its numbers; hashing more takes as long as converting them
 KNOWN_SIZE = 16384  # of a remembered tensor
 
-_known: dict[Hashable, torch.Tensor] = {}
+
+@functools.lru_cache(maxsize=16)
+def _known(batch: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> dict[Hashable, torch.Tensor]:
+    """What was made of plain numbers for batches like this."""
+    return {}
 
 
 class Flattener:
@@ -27,11 +32,14 @@ class Flattener:
         self.batch, self.dtype, self.device = batch, dtype, device
         self.begin = begin  # time the rollout starts at [s]
         self.worlds = math.prod(batch)
+        self.varies = False  # whether a tensor of the scene went into what was made, since this was last reset
+        self._known = _known(batch, dtype, device)
         self._masses: dict[str, MassProperties] = {}
 
     def __call__(self, value: Any, count: int, shape: tuple[int, ...] = ()) -> torch.Tensor:
         array = plain(value)
         if isinstance(array, torch.Tensor):
+            self.varies = True
             return self._spread(array, value, count, shape)
 
         def build() -> torch.Tensor:
@@ -59,7 +67,7 @@ class Flattener:
         Values are compared by their numbers, not by identity: arrays can be written to. `tag` stands for everything
         else that the result depends on.
         """
-        key: list[Hashable] = [tag, self.batch, self.dtype, self.device]
+        key: list[Hashable] = [tag]
         for value in values:
             array = plain(value)
             if array is None:
@@ -68,15 +76,18 @@ class Flattener:
                 kind = None if array is value else (is_each(value), isinstance(value, Signal))
                 key += (kind, array.shape, array.tobytes())
             else:
+                self.varies = self.varies or isinstance(array, torch.Tensor)
                 return build()
         place = tuple(key)
-        found = _known.get(place)
+        found = self._known.get(place)
         if found is None:
+            varies = self.varies
             found = build()
-            if found.numel() <= KNOWN_SIZE and not found.is_inference():
-                if len(_known) >= KNOWN_COUNT:
-                    _known.clear()
-                _known[place] = found
+            self.varies = varies  # constants of a topology are tensors too
+            if is_small(found):
+                if len(self._known) >= KNOWN_COUNT:
+                    self._known.clear()
+                self._known[place] = found
         return found
 
     def join(self, pieces: list[torch.Tensor], dim: int) -> torch.Tensor:
@@ -87,3 +98,8 @@ class Flattener:
         if body.name not in self._masses:
             self._masses[body.name] = body.mass_properties(self.dtype, self.device)
         return self._masses[body.name]
+
+
+def is_small(tensor: torch.Tensor) -> bool:
+    """Whether a tensor may be kept for other rollouts."""
+    return tensor.numel() <= KNOWN_SIZE and not tensor.is_inference()
