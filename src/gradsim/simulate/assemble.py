@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
 from gradsim.scene.materials import Contact, Ground
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.quantity import Each, Signal, batch_shape, check_known, is_each, plain
-from gradsim.scene.rigid import Push
+from gradsim.scene.rigid import Push, Rigid, unit_solid
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticShape, StaticSphere
 from gradsim.scene.trajectory import State
@@ -56,6 +56,7 @@ class Assembly:
     states: dict[str, torch.Tensor]  # part.name -> start [B, count, width]
     tables: dict[str, torch.Tensor]  # family -> [B, rows, elements]
     signals: tuple[torch.Tensor, ...]  # one a driver, [B, samples, elements]
+    _numbers: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
     def topology(self) -> Topology:
@@ -79,7 +80,9 @@ class Assembly:
 
     def numbers(self, family: str) -> np.ndarray:
         """A table as NumPy sees it, which takes half of Torch's time to work on a few numbers."""
-        return self.pattern.fact(("numbers", family), (family,), lambda: self.tables[family].detach().cpu().numpy())
+        if family not in self._numbers:
+            self._numbers[family] = self.tables[family].detach().cpu().numpy()
+        return self._numbers[family]
 
 
 def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | None = None) -> Assembly:
@@ -197,26 +200,35 @@ def _row_values(family: str, body: Any) -> tuple[Any, ...]:
 
 def _node_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
     first, end = topology.spans[body.name]
+    density = None if isinstance(body, Springs) else body.density
+    free, measure = (
+        topology.tensor(f"node.{name}", flatten.dtype, flatten.device)[first:end] for name in ("free", "measure")
+    )
+
+    def gravity() -> torch.Tensor:
+        rows = flatten(scene.gravity, end - first, (3,)).transpose(1, 2)
+        return torch.cat([torch.zeros_like(rows[:, :1]), rows], 1)
+
+    def inverse() -> torch.Tensor:
+        row = free if density is None else free / measure
+        return torch.nn.functional.pad(row[None], (0, 0, 0, 3))
 
     def build() -> torch.Tensor:
-        inverse = 1.0 / _masses(body, topology, flatten)
-        if len(body.pinned):
-            inverse = inverse * topology.tensor("node.free", flatten.dtype, flatten.device)[first:end]
-        gravity = flatten(scene.gravity, end - first, (3,))
-        return torch.cat([inverse[:, None], gravity.transpose(1, 2)], 1)
+        if is_each(density) or is_each(body.mass):
+            row = free / _masses(body, topology, flatten)
+            return torch.cat([row[:, None], flatten(scene.gravity, end - first, (3,)).transpose(1, 2)], 1)
+        fixed = flatten.remember(("gravity", end - first), (scene.gravity,), gravity)
+        shares = flatten.remember(("free", topology, body.name, density is None), (), inverse)
+        return torch.addcdiv(fixed, shares, flatten(body.mass if density is None else density, 1)[..., None])
 
-    density = None if isinstance(body, Springs) else body.density
     return flatten.remember(("node", topology, body.name), (density, body.mass, scene.gravity), build)
 
 
 def _masses(body: NodeBody, topology: Topology, flatten: Flattener) -> torch.Tensor:
-    """Masses of a body's nodes [kg], [B, N]."""
+    """Masses of a body's nodes, where each or each element has its own [kg], [B, N]."""
     first, end = topology.spans[body.name]
     if isinstance(body, Springs) or body.density is None:
         return flatten(body.mass, end - first)
-    if not is_each(body.density):
-        measure = topology.tensor("node.measure", flatten.dtype, flatten.device)[first:end]
-        return flatten(body.density, 1) * measure
     solid = isinstance(body, Soft)
     nodes = body.mesh.tets if isinstance(body, Soft) else body.mesh.faces
     measures = topology.tensor("tet.volume" if solid else "triangle.area", flatten.dtype, flatten.device)
@@ -229,18 +241,40 @@ def _masses(body: NodeBody, topology: Topology, flatten: Flattener) -> torch.Ten
 
 def _rigid_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
     def build() -> torch.Tensor:
+        if body.inertia is None and not is_each(body.mass):
+            return _solid_column(body, scene, flatten)
         mass, center, inertia = flatten.mass_properties(body)
-        six = torch.linalg.inv(inertia).flatten(-2).index_select(-1, _six(flatten.device))
-        columns = [
-            flatten(mass.reciprocal().unsqueeze(-1), 1, (1,)),
-            flatten(scene.gravity, 1, (3,)),
-            flatten(center, 1, (3,)),
-            flatten(six, 1, (6,)),
-        ]
-        return torch.cat(columns, -1).transpose(1, 2)
+        return _rigid_column(mass.reciprocal(), scene.gravity, center, torch.linalg.inv(inertia), flatten)
 
     given = (body.density, body.mass, body.inertia, body.center, scene.gravity)
     return flatten.remember(("rigid", body.mesh.key), given, build)
+
+
+def _solid_column(body: Rigid, scene: Scene, flatten: Flattener) -> torch.Tensor:
+    """Of a body that is filled evenly: what all of its shape share, over its density or mass."""
+    unit = unit_solid(body.mesh, flatten.dtype, flatten.device)
+    given, volume = (body.density, 1.0) if body.mass is None else (body.mass, unit.mass)
+
+    def place() -> torch.Tensor:
+        center, zero = unit.center if body.center is None else body.center, torch.zeros_like(unit.mass)
+        return _rigid_column(zero, scene.gravity, center, torch.zeros_like(unit.inertia), flatten)
+
+    def share() -> torch.Tensor:
+        zeros = np.zeros(3)
+        return _rigid_column(volume / unit.mass, zeros, zeros, volume * torch.linalg.inv(unit.inertia), flatten)
+
+    fixed = flatten.remember(("place", body.mesh.key), (scene.gravity, body.center), place)
+    shares = flatten.remember(("share", body.mesh.key, body.mass is None), (), share)
+    return torch.addcdiv(fixed, shares, flatten(given, 1)[..., None])
+
+
+def _rigid_column(
+    lightness: torch.Tensor, gravity: Any, center: Any, inverse: torch.Tensor, flatten: Flattener
+) -> torch.Tensor:
+    """One over a mass, gravity, the centre and the inverse inertia, [B, rows, 1]."""
+    six = inverse.flatten(-2).index_select(-1, _six(flatten.device))
+    values = ((lightness.unsqueeze(-1), 1), (gravity, 3), (center, 3), (six, 6))
+    return torch.cat([flatten(value, 1, (width,)) for value, width in values], -1).transpose(1, 2)
 
 
 @functools.cache

@@ -6,7 +6,7 @@ import functools
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +16,8 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State
 from gradsim.simulate.parts import PARTS
 from gradsim.simulate.topology import Topology
+
+T = TypeVar("T")
 
 CACHED_PATTERNS = 32
 KEYED_NUMBERS = 16384  # in an array that is part of a key; hashing more takes as long as starting anew
@@ -39,13 +41,13 @@ class Pattern:
         """Names of all states, part by part."""
         return tuple(f"{part}.{name}" for part in self.topology.parts for name in PARTS[part].states)
 
-    def fact(self, tag: Hashable, needs: tuple[str, ...], find: Callable[[], Any]) -> Any:
-        """find(), or what it gave before, if all states and tables that it needs are fixed."""
-        if tag in self.facts:
-            return self.facts[tag]
-        found = find()
+    def fact(self, place: Hashable, needs: tuple[str, ...], find: Callable[..., T], *args: Any) -> T:
+        """find(*args), or what it gave before for this place, if all states and tables that it needs are fixed."""
+        if place in self.facts:
+            return self.facts[place]
+        found = find(*args)
         if all(name in self.fixed for name in needs):
-            self.facts[tag] = found
+            self.facts[place] = found
         return found
 
 

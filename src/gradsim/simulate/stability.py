@@ -8,7 +8,6 @@ several families gets the step of their squared rates added. Contact counts as i
 
 from __future__ import annotations
 
-import cmath
 import functools
 import math
 from typing import NamedTuple
@@ -33,6 +32,28 @@ REASONS = {
 }
 
 
+
+def _forms(family: str, *forms: dict[str, float]) -> np.ndarray:
+    """Linear forms of a family's parameters, [forms, rows]."""
+    return np.array([[form.get(row, 0.0) for row in ROWS[family]] for form in forms])
+
+
+CONTACT = ({"ke": 1.0}, {"kd": 1.0}, {"kf": 1.0})
+ELASTIC = ({"stiffness": 1.0}, {"damping": 1.0})
+
+# What the rates of a family follow from. A solid's modulus is mu's part alone or, where that is more, lam's with it.
+FORMS = {
+    "spring": _forms("spring", *ELASTIC),
+    "triangle": _forms(
+        "triangle", {"mu": 4 / 3}, {"mu": 4 / 9, "lam": 2.0}, {"damping": 1.0}, {"drag": 1.0, "lift": 1.0}
+    ),
+    "bend": _forms("bend", *ELASTIC),
+    "tet": _forms("tet", {"mu": 1.5}, {"mu": -0.375, "lam": 3.0}, {"damping": 1.0}),
+    "contact": _forms("contact", *CONTACT),
+    "touch": _forms("touch", *CONTACT),
+}
+
+
 class StableStep(NamedTuple):
     dt: float  # [s]
     body: str
@@ -54,9 +75,11 @@ def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
     rates: dict[str, dict[str, float]] = {}
     for family, body in assembly.topology.ranges:
         if family in REASONS:
-            stiffness, damping = _rates(family, body, assembly)
-            dt = _step(math.sqrt(max(stiffness, 0.0)), damping, integrator)
-            rates.setdefault(body, {})[family] = dt**-2 if dt > 0 else math.inf
+            needs = (family, "rigid" if family == "touch" else "node", *(("node.v",) if family == "triangle" else ()))
+            place = ("rate", family, body, integrator)
+            rates.setdefault(body, {})[family] = assembly.pattern.fact(
+                place, needs, _rate, family, body, assembly, integrator
+            )
     for body, parts in rates.items():
         total = sum(parts.values())
         if total > 0 and total**-0.5 < best.dt:
@@ -64,10 +87,60 @@ def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
     return best
 
 
-def _air_rate(row: dict[str, np.ndarray], assembly: Assembly, nodes: slice, lightness: float) -> float:
-    """Rate at which the air slows a sheet's nodes at their start velocity [1/s]; the force is quadratic in it."""
-    speed = float(assembly.states["node.v"].detach()[:, nodes].norm(dim=-1).max())
-    return 2.0 * float((row["drag"] + row["lift"]).max()) * speed * lightness
+def _rate(family: str, body: str, assembly: Assembly, integrator: Integrator) -> float:
+    """The square of one over a body's stable step with one family of forces alone [1/s^2]."""
+    stiffness, damping = _rates(family, body, assembly)
+    dt = _step(math.sqrt(max(stiffness, 0.0)), damping, integrator)
+    return dt**-2 if dt > 0 else math.inf
+
+
+def _rates(family: str, body: str, assembly: Assembly) -> tuple[float, float]:
+    """Largest squared frequency [1/s^2] and damping rate [1/s] of a body's elements of one family."""
+    fact = assembly.pattern.fact
+    most = fact(("most", family, body), (family,), _most, family, body, assembly)
+    part = "rigid" if family == "touch" else "node"
+    lightness = fact(("lightness", family, body), (part,), _lightness, family, body, assembly)
+    if family in ("contact", "touch"):
+        ke, kd, kf = most
+        return ke * lightness, max(kd, kf) * lightness
+    if family in ("tet", "triangle"):
+        damping = most[2] * lightness
+        if family == "triangle" and most[3] > 0.0:
+            damping = max(damping, 2.0 * most[3] * _speed(body, assembly) * lightness)
+        return max(most[:2]) * lightness, damping
+    stiffness, damping = most
+    return stiffness * lightness, damping * lightness
+
+
+def _most(family: str, body: str, assembly: Assembly) -> list[float]:
+    """The largest values that a family's forms take on in a body's elements, of solids with their shapes' share."""
+    columns = slice(*assembly.topology.ranges[family, body])
+    values = FORMS[family] @ assembly.numbers(family)[:, :, columns]
+    if family in ("tet", "triangle"):
+        values[:, :3] *= assembly.topology.arrays[f"{family}.stretch"][columns]
+    most: list[float] = values.max((0, 2)).tolist()
+    return most
+
+
+def _lightness(family: str, body: str, assembly: Assembly) -> float:
+    """How much a body yields to a unit of what its family's forms measure, at most."""
+    topology = assembly.topology
+    if family == "touch":
+        return _rigid_lightness(assembly, topology.ranges["rigid", body][0])
+    nodes = slice(*topology.spans[body])
+    inverse = assembly.numbers("node")[:, 0, nodes]
+    if family == "contact":
+        return float(inverse.max())
+    if family == "spring":
+        return 2.0 * float((inverse * topology.arrays["node.degree"][nodes]).max())
+    lightness = float((inverse * topology.arrays["node.measure"][nodes]).max())  # 1 / density
+    return lightness * _fastest_bending(topology) if family == "bend" else lightness
+
+
+def _speed(body: str, assembly: Assembly) -> float:
+    """Largest start velocity of a body's nodes [m/s]; the air's force is quadratic in it."""
+    nodes = slice(*assembly.topology.spans[body])
+    return float(assembly.states["node.v"].detach()[:, nodes].norm(dim=-1).max())
 
 
 def _rigid_lightness(assembly: Assembly, index: int) -> float:
@@ -85,47 +158,20 @@ def sinking(assembly: Assembly) -> list[tuple[str, float, float]]:
     found = []
     for family, body in assembly.topology.ranges:
         if family == "touch":
-            index, columns = assembly.topology.ranges["rigid", body][0], slice(*assembly.topology.ranges[family, body])
-            table, arrays = assembly.numbers("rigid")[:, :, index], assembly.topology.arrays
-            weight = np.sqrt((table[:, 1:4] ** 2).sum(1)) / table[:, 0]
-            stiffness = assembly.numbers(family)[:, 0, columns].max(1) * float(arrays["rigid.flat"][index])
-            depth, size = float((weight / stiffness).max()), 2.0 * float(arrays["rigid.reach"][index])
+            depth, size = assembly.pattern.fact(("depth", body), ("touch", "rigid"), _depth, body, assembly)
             if depth > 0.1 * size:
                 found.append((body, depth, size))
     return found
 
 
-def _rates(family: str, body: str, assembly: Assembly) -> tuple[float, float]:
-    """Largest squared frequency [1/s^2] and damping rate [1/s] of a body's elements of one family."""
-    topology = assembly.topology
-    columns = slice(*topology.ranges[family, body])
-    table = assembly.numbers(family)[:, :, columns]
-    most = dict(zip(ROWS[family], table.max((0, 2)).tolist(), strict=True))
-    if family == "touch":
-        lightness = _rigid_lightness(assembly, topology.ranges["rigid", body][0])
-        return most["ke"] * lightness, max(most["kd"], most["kf"]) * lightness
-    nodes = slice(*topology.spans[body])
-    inverse = assembly.numbers("node")[:, 0, nodes]
-    if family == "contact":
-        lightest = float(inverse.max())
-        return most["ke"] * lightest, max(most["kd"], most["kf"]) * lightest
-    if family == "spring":
-        lightness = float((inverse * topology.arrays["node.degree"][nodes]).max())
-        return 2.0 * most["stiffness"] * lightness, 2.0 * most["damping"] * lightness
-    lightness = float((inverse * topology.arrays["node.measure"][nodes]).max())  # 1 / density
-    if family == "bend":
-        shape = _fastest_bending(topology) * lightness
-        return most["stiffness"] * shape, most["damping"] * shape
-    row = {name: table[:, k] for k, name in enumerate(ROWS[family])}
-    if family == "tet":
-        modulus = 1.5 * row["mu"] + 3.0 * (row["lam"] - 0.625 * row["mu"]).clip(0.0)
-    else:
-        modulus = (4 / 3) * row["mu"] + 2.0 * (row["lam"] - (4 / 9) * row["mu"]).clip(0.0)
-    stretch = topology.arrays[f"{family}.stretch"][columns]
-    damping = float((row["damping"] * stretch).max()) * lightness
-    if family == "triangle" and most["drag"] + most["lift"] > 0.0:
-        damping = max(damping, _air_rate(row, assembly, nodes, lightness))
-    return float((modulus * stretch).max()) * lightness, damping
+def _depth(body: str, assembly: Assembly) -> tuple[float, float]:
+    """How deep a rigid body sinks when it rests [m], and its size [m]."""
+    topology, arrays = assembly.topology, assembly.topology.arrays
+    index, columns = topology.ranges["rigid", body][0], slice(*topology.ranges["touch", body])
+    table = assembly.numbers("rigid")[:, :, index]
+    weight = np.sqrt((table[:, 1:4] ** 2).sum(1)) / table[:, 0]
+    stiffness = assembly.numbers("touch")[:, 0, columns].max(1) * float(arrays["rigid.flat"][index])
+    return float((weight / stiffness).max()), 2.0 * float(arrays["rigid.reach"][index])
 
 
 @functools.lru_cache(maxsize=32)
@@ -175,15 +221,21 @@ def _step(frequency: float, damping: float, integrator: Integrator) -> float:
     euler = 4.0 / (damping + math.sqrt(damping**2 + 4.0 * frequency**2))
     if not isinstance(integrator, Midpoint):
         return euler
-    low, high = 0.0, 2.0 * euler
+    return _midpoint_step(frequency, damping, 2.0 * euler)
+
+
+def _midpoint_step(frequency: float, damping: float, most: float) -> float:
+    """Largest step up to `most` in which the explicit midpoint rule lets a damped oscillator grow by `GROWTH` [s].
+
+    A step multiplies a motion of rate s by 1 + z + z^2 / 2, z = s dt.
+    """
+    half, square = 0.5 * damping, 0.25 * damping**2 - frequency**2
+    if square >= 0.0:  # no oscillation: the faster of two decays counts
+        return min(most, (1.0 + math.sqrt(1.0 + 2.0 * GROWTH)) / (half + math.sqrt(square)))
+    low, high, limit = 0.0, most, (1.0 + GROWTH) ** 2
     for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _midpoint_growth(frequency, damping, middle) <= GROWTH else (low, middle)
+        dt = 0.5 * (low + high)
+        pull, turn = half * dt, (frequency * dt) ** 2
+        grown = 1.0 - 2.0 * pull + 2.0 * pull * pull - pull * turn + 0.25 * turn * turn  # |1 + z + z^2 / 2|^2
+        low, high = (dt, high) if grown <= limit else (low, dt)
     return low
-
-
-def _midpoint_growth(frequency: float, damping: float, dt: float) -> float:
-    """Growth a step of the explicit midpoint rule on a damped oscillator."""
-    root = cmath.sqrt(damping**2 / 4 - frequency**2)
-    steps = ((-damping / 2 + root) * dt, (-damping / 2 - root) * dt)
-    return max(abs(1 + z + z * z / 2) for z in steps) - 1.0
