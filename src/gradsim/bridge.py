@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -84,15 +85,31 @@ def _memory(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) ->
         return torch.zeros(count + SPARE, dtype=dtype, device=device)[:count].view(shape)
 
 
+class Pool:
+    """Memory that several buffers share, one after another, so that all can be cleared or looked through at once."""
+
+    def __init__(self, count: int, scalars: int, dtype: torch.dtype, device: torch.device):
+        """Room for `count` buffers of `scalars` together."""
+        self.tensor = _memory((scalars + count * SPARE,), dtype, device)
+        self._used = 0
+
+    def take(self, shape: tuple[int, ...]) -> torch.Tensor:
+        """The next buffer's memory, zeroed."""
+        first, self._used = self._used, self._used + math.prod(shape) + SPARE
+        return self.tensor[first : self._used - SPARE].view(shape)
+
+
 def numbers(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Buffer:
     """Zeroed scalars."""
     tensor = _memory(shape, dtype, device)
     return Buffer(tensor, wp.from_torch(tensor, dtype=real_type(dtype)))
 
 
-def vectors(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, width: int = 3) -> Buffer:
+def vectors(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, width: int = 3, pool: Pool | None = None
+) -> Buffer:
     """Zeroed vectors: tensor [*shape, width], array [*shape] of vectors, of quaternions where the width is four."""
-    tensor = _memory((*shape, width), dtype, device)
+    tensor = _memory((*shape, width), dtype, device) if pool is None else pool.take((*shape, width))
     real = real_type(dtype)
     kind = wp.types.quaternion(real) if width == 4 else wp.types.vector(width, real)
     return Buffer(tensor, wp.from_torch(tensor, dtype=kind))
@@ -115,8 +132,9 @@ class Settings:
             self._tensor.copy_(torch.tensor(values, dtype=self._tensor.dtype))
 
 
-def table(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Table:
-    value, grad = _memory(shape, dtype, device), _memory(shape, dtype, device)
+def table(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, pool: Pool | None = None) -> Table:
+    """Zeroed parameters; `pool` has room for their gradients."""
+    value, grad = _memory(shape, dtype, device), _memory(shape, dtype, device) if pool is None else pool.take(shape)
     real = real_type(dtype)
     return Table(value, grad, wp.from_torch(value, dtype=real), wp.from_torch(grad, dtype=real))
 

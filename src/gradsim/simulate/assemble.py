@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,7 +90,7 @@ def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | N
     pattern = pattern_of(scene, dtype, start, lambda: _pattern(scene, dtype, start))
     topology, fixed = pattern.topology, pattern.fixed
     begin = start.time if start is not None else 0.0
-    flatten = Flattener(pattern.batch, pattern.dtype, pattern.device, begin)
+    flatten = Flattener(pattern, begin)
 
     def made(name: str, build: Callable[..., torch.Tensor], what: Any) -> torch.Tensor:
         found = fixed.get(name)
@@ -112,7 +112,19 @@ def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | N
 
 def _pattern(scene: Scene, dtype: torch.dtype | None, start: State | None) -> Pattern:
     batch, dtype, device = _common(scene, dtype, start)
-    return Pattern(topology_of(scene), batch, dtype, device)
+    topology = topology_of(scene)
+    distinct = {place: _distinct(*place, scene, topology) for place in topology.ranges}
+    return Pattern(topology, batch, dtype, device, distinct)
+
+
+def _distinct(family: str, body: str, scene: Scene, topology: Topology) -> int:
+    """After how many columns a body's part of a family's table begins to repeat them."""
+    first, end = topology.ranges[family, body]
+    if family in ("contact", "touch"):
+        return len(scene.obstacles)
+    if family in ("spring", "triangle", "bend", "hinge", "tet"):
+        return 1 if not any(map(is_each, _row_values(family, scene[body]))) else end - first
+    return end - first
 
 
 def _common(
@@ -169,16 +181,33 @@ def _table(family: str, scene: Scene, topology: Topology, flatten: Flattener) ->
             elif family in ("contact", "touch"):
                 pieces.append(_law_table(body, end - first, scene, flatten))
             else:
-                pieces.append(_rows(_row_values(family, body), end - first, flatten))
+                pieces.append(_rows((family, body.name), _row_values(family, body), end - first, flatten))
     return flatten.join(pieces, 2)
 
 
-def _rows(values: Iterable[Any], count: int, flatten: Flattener) -> torch.Tensor:
-    """One row a quantity, [B, rows, count]."""
+def _rows(place: Hashable, values: Iterable[Any], count: int, flatten: Flattener) -> torch.Tensor:
+    """One row a quantity, [B, rows, count], for the scene's elements of one place."""
     values = [np.zeros(()) if isinstance(value, Signal) else value for value in values]
-    return flatten.remember(
-        ("rows", count), values, lambda: torch.stack([flatten(value, count) for value in values], 1)
-    )
+    tensors = {row: value for row, value in enumerate(values) if isinstance(plain(value), torch.Tensor)}
+    numbers = [np.zeros(()) if row in tensors else value for row, value in enumerate(values)]
+
+    def rest() -> torch.Tensor:
+        return flatten.remember(
+            ("rows", count), numbers, lambda: torch.stack([flatten(value, count) for value in numbers], 1)
+        )
+
+    table = flatten.once((place, *tensors), rest)
+    for row, value in tensors.items():
+        unit = _unit(row, len(values), flatten.dtype, flatten.device)
+        table = torch.addcmul(table, unit, flatten(value, count if is_each(value) else 1)[:, None])
+    return table
+
+
+@functools.cache
+def _unit(row: int, count: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """One in a row and zero in the others, [count, 1]."""
+    with torch.inference_mode(False):  # a gradient may be asked for later
+        return torch.eye(count, dtype=dtype, device=device)[:, row : row + 1]
 
 
 def _row_values(family: str, body: Any) -> tuple[Any, ...]:
@@ -217,8 +246,8 @@ def _node_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener)
         if is_each(density) or is_each(body.mass):
             row = free / _masses(body, topology, flatten)
             return torch.cat([row[:, None], flatten(scene.gravity, end - first, (3,)).transpose(1, 2)], 1)
-        fixed = flatten.remember(("gravity", end - first), (scene.gravity,), gravity)
-        shares = flatten.remember(("free", topology, body.name, density is None), (), inverse)
+        fixed = flatten.once(("gravity", body.name), gravity)
+        shares = flatten.once(("free", body.name), inverse)
         return torch.addcdiv(fixed, shares, flatten(body.mass if density is None else density, 1)[..., None])
 
     return flatten.remember(("node", topology, body.name), (density, body.mass, scene.gravity), build)
@@ -244,7 +273,7 @@ def _rigid_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener
         if body.inertia is None and not is_each(body.mass):
             return _solid_column(body, scene, flatten)
         mass, center, inertia = flatten.mass_properties(body)
-        return _rigid_column(mass.reciprocal(), scene.gravity, center, torch.linalg.inv(inertia), flatten)
+        return _rigid_column(mass.reciprocal()[..., None], scene.gravity, center, torch.linalg.inv(inertia), flatten)
 
     given = (body.density, body.mass, body.inertia, body.center, scene.gravity)
     return flatten.remember(("rigid", body.mesh.key), given, build)
@@ -252,35 +281,28 @@ def _rigid_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener
 
 def _solid_column(body: Rigid, scene: Scene, flatten: Flattener) -> torch.Tensor:
     """Of a body that is filled evenly: what all of its shape share, over its density or mass."""
-    unit = unit_solid(body.mesh, flatten.dtype, flatten.device)
-    given, volume = (body.density, 1.0) if body.mass is None else (body.mass, unit.mass)
 
     def place() -> torch.Tensor:
-        center, zero = unit.center if body.center is None else body.center, torch.zeros_like(unit.mass)
-        return _rigid_column(zero, scene.gravity, center, torch.zeros_like(unit.inertia), flatten)
+        _, center, _ = unit_solid(body.mesh, flatten.dtype, flatten.device)
+        own = center.cpu().numpy() if body.center is None else body.center
+        return _rigid_column(np.zeros(1), scene.gravity, own, np.zeros((3, 3)), flatten)
 
     def share() -> torch.Tensor:
-        zeros = np.zeros(3)
-        return _rigid_column(volume / unit.mass, zeros, zeros, volume * torch.linalg.inv(unit.inertia), flatten)
+        volume, _, inertia = (a.cpu().numpy() for a in unit_solid(body.mesh, flatten.dtype, flatten.device))
+        inverse = np.linalg.inv(inertia)
+        own = (1.0 / volume, inverse) if body.mass is None else (np.ones(()), volume * inverse)
+        return _rigid_column(own[0][None], np.zeros(3), np.zeros(3), own[1], flatten)
 
-    fixed = flatten.remember(("place", body.mesh.key), (scene.gravity, body.center), place)
-    shares = flatten.remember(("share", body.mesh.key, body.mass is None), (), share)
-    return torch.addcdiv(fixed, shares, flatten(given, 1)[..., None])
+    fixed, shares = flatten.once(("place", body.name), place), flatten.once(("share", body.name), share)
+    given = flatten(body.density if body.mass is None else body.mass, 1)
+    return torch.addcdiv(fixed, shares, given[..., None])
 
 
-def _rigid_column(
-    lightness: torch.Tensor, gravity: Any, center: Any, inverse: torch.Tensor, flatten: Flattener
-) -> torch.Tensor:
-    """One over a mass, gravity, the centre and the inverse inertia, [B, rows, 1]."""
-    six = inverse.flatten(-2).index_select(-1, _six(flatten.device))
-    values = ((lightness.unsqueeze(-1), 1), (gravity, 3), (center, 3), (six, 6))
+def _rigid_column(lightness: Any, gravity: Any, center: Any, inverse: Any, flatten: Flattener) -> torch.Tensor:
+    """One over a mass [..., 1], gravity, the centre and the inverse inertia, [B, rows, 1]."""
+    six = inverse.reshape(*inverse.shape[:-2], 9)[..., [0, 4, 8, 5, 6, 1]]  # xx, yy, zz, yz, zx, xy
+    values = ((lightness, 1), (gravity, 3), (center, 3), (six, 6))
     return torch.cat([flatten(value, 1, (width,)) for value, width in values], -1).transpose(1, 2)
-
-
-@functools.cache
-def _six(device: torch.device) -> torch.Tensor:
-    """Where xx, yy, zz, yz, zx, xy stand in a symmetric matrix."""
-    return torch.tensor([0, 4, 8, 5, 6, 1], device=device)
 
 
 def _pendulum_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
@@ -317,7 +339,7 @@ def _law_table(body: Any, pair_count: int, scene: Scene, flatten: Flattener) -> 
         flatten.varies = True  # its size is that of points that come as a tensor
 
     def build() -> torch.Tensor:
-        columns = flatten.join([_rows(row, 1, flatten) for row in rows], 2)
+        columns = flatten.join([_rows(("law", body.name, k), row, 1, flatten) for k, row in enumerate(rows)], 2)
         return columns.repeat(1, 1, pair_count // len(laws))
 
     return flatten.remember(("law", pair_count), itertools.chain(*rows), build)

@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 import torch
 
@@ -19,11 +19,12 @@ from gradsim.simulate.memory import Plan, plan_memory
 from gradsim.simulate.shard import Shard
 from gradsim.simulate.topology import Topology
 
+T = TypeVar("T", torch.Tensor, torch.Tensor | None)
+
 CACHED_ENGINES = 8
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(NamedTuple):
     """When states are asked for."""
 
     frames: int
@@ -97,7 +98,7 @@ class Engine:
             shard, worlds = self.shards[index], self.slices[index]
             self._prepare(index, inputs, schedule)
             shard.owner = owner if plan.kept else None
-            _roll(shard, schedule, plan, [result[worlds] for result in results], worlds.start)
+            _roll(shard, schedule, plan, self._share(results, worlds), worlds.start)
 
         with bridge.running:
             self._reserve(schedule, plan, limit, backward=False)
@@ -108,37 +109,56 @@ class Engine:
         self,
         inputs: tuple[torch.Tensor, ...],
         states: tuple[torch.Tensor, ...],
-        grads: tuple[torch.Tensor, ...],
+        grads: tuple[torch.Tensor | None, ...],
+        wanted: Sequence[int],
         schedule: Schedule,
         plan: Plan,
         limit: float,
         owner: object,
-    ) -> tuple[torch.Tensor, ...]:
-        """Gradients of all inputs, from those of the states at the frames."""
-        if not all(map(all_finite, grads)):
-            raise BrokenGradient("the gradient that reached the trajectory is not finite: look at the loss")
-        results = tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in inputs)
+    ) -> list[torch.Tensor]:
+        """Gradients of the wanted inputs, from those of the states at the frames; None stands for zeros."""
+        results = [torch.empty_like(inputs[place], memory_format=torch.contiguous_format) for place in wanted]
+        finite = [True] * len(self.shards)
 
         def roll_back(index: int) -> None:
             shard, worlds = self.shards[index], self.slices[index]
             if shard.owner is not owner:  # another rollout went over this memory: its history is computed again
                 self._prepare(index, inputs, schedule)
                 shard.owner = None
-            _roll_back(shard, schedule, plan, [s[worlds] for s in states], [g[worlds] for g in grads])
-            tables, samples = shard.gradients()
-            found = (*shard.states("_adj"), *(tables[family] for family in self.families), *samples)
-            for result, gradient in zip(results, found, strict=True):
-                result[worlds].copy_(gradient)
+            _roll_back(shard, schedule, plan, self._share(states, worlds), self._share(grads, worlds))
+            found = self._gradients(shard)
+            for place, result in zip(wanted, self._share(results, worlds), strict=True):
+                result.copy_(found[place])
+            finite[index] = all_finite(shard.adjoints) or all(map(all_finite, found))
 
         with bridge.running:
             self._reserve(schedule, plan, limit, backward=True)
             self._parallel(roll_back)
-        for place, result in enumerate(results):
-            if not all_finite(result):
-                drivers = self.shards[0].topology.drivers
-                names = (*self.states, *self.families, *(f"{d.body}'s signal of {d.row}" for d in drivers))
-                raise BrokenGradient(_broken(names[place], result, schedule))
+            if not all(finite):
+                self._blame(grads, schedule)
         return results
+
+    def _share(self, tensors: Sequence[T], worlds: slice) -> Sequence[T]:
+        """The part of tensors [B, ...] that belongs to a shard."""
+        if self.pool is None:
+            return tensors
+        return [None if tensor is None else tensor[worlds] for tensor in tensors]
+
+    def _gradients(self, shard: Shard) -> tuple[torch.Tensor, ...]:
+        """A shard's gradients of all inputs."""
+        tables, samples = shard.gradients()
+        return (*shard.states("_adj"), *(tables[family] for family in self.families), *samples)
+
+    def _blame(self, grads: Iterable[torch.Tensor | None], schedule: Schedule) -> None:
+        """Say why gradients are not finite."""
+        if not all(all_finite(grad) for grad in grads if grad is not None):
+            raise BrokenGradient("the gradient that reached the trajectory is not finite: look at the loss")
+        drivers = self.shards[0].topology.drivers
+        names = (*self.states, *self.families, *(f"{d.body}'s signal of {d.row}" for d in drivers))
+        for name, pieces in zip(names, zip(*map(self._gradients, self.shards), strict=True), strict=True):
+            gradient = torch.cat(pieces)
+            if not all_finite(gradient):
+                raise BrokenGradient(_broken(name, gradient, schedule))
 
     def _reserve(self, schedule: Schedule, plan: Plan, limit: float, *, backward: bool) -> None:
         """Make room for histories and record the graphs, which is not for threads."""
@@ -159,7 +179,7 @@ class Engine:
 
     def _prepare(self, index: int, inputs: tuple[torch.Tensor, ...], schedule: Schedule) -> None:
         shard, worlds = self.shards[index], self.slices[index]
-        values = [tensor[worlds] for tensor in inputs] if self.pool is not None else inputs
+        values = self._share(inputs, worlds)
         first, count = len(self.states), len(self.states) + len(self.families)
         shard.load(dict(zip(self.families, values[first:count], strict=True)), tuple(values[count:]), schedule.dt)
         _copy(shard.states(), values[:first])
@@ -191,7 +211,7 @@ def _broken(name: str, gradient: torch.Tensor, schedule: Schedule) -> str:
     )
 
 
-def _roll(shard: Shard, schedule: Schedule, plan: Plan, frames: list[torch.Tensor], first_world: int) -> None:
+def _roll(shard: Shard, schedule: Schedule, plan: Plan, frames: Sequence[torch.Tensor], first_world: int) -> None:
     """Run through all frames, from the state that is loaded."""
     states = shard.states()
     places = list(zip(*(result.unbind(1) for result in frames), strict=True))
@@ -201,7 +221,8 @@ def _roll(shard: Shard, schedule: Schedule, plan: Plan, frames: list[torch.Tenso
         for step, count in plan.segments(first, schedule.substeps):
             shard.run(step, count, step if plan.kept else 0, schedule.steps, keep=plan.kept)
         _copy(places[frame], states)
-    if not all(map(all_finite, frames)):
+    # A step adds to what there was: a number that is not finite stays so until the end.
+    if not all_finite(shard.moving) and not all(map(all_finite, places[-1])):
         frame = next(k for k, place in enumerate(places) if not all(map(all_finite, place)))
         start, first = places[max(frame - 1, 0)], max(frame - 1, 0) * schedule.substeps
         world, body, step = _locate(shard, schedule, plan, start, first)
@@ -243,11 +264,17 @@ def _locate(
 
 
 def _roll_back(
-    shard: Shard, schedule: Schedule, plan: Plan, states: list[torch.Tensor], grads: list[torch.Tensor]
+    shard: Shard,
+    schedule: Schedule,
+    plan: Plan,
+    states: Sequence[torch.Tensor],
+    grads: Sequence[torch.Tensor | None],
 ) -> None:
     """Bring the adjoint from the last frame to the first."""
     shard.clear_gradients()
-    _copy(shard.states("_adj"), (grad[:, -1] for grad in grads))
+    given = [(a, grad.unbind(1)) for a, grad in zip(shard.states("_adj"), grads, strict=True) if grad is not None]
+    for adjoint, grad in given:
+        adjoint.copy_(grad[-1])
     for frame in range(schedule.frames - 1, 0, -1):
         first = (frame - 1) * schedule.substeps
         if shard.owner is not None:
@@ -255,8 +282,8 @@ def _roll_back(
                 shard.run_back(step, count, step, schedule.steps)
         else:
             _recompute_back(shard, schedule, plan, [state[:, frame - 1] for state in states], first)
-        for adjoint, grad in zip(shard.states("_adj"), grads, strict=True):
-            adjoint.add_(grad[:, frame - 1])
+        for adjoint, grad in given:
+            adjoint.add_(grad[frame - 1])
 
 
 def _recompute_back(shard: Shard, schedule: Schedule, plan: Plan, start: list[torch.Tensor], first: int) -> None:

@@ -13,6 +13,7 @@ import torch
 from gradsim.scene.inertia import MassProperties
 from gradsim.scene.quantity import Signal, is_each, plain
 from gradsim.scene.rigid import Rigid
+from gradsim.simulate.pattern import Pattern
 
 KNOWN_COUNT = 512  # tensors remembered of a batch shape, dtype and device
 KNOWN_NUMBERS = 512  # in a quantity that is looked up by its numbers; hashing more takes as long as converting them
@@ -28,12 +29,13 @@ def _known(batch: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> 
 class Flattener:
     """Turns quantities into tensors [B, count, *shape], signals into [B, samples, count, *shape]."""
 
-    def __init__(self, batch: tuple[int, ...], dtype: torch.dtype, device: torch.device, begin: float = 0.0):
-        self.batch, self.dtype, self.device = batch, dtype, device
+    def __init__(self, pattern: Pattern, begin: float = 0.0):
+        self.batch, self.dtype, self.device = pattern.batch, pattern.dtype, pattern.device
         self.begin = begin  # time the rollout starts at [s]
-        self.worlds = math.prod(batch)
+        self.worlds = math.prod(pattern.batch)
         self.varies = False  # whether a tensor of the scene went into what was made, since this was last reset
-        self._known = _known(batch, dtype, device)
+        self._facts = pattern.facts
+        self._known = _known(pattern.batch, pattern.dtype, pattern.device)
         self._masses: dict[str, MassProperties] = {}
 
     def __call__(self, value: Any, count: int, shape: tuple[int, ...] = ()) -> torch.Tensor:
@@ -88,6 +90,17 @@ class Flattener:
                 if len(self._known) >= KNOWN_COUNT:
                     self._known.clear()
                 self._known[place] = found
+        return found
+
+    def once(self, place: Hashable, build: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """build(), or what it gave for another scene of the pattern, if no tensor of the scene goes into it."""
+        found: torch.Tensor | None = self._facts.get(place)
+        if found is None:
+            before, self.varies = self.varies, False
+            found = build()
+            if not self.varies and is_small(found):
+                self._facts[place] = found
+            self.varies = self.varies or before
         return found
 
     def join(self, pieces: list[torch.Tensor], dim: int) -> torch.Tensor:

@@ -38,15 +38,20 @@ def _rigid_motion(body: Rigid, assembly: Assembly, states: States) -> RigidMotio
     index = assembly.topology.ranges["rigid", body.name][0]
     p, q, v, momentum = (states[f"rigid.{name}"].select(-2, index) for name in ("p", "q", "v", "l"))
     table = assembly.tables["rigid"].select(2, index).view(*assembly.batch, 1, -1)
-    points = torch.tensor(body.mesh.vertices, dtype=assembly.dtype, device=assembly.device)
+    points = assembly.pattern.fact(("points", body.name), (), _points, body, assembly)
     return RigidMotion(p, q, v, momentum, table[..., 4:7], table[..., 7:13], points)
+
+
+def _points(body: Rigid, assembly: Assembly) -> torch.Tensor:
+    with torch.inference_mode(False):  # a gradient may be asked for later
+        return torch.tensor(body.mesh.vertices, dtype=assembly.dtype, device=assembly.device)
 
 
 def _pendulum_motion(body: AnyPendulum, assembly: Assembly, states: States) -> PendulumMotion:
     index = assembly.topology.ranges["pendulum", body.name][0]
     links = len(body.links())
     angle, rate = (states[f"pendulum.{name}"][..., index, :links] for name in ("angle", "rate"))  # [..., T, links]
-    flatten = Flattener(assembly.batch, assembly.dtype, assembly.device)
+    flatten = Flattener(assembly.pattern)
     lengths = [flatten(link["length"], 1).view(*assembly.batch, 1) for link in body.links()]
     start = flatten(body.pivot, 1, (3,)).view(*assembly.batch, 1, 1, 3)
     speed = torch.zeros_like(start)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 CACHED_PATTERNS = 32
 KEYED_NUMBERS = 16384  # in an array that is part of a key; hashing more takes as long as starting anew
 SEEN_ONLY = ("look", "camera", "lights", "background")  # fields that motion does not depend on
-ATOMS = (str, int, float, bool, np.float64, torch.dtype)
+ATOMS = frozenset((str, int, float, bool, np.float64, torch.dtype))
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +33,7 @@ class Pattern:
     batch: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
+    distinct: dict[tuple[str, str], int]  # (family, body) -> after how many columns its table begins to repeat them
     fixed: dict[str, torch.Tensor] = field(default_factory=dict)  # states and tables that no tensor has a part in
     facts: dict[Hashable, Any] = field(default_factory=dict)  # what was found out from those alone
 
@@ -90,27 +91,25 @@ def _extend(key: list[Hashable], values: Iterable[Any]) -> None:
     """Add what values are to a key: their kind first, which also tells how much of it is theirs."""
     for value in values:
         kind = type(value)
-        if value is None:
-            key.append(None)
-        elif kind is np.ndarray:
+        if kind is np.ndarray:
             if value.size > KEYED_NUMBERS:
                 raise _NoKey
             key += (value.dtype.char, value.shape, value.tobytes())
-        elif isinstance(value, torch.Tensor):
-            key += (torch.Tensor, value.shape, value.dtype, value.device)
+        elif value is None:
+            key.append(None)
         elif kind in ATOMS:
             key += (kind, value)
-        elif kind is TriMesh or kind is TetMesh:
-            key.append(value.key)
+        elif is_dataclass(kind):
+            key.append(kind)
+            _extend(key, _fields(kind)(value))
+        elif isinstance(value, torch.Tensor):
+            key += (torch.Tensor, value.shape, value.dtype, value.device)
         elif kind is tuple or kind is list:
             key += (kind, len(value))
             _extend(key, value)
         elif isinstance(value, Mapping):
             key += (Mapping, tuple(value))
             _extend(key, value.values())
-        elif is_dataclass(kind):
-            key.append(kind)
-            _extend(key, _fields(kind)(value))
         else:
             raise _NoKey
 
@@ -118,6 +117,8 @@ def _extend(key: list[Hashable], values: Iterable[Any]) -> None:
 @functools.cache
 def _fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:
     """Reads all fields of a noun that its motion may depend on."""
+    if kind in (TriMesh, TetMesh):
+        return lambda mesh: (mesh.key,)
     names = [item.name for item in fields(kind) if item.name not in SEEN_ONLY]
     if len(names) == 1:
         read_one = operator.attrgetter(names[0])

@@ -95,8 +95,12 @@ def _mechanics(assembly: Assembly, schedule: Schedule, integrator: Integrator, l
             stacklevel=3,
         )
     engine = engine_for(assembly, integrator)
+    inputs = rollout_inputs(assembly, engine)
+    names = (*engine.states, *engine.families, *(f"signal {k}" for k in range(len(assembly.signals))))
+    fixed = assembly.pattern.fixed
+    free = tuple(place for place, name in enumerate(names) if name not in fixed)
     try:
-        results = _Rollout.apply(engine, schedule, limit, *rollout_inputs(assembly, engine))
+        results = _Rollout.apply(engine, schedule, limit, inputs, free, *(inputs[place] for place in free))
     except LeftFinite as left:
         raise Diverged(left.body, left.step, left.step * schedule.dt, left.world, schedule.dt, step.dt) from None
     batched = (result.view(*assembly.batch, *result.shape[1:]) for result in results)
@@ -120,22 +124,38 @@ def rollout_inputs(assembly: Assembly, engine: Engine) -> tuple[torch.Tensor, ..
 
 
 class _Rollout(torch.autograd.Function):
-    """A whole rollout as one operation: start state and parameters in, states at the frames out."""
+    """A whole rollout as one operation: start state and parameters in, states at the frames out.
+
+    `inputs` are all of them; those in the places `free`, which may ask for a gradient, are given once more as `given`.
+    """
 
     @staticmethod
-    def forward(ctx: Any, engine: Engine, schedule: Schedule, limit: float, *inputs: torch.Tensor) -> Any:
-        gradient = any(ctx.needs_input_grad)
-        ctx.engine, ctx.schedule, ctx.limit = engine, schedule, limit
-        ctx.plan = engine.plan(schedule, limit, gradient)
+    def forward(
+        ctx: Any,
+        engine: Engine,
+        schedule: Schedule,
+        limit: float,
+        inputs: tuple[torch.Tensor, ...],
+        free: tuple[int, ...],
+        *given: torch.Tensor,
+    ) -> Any:
+        ctx.engine, ctx.schedule, ctx.limit, ctx.free = engine, schedule, limit, free
+        ctx.plan = engine.plan(schedule, limit, any(ctx.needs_input_grad))
         ctx.owner = object()
         states = engine.forward(inputs, schedule, ctx.plan, limit, ctx.owner)
-        ctx.save_for_backward(*inputs, *states)
+        ctx.inputs = tuple(None if place in free else tensor for place, tensor in enumerate(inputs))
+        ctx.save_for_backward(*given, *states)
+        ctx.set_materialize_grads(False)
         return states
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        saved = ctx.saved_tensors
-        inputs, states = saved[: -len(grads)], saved[-len(grads) :]
-        found = ctx.engine.backward(inputs, states, grads, ctx.schedule, ctx.plan, ctx.limit, ctx.owner)
-        return None, None, None, *found
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        saved, inputs, needed = ctx.saved_tensors, list(ctx.inputs), ctx.needs_input_grad[5:]
+        for place, tensor in zip(ctx.free, saved, strict=False):
+            inputs[place] = tensor
+        wanted = [place for place, need in zip(ctx.free, needed, strict=True) if need]
+        states = saved[len(ctx.free) :]
+        found = ctx.engine.backward(inputs, states, grads, wanted, ctx.schedule, ctx.plan, ctx.limit, ctx.owner)
+        gradients = dict(zip(wanted, found, strict=True))
+        return None, None, None, None, None, *(gradients.get(place) for place in ctx.free)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Collection
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -50,19 +52,27 @@ class Shard:
         self.clock = bridge.Settings(4, torch.int32, device)
         native = device.type == "cpu" if native is None else native
         self.columns = column_counts(topology, dtype, native)
-        self.tables = {
-            family: bridge.table((len(ROWS[family]), padded(dtype, count * world_count)), dtype, device)
-            for family, count in self.columns.items()
+        shapes = {
+            family: (len(ROWS[family]), padded(dtype, count * world_count)) for family, count in self.columns.items()
         }
-        self.samples = [
-            bridge.table((world_count * driver.samples * driver.count,), dtype, device) for driver in topology.drivers
+        samples = [(world_count * driver.samples * driver.count,) for driver in topology.drivers]
+        states = [
+            (count * world_count, width) for p, count in topology.parts.items() for width in PARTS[p].states.values()
         ]
+        self._moving = _pool(states, dtype, device)  # all states
+        self._adjoints = _pool((*states, *shapes.values(), *samples), dtype, device)  # of states and parameters
         self.buffers: dict[str, bridge.Buffer] = {}
         for part, count in topology.parts.items():
             for name, width in (PARTS[part].states | PARTS[part].forces).items():
+                pools = {"": self._moving, "_adj": self._adjoints} if name in PARTS[part].states else {}
                 for suffix in ("", "_adj", "_end"):
-                    shape = (count * world_count,)
-                    self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(shape, dtype, device, width)
+                    self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(
+                        (count * world_count,), dtype, device, width, pools.get(suffix)
+                    )
+        self.tables = {
+            family: bridge.table(shape, dtype, device, self._adjoints) for family, shape in shapes.items()
+        }
+        self.samples = [bridge.table(shape, dtype, device, self._adjoints) for shape in samples]
         self._see()
         self.layout = Layout(topology, world_count, self.tables, dtype, device, native)
         march = self._march(batch or world_count) if native and "rigid" in topology.parts else None
@@ -232,8 +242,18 @@ class Shard:
         return self._gradients, self._sample_gradients
 
     def clear_gradients(self) -> None:
-        for table in (*self.tables.values(), *self.samples):
-            table.tensor_grad.zero_()
+        """Set the adjoints of states and parameters to zero."""
+        self._adjoints.tensor.zero_()
+
+    @property
+    def moving(self) -> torch.Tensor:
+        """All states end to end, with a few numbers between them that mean nothing."""
+        return self._moving.tensor
+
+    @property
+    def adjoints(self) -> torch.Tensor:
+        """Likewise the adjoints of states and parameters."""
+        return self._adjoints.tensor
 
     def clear_forces(self) -> None:
         for force in self._forces:
@@ -251,3 +271,8 @@ class Shard:
     def states(self, suffix: str = "") -> list[torch.Tensor]:
         """All states, or with "_adj" their adjoints, as [worlds, count, width]."""
         return self._states[suffix]
+
+
+def _pool(shapes: Collection[tuple[int, ...]], dtype: torch.dtype, device: torch.device) -> bridge.Pool:
+    """Memory for buffers of these shapes."""
+    return bridge.Pool(len(shapes), sum(map(math.prod, shapes)), dtype, device)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
 from gradsim.scene.scene import Scene
-from gradsim.simulate.assemble import ROWS, Assembly, assemble
+from gradsim.simulate.assemble import Assembly, assemble
 from gradsim.simulate.topology import Topology
 
 GROWTH = 1e-3  # a step, tolerated of the explicit midpoint rule's fastest oscillation
@@ -31,27 +31,6 @@ REASONS = {
     "touch": "contact stiffness or friction",
 }
 
-
-
-def _forms(family: str, *forms: dict[str, float]) -> np.ndarray:
-    """Linear forms of a family's parameters, [forms, rows]."""
-    return np.array([[form.get(row, 0.0) for row in ROWS[family]] for form in forms])
-
-
-CONTACT = ({"ke": 1.0}, {"kd": 1.0}, {"kf": 1.0})
-ELASTIC = ({"stiffness": 1.0}, {"damping": 1.0})
-
-# What the rates of a family follow from. A solid's modulus is mu's part alone or, where that is more, lam's with it.
-FORMS = {
-    "spring": _forms("spring", *ELASTIC),
-    "triangle": _forms(
-        "triangle", {"mu": 4 / 3}, {"mu": 4 / 9, "lam": 2.0}, {"damping": 1.0}, {"drag": 1.0, "lift": 1.0}
-    ),
-    "bend": _forms("bend", *ELASTIC),
-    "tet": _forms("tet", {"mu": 1.5}, {"mu": -0.375, "lam": 3.0}, {"damping": 1.0}),
-    "contact": _forms("contact", *CONTACT),
-    "touch": _forms("touch", *CONTACT),
-}
 
 
 class StableStep(NamedTuple):
@@ -96,44 +75,54 @@ def _rate(family: str, body: str, assembly: Assembly, integrator: Integrator) ->
 
 def _rates(family: str, body: str, assembly: Assembly) -> tuple[float, float]:
     """Largest squared frequency [1/s^2] and damping rate [1/s] of a body's elements of one family."""
-    fact = assembly.pattern.fact
-    most = fact(("most", family, body), (family,), _most, family, body, assembly)
     part = "rigid" if family == "touch" else "node"
-    lightness = fact(("lightness", family, body), (part,), _lightness, family, body, assembly)
+    place = ("lightness", family, body)
+    lightness = assembly.pattern.fact(place, (part,), _lightness, family, body, assembly)
+    rows = _rows(family, body, assembly)
     if family in ("contact", "touch"):
-        ke, kd, kf = most
+        ke, kd, kf = map(_most, rows[:3])
         return ke * lightness, max(kd, kf) * lightness
-    if family in ("tet", "triangle"):
-        damping = most[2] * lightness
-        if family == "triangle" and most[3] > 0.0:
-            damping = max(damping, 2.0 * most[3] * _speed(body, assembly) * lightness)
-        return max(most[:2]) * lightness, damping
-    stiffness, damping = most
-    return stiffness * lightness, damping * lightness
+    if family in ("spring", "bend"):
+        return _most(rows[0]) * lightness, _most(rows[1]) * lightness
+    stretch = assembly.pattern.fact(("stretch", family, body), (), _stretch, family, body, assembly)
+    mu, lam, damping = rows[0] * stretch, rows[1] * stretch, _most(rows[2] * stretch) * lightness
+    if family == "tet":  # lam's part only where it stiffens
+        return max(_most(1.5 * mu), _most(3.0 * lam - 0.375 * mu)) * lightness, damping
+    air = _most(rows[3] + rows[4])
+    if air > 0.0:
+        damping = max(damping, 2.0 * air * _speed(body, assembly) * lightness)
+    return max(_most((4 / 3) * mu), _most(2.0 * lam + (4 / 9) * mu)) * lightness, damping
 
 
-def _most(family: str, body: str, assembly: Assembly) -> list[float]:
-    """The largest values that a family's forms take on in a body's elements, of solids with their shapes' share."""
-    columns = slice(*assembly.topology.ranges[family, body])
-    values = FORMS[family] @ assembly.numbers(family)[:, :, columns]
-    if family in ("tet", "triangle"):
-        values[:, :3] *= assembly.topology.arrays[f"{family}.stretch"][columns]
-    most: list[float] = values.max((0, 2)).tolist()
-    return most
+def _rows(family: str, body: str, assembly: Assembly) -> Any:
+    """The rows of a body's elements of a family that differ: arrays [B, elements], or numbers, which take less time."""
+    first, count = assembly.topology.ranges[family, body][0], assembly.pattern.distinct[family, body]
+    table = assembly.numbers(family)
+    return table[0, :, first].tolist() if len(table) * count == 1 else table[:, :, first : first + count].swapaxes(0, 1)
+
+
+def _stretch(family: str, body: str, assembly: Assembly) -> Any:
+    """How fast a body's elements vibrate [1/m^2], [elements]; the fastest, if there is no other difference."""
+    stretch = assembly.topology.arrays[f"{family}.stretch"][slice(*assembly.topology.ranges[family, body])]
+    return _most(stretch) if assembly.pattern.distinct[family, body] == 1 else stretch
+
+
+def _most(values: Any) -> float:
+    return float(values.max() if isinstance(values, np.ndarray) else values)
 
 
 def _lightness(family: str, body: str, assembly: Assembly) -> float:
-    """How much a body yields to a unit of what its family's forms measure, at most."""
+    """How much a body yields, at most, to what its elements of one family do."""
     topology = assembly.topology
     if family == "touch":
-        return _rigid_lightness(assembly, topology.ranges["rigid", body][0])
+        return _rigid_lightness(body, assembly)
     nodes = slice(*topology.spans[body])
     inverse = assembly.numbers("node")[:, 0, nodes]
     if family == "contact":
-        return float(inverse.max())
+        return _most(inverse)
     if family == "spring":
-        return 2.0 * float((inverse * topology.arrays["node.degree"][nodes]).max())
-    lightness = float((inverse * topology.arrays["node.measure"][nodes]).max())  # 1 / density
+        return 2.0 * _most(inverse * topology.arrays["node.degree"][nodes])
+    lightness = _most(inverse * topology.arrays["node.measure"][nodes])  # 1 / density
     return lightness * _fastest_bending(topology) if family == "bend" else lightness
 
 
@@ -143,14 +132,19 @@ def _speed(body: str, assembly: Assembly) -> float:
     return float(assembly.states["node.v"].detach()[:, nodes].norm(dim=-1).max())
 
 
-def _rigid_lightness(assembly: Assembly, index: int) -> float:
+def _rigid_lightness(body: str, assembly: Assembly) -> float:
     """How much a body's contact points together yield to a unit of stiffness [1/kg].
 
     As many points count as lie in its largest flat, each moving the body and turning it with its longest lever.
     """
-    table, arrays = assembly.numbers("rigid")[:, :, index], assembly.topology.arrays
-    turning = table[:, 7:10].sum(1) * float(arrays["rigid.reach"][index]) ** 2
-    return float((table[:, 0] + turning).max()) * float(arrays["rigid.flat"][index])
+    rows, points, reach = _rigid(body, assembly)
+    return _most(rows[0] + (rows[7] + rows[8] + rows[9]) * reach**2) * points
+
+
+def _rigid(body: str, assembly: Assembly) -> tuple[Any, float, float]:
+    """The rows of a rigid body, how many of its points make its largest flat, and its reach [m]."""
+    index, arrays = assembly.topology.ranges["rigid", body][0], assembly.topology.arrays
+    return _rows("rigid", body, assembly), float(arrays["rigid.flat"][index]), float(arrays["rigid.reach"][index])
 
 
 def sinking(assembly: Assembly) -> list[tuple[str, float, float]]:
@@ -166,12 +160,12 @@ def sinking(assembly: Assembly) -> list[tuple[str, float, float]]:
 
 def _depth(body: str, assembly: Assembly) -> tuple[float, float]:
     """How deep a rigid body sinks when it rests [m], and its size [m]."""
-    topology, arrays = assembly.topology, assembly.topology.arrays
-    index, columns = topology.ranges["rigid", body][0], slice(*topology.ranges["touch", body])
-    table = assembly.numbers("rigid")[:, :, index]
-    weight = np.sqrt((table[:, 1:4] ** 2).sum(1)) / table[:, 0]
-    stiffness = assembly.numbers("touch")[:, 0, columns].max(1) * float(arrays["rigid.flat"][index])
-    return float((weight / stiffness).max()), 2.0 * float(arrays["rigid.reach"][index])
+    rows, points, reach = _rigid(body, assembly)
+    stiffness = _rows("touch", body, assembly)[0]
+    if isinstance(stiffness, np.ndarray):
+        stiffness = stiffness.max(1, keepdims=True)
+    weight = (rows[1] ** 2 + rows[2] ** 2 + rows[3] ** 2) ** 0.5 / rows[0]
+    return _most(weight / np.multiply(stiffness, points)), 2.0 * reach  # endless where nothing pushes back
 
 
 @functools.lru_cache(maxsize=32)
