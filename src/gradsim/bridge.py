@@ -79,6 +79,11 @@ class Table:
     grad: Any
 
 
+def fast_view(tensor: torch.Tensor) -> Any:
+    """A tensor as what reads and writes a few of its numbers fastest: on the CPU NumPy, in half of Torch's time."""
+    return tensor.detach().numpy() if tensor.is_cpu else tensor.detach()
+
+
 def _memory(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     count = int(np.prod(shape))
     with torch.inference_mode(False):  # whoever comes first: others may write to it, and ask for gradients
@@ -91,12 +96,20 @@ class Pool:
     def __init__(self, count: int, scalars: int, dtype: torch.dtype, device: torch.device):
         """Room for `count` buffers of `scalars` together."""
         self.tensor = _memory((scalars + count * SPARE,), dtype, device)
+        self._numbers = self.tensor.numpy() if device.type == "cpu" else None
         self._used = 0
 
     def take(self, shape: tuple[int, ...]) -> torch.Tensor:
         """The next buffer's memory, zeroed."""
         first, self._used = self._used, self._used + math.prod(shape) + SPARE
         return self.tensor[first : self._used - SPARE].view(shape)
+
+    def is_tame(self) -> bool:
+        """Whether no number is NaN, infinite, or so large that its square is; also of those between the buffers."""
+        if self._numbers is None:
+            return math.isfinite(torch.dot(self.tensor, self.tensor).item())
+        with np.errstate(all="ignore"):
+            return math.isfinite(np.dot(self._numbers, self._numbers))  # in half of Torch's time
 
 
 def numbers(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Buffer:

@@ -237,7 +237,7 @@ def simulate_overhead(beam: Beam, dtype: torch.dtype, steps: int) -> float:
             inputs = rollout_inputs(assembly, engine)
             plan = engine.plan(schedule, limit, False)
             start = perf_counter()
-            engine.forward(inputs, schedule, plan, limit, object())
+            engine.forward(inputs, assembly.batch, schedule, plan, limit, object())
             differences.append(whole - (perf_counter() - start))
     return statistics.median(differences)
 

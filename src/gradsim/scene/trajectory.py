@@ -82,9 +82,18 @@ class RigidMotion:
     rotation: torch.Tensor  # unit quaternion (x, y, z, w), [..., T, 4]
     velocity: torch.Tensor  # of the centre of mass [m/s], [..., T, 3]
     angular_momentum: torch.Tensor  # about the centre of mass [kg m^2/s], [..., T, 3]
-    center: torch.Tensor = field(repr=False)  # of mass, in the body's axes [m], [..., 1, 3]
-    inverse_moments: torch.Tensor = field(repr=False)  # xx, yy, zz, yz, zx, xy of the inverse inertia, [..., 1, 6]
+    column: torch.Tensor = field(repr=False)  # 1 / mass, gravity, centre of mass, inverse inertia, [..., 1, 13]
     points: torch.Tensor = field(repr=False)  # the mesh's vertices, in the body's axes [m], [V, 3]
+
+    @cached_property
+    def center(self) -> torch.Tensor:
+        """Of mass, in the body's axes [m], [..., 1, 3]."""
+        return self.column[..., 4:7]
+
+    @cached_property
+    def inverse_moments(self) -> torch.Tensor:
+        """xx, yy, zz, yz, zx, xy of the inverse inertia, in the body's axes [1/(kg m^2)], [..., 1, 6]."""
+        return self.column[..., 7:13]
 
     @cached_property
     def position(self) -> torch.Tensor:
@@ -120,7 +129,7 @@ class RigidMotion:
     def at(self, frames: slice) -> RigidMotion:
         moving = (self.center_of_mass, self.rotation, self.velocity, self.angular_momentum)
         p, q, v, momentum = (m[..., frames, :] for m in moving)
-        return RigidMotion(p, q, v, momentum, self.center, self.inverse_moments, self.points)
+        return RigidMotion(p, q, v, momentum, self.column, self.points)
 
     @staticmethod
     def joined(motions: Sequence[RigidMotion]) -> RigidMotion:

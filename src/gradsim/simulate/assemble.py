@@ -81,7 +81,8 @@ class Assembly:
     def numbers(self, family: str) -> np.ndarray:
         """A table as NumPy sees it, which takes half of Torch's time to work on a few numbers."""
         if family not in self._numbers:
-            self._numbers[family] = self.tables[family].detach().cpu().numpy()
+            table = self.tables[family].detach()
+            self._numbers[family] = table.numpy() if table.is_cpu else table.cpu().numpy()
         return self._numbers[family]
 
 
@@ -199,7 +200,7 @@ def _rows(place: Hashable, values: Iterable[Any], count: int, flatten: Flattener
     table = flatten.once((place, *tensors), rest)
     for row, value in tensors.items():
         unit = _unit(row, len(values), flatten.dtype, flatten.device)
-        table = torch.addcmul(table, unit, flatten(value, count if is_each(value) else 1)[:, None])
+        table = torch.addcmul(table, unit, flatten.across(value, count))
     return table
 
 
@@ -248,7 +249,7 @@ def _node_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener)
             return torch.cat([row[:, None], flatten(scene.gravity, end - first, (3,)).transpose(1, 2)], 1)
         fixed = flatten.once(("gravity", body.name), gravity)
         shares = flatten.once(("free", body.name), inverse)
-        return torch.addcdiv(fixed, shares, flatten(body.mass if density is None else density, 1)[..., None])
+        return torch.addcdiv(fixed, shares, flatten.across(body.mass if density is None else density, 1))
 
     return flatten.remember(("node", topology, body.name), (density, body.mass, scene.gravity), build)
 
@@ -294,8 +295,7 @@ def _solid_column(body: Rigid, scene: Scene, flatten: Flattener) -> torch.Tensor
         return _rigid_column(own[0][None], np.zeros(3), np.zeros(3), own[1], flatten)
 
     fixed, shares = flatten.once(("place", body.name), place), flatten.once(("share", body.name), share)
-    given = flatten(body.density if body.mass is None else body.mass, 1)
-    return torch.addcdiv(fixed, shares, given[..., None])
+    return torch.addcdiv(fixed, shares, flatten.across(body.density if body.mass is None else body.mass, 1))
 
 
 def _rigid_column(lightness: Any, gravity: Any, center: Any, inverse: Any, flatten: Flattener) -> torch.Tensor:

@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,8 +18,6 @@ from gradsim.simulate.assemble import ROWS, Assembly
 from gradsim.simulate.memory import Plan, plan_memory
 from gradsim.simulate.shard import Shard
 from gradsim.simulate.topology import Topology
-
-T = TypeVar("T", torch.Tensor, torch.Tensor | None)
 
 CACHED_ENGINES = 8
 
@@ -64,6 +62,7 @@ class Engine:
         ]
         self.states, self.families = self.shards[0].state_names, tuple(self.shards[0].tables)
         self.pool = ThreadPoolExecutor(shares) if shares > 1 else None
+        self._plans: dict[Hashable, Plan] = {}
         self._ready: tuple[Schedule, Plan, float, bool] | None = None  # what the last rollout made room for
 
     @property
@@ -77,28 +76,38 @@ class Engine:
             shard.release()
 
     def plan(self, schedule: Schedule, limit: float, gradient: bool) -> Plan:
-        step_bytes = sum(shard.step_bytes for shard in self.shards)
-        return plan_memory(
-            frames=schedule.frames,
-            substeps=schedule.substeps,
-            step_bytes=step_bytes,
-            limit=limit,
-            gradient=gradient,
-            graph_steps=self.shards[0].graph_steps,
-        )
+        found = self._plans.get((schedule, limit, gradient))
+        if found is None:
+            found = plan_memory(
+                frames=schedule.frames,
+                substeps=schedule.substeps,
+                step_bytes=sum(shard.step_bytes for shard in self.shards),
+                limit=limit,
+                gradient=gradient,
+                graph_steps=self.shards[0].graph_steps,
+            )
+            self._plans = {(schedule, limit, gradient): found}  # the next rollout is likely to be alike
+        return found
 
     def forward(
-        self, inputs: tuple[torch.Tensor, ...], schedule: Schedule, plan: Plan, limit: float, owner: object
+        self,
+        inputs: Sequence[torch.Tensor],
+        batch: tuple[int, ...],
+        schedule: Schedule,
+        plan: Plan,
+        limit: float,
+        owner: object,
     ) -> tuple[torch.Tensor, ...]:
-        """All states at all frames, [B, T, count, width] each."""
+        """All states at all frames, [*batch, T, count, width] each."""
         starts = inputs[: len(self.states)]
-        results = tuple(x.new_empty(x.shape[0], schedule.frames, *x.shape[1:]) for x in starts)
+        results = tuple(x.new_empty(*batch, schedule.frames, *x.shape[1:]) for x in starts)
+        seen = self._by_world(results)
 
         def roll(index: int) -> None:
             shard, worlds = self.shards[index], self.slices[index]
             self._prepare(index, inputs, schedule)
             shard.owner = owner if plan.kept else None
-            _roll(shard, schedule, plan, self._share(results, worlds), worlds.start)
+            _roll(shard, schedule, plan, self._share(seen, worlds), worlds.start)
 
         with bridge.running:
             self._reserve(schedule, plan, limit, backward=False)
@@ -107,7 +116,7 @@ class Engine:
 
     def backward(
         self,
-        inputs: tuple[torch.Tensor, ...],
+        inputs: Sequence[torch.Tensor],
         states: tuple[torch.Tensor, ...],
         grads: tuple[torch.Tensor | None, ...],
         wanted: Sequence[int],
@@ -118,6 +127,7 @@ class Engine:
     ) -> list[torch.Tensor]:
         """Gradients of the wanted inputs, from those of the states at the frames; None stands for zeros."""
         results = [torch.empty_like(inputs[place], memory_format=torch.contiguous_format) for place in wanted]
+        given = self._by_world(grads)
         finite = [True] * len(self.shards)
 
         def roll_back(index: int) -> None:
@@ -125,11 +135,11 @@ class Engine:
             if shard.owner is not owner:  # another rollout went over this memory: its history is computed again
                 self._prepare(index, inputs, schedule)
                 shard.owner = None
-            _roll_back(shard, schedule, plan, self._share(states, worlds), self._share(grads, worlds))
+            _roll_back(shard, schedule, plan, lambda: self._share(self._by_world(states), worlds), self._share(given, worlds))
             found = self._gradients(shard)
             for place, result in zip(wanted, self._share(results, worlds), strict=True):
                 result.copy_(found[place])
-            finite[index] = all_finite(shard.adjoints) or all(map(all_finite, found))
+            finite[index] = shard.adjoints.is_tame() or all(map(all_finite, found))
 
         with bridge.running:
             self._reserve(schedule, plan, limit, backward=True)
@@ -138,7 +148,13 @@ class Engine:
                 self._blame(grads, schedule)
         return results
 
-    def _share(self, tensors: Sequence[T], worlds: slice) -> Sequence[T]:
+    def _by_world(self, tensors: Iterable[torch.Tensor | None]) -> list[Any]:
+        """Tensors [*batch, T, count, width] as [B, T, count, width], to be read and written fast."""
+        worlds = sum(shard.world_count for shard in self.shards)
+        seen = (None if tensor is None else bridge.fast_view(tensor) for tensor in tensors)
+        return [None if view is None else view.reshape(worlds, *view.shape[-3:]) for view in seen]
+
+    def _share(self, tensors: Sequence[Any], worlds: slice) -> Sequence[Any]:
         """The part of tensors [B, ...] that belongs to a shard."""
         if self.pool is None:
             return tensors
@@ -177,7 +193,7 @@ class Engine:
                     shard.record(True, count)
         self._ready = (schedule, plan, limit, backward)
 
-    def _prepare(self, index: int, inputs: tuple[torch.Tensor, ...], schedule: Schedule) -> None:
+    def _prepare(self, index: int, inputs: Sequence[torch.Tensor], schedule: Schedule) -> None:
         shard, worlds = self.shards[index], self.slices[index]
         values = self._share(inputs, worlds)
         first, count = len(self.states), len(self.states) + len(self.families)
@@ -211,22 +227,27 @@ def _broken(name: str, gradient: torch.Tensor, schedule: Schedule) -> str:
     )
 
 
-def _roll(shard: Shard, schedule: Schedule, plan: Plan, frames: Sequence[torch.Tensor], first_world: int) -> None:
+def _roll(shard: Shard, schedule: Schedule, plan: Plan, frames: Sequence[Any], first_world: int) -> None:
     """Run through all frames, from the state that is loaded."""
-    states = shard.states()
-    places = list(zip(*(result.unbind(1) for result in frames), strict=True))
-    _copy(places[0], states)
+    states = shard.fast_states()
+    _write(frames, 0, states)
     for frame in range(1, schedule.frames):
         first = (frame - 1) * schedule.substeps
         for step, count in plan.segments(first, schedule.substeps):
             shard.run(step, count, step if plan.kept else 0, schedule.steps, keep=plan.kept)
-        _copy(places[frame], states)
+        _write(frames, frame, states)
     # A step adds to what there was: a number that is not finite stays so until the end.
-    if not all_finite(shard.moving) and not all(map(all_finite, places[-1])):
+    if not shard.moving.is_tame() and not all(map(all_finite, shard.states())):
+        places = [[torch.as_tensor(result[:, k]) for result in frames] for k in range(schedule.frames)]
         frame = next(k for k, place in enumerate(places) if not all(map(all_finite, place)))
         start, first = places[max(frame - 1, 0)], max(frame - 1, 0) * schedule.substeps
         world, body, step = _locate(shard, schedule, plan, start, first)
         raise LeftFinite(first_world + world, body, step)
+
+
+def _write(frames: Sequence[Any], frame: int, states: Sequence[Any]) -> None:
+    for result, state in zip(frames, states, strict=True):
+        result[:, frame] = state
 
 
 def all_finite(tensor: torch.Tensor) -> bool:
@@ -267,23 +288,25 @@ def _roll_back(
     shard: Shard,
     schedule: Schedule,
     plan: Plan,
-    states: Sequence[torch.Tensor],
-    grads: Sequence[torch.Tensor | None],
+    states: Callable[[], Sequence[Any]],
+    grads: Sequence[Any],
 ) -> None:
-    """Bring the adjoint from the last frame to the first."""
+    """Bring the adjoint from the last frame to the first; `states` gives what a lost history is computed from."""
     shard.clear_gradients()
-    given = [(a, grad.unbind(1)) for a, grad in zip(shard.states("_adj"), grads, strict=True) if grad is not None]
+    given = [(a, grad) for a, grad in zip(shard.fast_states("_adj"), grads, strict=True) if grad is not None]
     for adjoint, grad in given:
-        adjoint.copy_(grad[-1])
+        adjoint[:] = grad[:, -1]
+    starts = states() if shard.owner is None else ()
     for frame in range(schedule.frames - 1, 0, -1):
         first = (frame - 1) * schedule.substeps
         if shard.owner is not None:
             for step, count in reversed(plan.segments(first, schedule.substeps)):
                 shard.run_back(step, count, step, schedule.steps)
         else:
-            _recompute_back(shard, schedule, plan, [state[:, frame - 1] for state in states], first)
+            start = [torch.as_tensor(state[:, frame - 1]) for state in starts]
+            _recompute_back(shard, schedule, plan, start, first)
         for adjoint, grad in given:
-            adjoint.add_(grad[frame - 1])
+            adjoint += grad[:, frame - 1]
 
 
 def _recompute_back(shard: Shard, schedule: Schedule, plan: Plan, start: list[torch.Tensor], first: int) -> None:
@@ -312,16 +335,15 @@ _engines_lock = threading.Lock()
 
 def engine_for(assembly: Assembly, integrator: Integrator) -> Engine:
     """The engine for a scene's topology, from a cache if one was built before."""
-    threads = torch.get_num_threads() if assembly.device.type == "cpu" else 1
-    key = (assembly.topology, assembly.world_count, integrator, assembly.dtype, assembly.device, threads)
+    pattern = assembly.pattern
+    threads = torch.get_num_threads() if pattern.device.type == "cpu" else 1
+    made_of = (pattern.topology, math.prod(pattern.batch), integrator, pattern.dtype, pattern.device, threads)
     with _engines_lock:
-        engine = _engines.pop(key, None)
+        engine = _engines.pop(made_of, None)
         if engine is None:
             while len(_engines) >= CACHED_ENGINES:
                 _engines.pop(next(iter(_engines)))
             with bridge.running:  # what is built while another thread records a graph would become part of it
-                engine = Engine(
-                    assembly.topology, assembly.world_count, integrator, assembly.dtype, assembly.device, threads
-                )
-        _engines[key] = engine  # most recently used last
+                engine = Engine(*made_of)
+        _engines[made_of] = engine  # most recently used last
     return engine

@@ -49,6 +49,14 @@ class Flattener:
 
         return self.remember((count, shape), (value,), build)
 
+    def across(self, value: Any, count: int) -> torch.Tensor:
+        """A quantity of single numbers that broadcasts with [B, rows, count], with as few operations as that takes."""
+        array = plain(value)
+        if isinstance(array, torch.Tensor) and not array.ndim:
+            self.varies = True
+            return array
+        return self(value, count if is_each(value) else 1).unsqueeze(1)
+
     def _spread(self, tensor: torch.Tensor, value: Any, count: int, shape: tuple[int, ...]) -> torch.Tensor:
         signal, single = isinstance(value, Signal), not is_each(value)
         if single and count == 1 and not signal:

@@ -29,17 +29,22 @@ def motions_of(scene: Scene, assembly: Assembly, states: States) -> dict[str, An
             flow = torch.stack([states[f"{body.name}.velocity_{axis}"] for axis in "xy"], -1)
             motions[body.name] = SmokeMotion(states[f"{body.name}.density"], flow)
         else:
-            first, end = assembly.topology.spans[body.name]
-            motions[body.name] = BodyMotion(states["node.x"][..., first:end, :], states["node.v"][..., first:end, :])
+            motions[body.name] = BodyMotion(*(_nodes(body.name, assembly, states[f"node.{name}"]) for name in "xv"))
     return motions
+
+
+def _nodes(name: str, assembly: Assembly, state: torch.Tensor) -> torch.Tensor:
+    """A body's part of a state of all nodes."""
+    first, end = assembly.topology.spans[name]
+    return state if end - first == assembly.topology.node_count else state.narrow(-2, first, end - first)
 
 
 def _rigid_motion(body: Rigid, assembly: Assembly, states: States) -> RigidMotion:
     index = assembly.topology.ranges["rigid", body.name][0]
     p, q, v, momentum = (states[f"rigid.{name}"].select(-2, index) for name in ("p", "q", "v", "l"))
-    table = assembly.tables["rigid"].select(2, index).view(*assembly.batch, 1, -1)
+    column = assembly.tables["rigid"].select(2, index).view(*assembly.batch, 1, -1)
     points = assembly.pattern.fact(("points", body.name), (), _points, body, assembly)
-    return RigidMotion(p, q, v, momentum, table[..., 4:7], table[..., 7:13], points)
+    return RigidMotion(p, q, v, momentum, column, points)
 
 
 def _points(body: Rigid, assembly: Assembly) -> torch.Tensor:

@@ -78,38 +78,43 @@ class _NoKey(Exception):
 
 
 def pattern_key(values: Iterable[Any]) -> Hashable:
-    """Equal for values that differ in the numbers of their tensors alone.
+    """Equal for nouns that differ in the numbers of their tensors alone.
 
     Arrays are compared by their numbers, not by identity: they can be written to.
     """
     key: list[Hashable] = []
-    _extend(key, values)
-    return tuple(key)
+    arrays: list[np.ndarray] = []
+    _extend(key, arrays, values)
+    try:
+        return *key, b"".join(arrays)  # type: ignore[arg-type]
+    except BufferError:  # some are not contiguous
+        return *key, b"".join(array.tobytes() for array in arrays)
 
 
-def _extend(key: list[Hashable], values: Iterable[Any]) -> None:
-    """Add what values are to a key: their kind first, which also tells how much of it is theirs."""
+def _extend(key: list[Hashable], arrays: list[np.ndarray], values: Iterable[Any]) -> None:
+    """Add what values are to a key, in such a way that it also tells where the next begins."""
     for value in values:
         kind = type(value)
         if kind is np.ndarray:
             if value.size > KEYED_NUMBERS:
                 raise _NoKey
-            key += (value.dtype.char, value.shape, value.tobytes())
+            key.append(value.shape)
+            arrays.append(value)
         elif value is None:
             key.append(None)
         elif kind in ATOMS:
-            key += (kind, value)
+            key.append(value)
         elif is_dataclass(kind):
             key.append(kind)
-            _extend(key, _fields(kind)(value))
+            _extend(key, arrays, _fields(kind)(value))
         elif isinstance(value, torch.Tensor):
             key += (torch.Tensor, value.shape, value.dtype, value.device)
         elif kind is tuple or kind is list:
             key += (kind, len(value))
-            _extend(key, value)
+            _extend(key, arrays, value)
         elif isinstance(value, Mapping):
             key += (Mapping, tuple(value))
-            _extend(key, value.values())
+            _extend(key, arrays, value.values())
         else:
             raise _NoKey
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 from typing import Any
@@ -72,8 +73,15 @@ def simulate(
         if isinstance(body, Smoke):
             states |= smoke_states(body, assembly, start, frames=frames, dt=schedule.dt, substeps=substeps, limit=limit)
     begin = start.time if start is not None else 0.0
-    time = torch.from_numpy(begin + np.arange(frames, dtype=str(assembly.dtype).removeprefix("torch.")) / fps)
-    return Trajectory(time.to(assembly.device), motions_of(scene, assembly, states), states)
+    times = _times(frames, fps, begin, assembly.dtype, assembly.device).clone()
+    return Trajectory(times, motions_of(scene, assembly, states), states)
+
+
+@functools.lru_cache(maxsize=16)
+def _times(frames: int, fps: float, begin: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Times of the frames [s], [T]."""
+    with torch.inference_mode(False):  # others may write to a copy of it
+        return torch.from_numpy(begin + np.arange(frames, dtype=str(dtype).removeprefix("torch.")) / fps).to(device)
 
 
 def _mechanics(assembly: Assembly, schedule: Schedule, integrator: Integrator, limit: float) -> dict[str, torch.Tensor]:
@@ -100,11 +108,10 @@ def _mechanics(assembly: Assembly, schedule: Schedule, integrator: Integrator, l
     fixed = assembly.pattern.fixed
     free = tuple(place for place, name in enumerate(names) if name not in fixed)
     try:
-        results = _Rollout.apply(engine, schedule, limit, inputs, free, *(inputs[place] for place in free))
+        results = _Rollout.apply(engine, assembly.batch, schedule, limit, inputs, free, *(inputs[place] for place in free))
     except LeftFinite as left:
         raise Diverged(left.body, left.step, left.step * schedule.dt, left.world, schedule.dt, step.dt) from None
-    batched = (result.view(*assembly.batch, *result.shape[1:]) for result in results)
-    return dict(zip(engine.states, batched, strict=True))
+    return dict(zip(engine.states, results, strict=True))
 
 
 def _whole(name: str, value: Any) -> int:
@@ -133,6 +140,7 @@ class _Rollout(torch.autograd.Function):
     def forward(
         ctx: Any,
         engine: Engine,
+        batch: tuple[int, ...],
         schedule: Schedule,
         limit: float,
         inputs: tuple[torch.Tensor, ...],
@@ -142,7 +150,7 @@ class _Rollout(torch.autograd.Function):
         ctx.engine, ctx.schedule, ctx.limit, ctx.free = engine, schedule, limit, free
         ctx.plan = engine.plan(schedule, limit, any(ctx.needs_input_grad))
         ctx.owner = object()
-        states = engine.forward(inputs, schedule, ctx.plan, limit, ctx.owner)
+        states = engine.forward(inputs, batch, schedule, ctx.plan, limit, ctx.owner)
         ctx.inputs = tuple(None if place in free else tensor for place, tensor in enumerate(inputs))
         ctx.save_for_backward(*given, *states)
         ctx.set_materialize_grads(False)
@@ -151,11 +159,11 @@ class _Rollout(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
-        saved, inputs, needed = ctx.saved_tensors, list(ctx.inputs), ctx.needs_input_grad[5:]
+        saved, inputs, needed = ctx.saved_tensors, list(ctx.inputs), ctx.needs_input_grad[6:]
         for place, tensor in zip(ctx.free, saved, strict=False):
             inputs[place] = tensor
         wanted = [place for place, need in zip(ctx.free, needed, strict=True) if need]
         states = saved[len(ctx.free) :]
         found = ctx.engine.backward(inputs, states, grads, wanted, ctx.schedule, ctx.plan, ctx.limit, ctx.owner)
         gradients = dict(zip(wanted, found, strict=True))
-        return None, None, None, None, None, *(gradients.get(place) for place in ctx.free)
+        return None, None, None, None, None, None, *(gradients.get(place) for place in ctx.free)

@@ -59,20 +59,20 @@ class Shard:
         states = [
             (count * world_count, width) for p, count in topology.parts.items() for width in PARTS[p].states.values()
         ]
-        self._moving = _pool(states, dtype, device)  # all states
-        self._adjoints = _pool((*states, *shapes.values(), *samples), dtype, device)  # of states and parameters
+        self.moving = _pool(states, dtype, device)  # all states
+        self.adjoints = _pool((*states, *shapes.values(), *samples), dtype, device)  # of states and parameters
         self.buffers: dict[str, bridge.Buffer] = {}
         for part, count in topology.parts.items():
             for name, width in (PARTS[part].states | PARTS[part].forces).items():
-                pools = {"": self._moving, "_adj": self._adjoints} if name in PARTS[part].states else {}
+                pools = {"": self.moving, "_adj": self.adjoints} if name in PARTS[part].states else {}
                 for suffix in ("", "_adj", "_end"):
                     self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(
                         (count * world_count,), dtype, device, width, pools.get(suffix)
                     )
         self.tables = {
-            family: bridge.table(shape, dtype, device, self._adjoints) for family, shape in shapes.items()
+            family: bridge.table(shape, dtype, device, self.adjoints) for family, shape in shapes.items()
         }
-        self.samples = [bridge.table(shape, dtype, device, self._adjoints) for shape in samples]
+        self.samples = [bridge.table(shape, dtype, device, self.adjoints) for shape in samples]
         self._see()
         self.layout = Layout(topology, world_count, self.tables, dtype, device, native)
         march = self._march(batch or world_count) if native and "rigid" in topology.parts else None
@@ -98,6 +98,7 @@ class Shard:
         self._states = {
             suffix: [self._vectors[name + suffix] for name in self.state_names] for suffix in ("", "_adj", "_end")
         }
+        self._fast_states = {suffix: list(map(bridge.fast_view, views)) for suffix, views in self._states.items()}
         self._forces = [self.buffers[f"{part}.{name}"].tensor for part in topology.parts for name in PARTS[part].forces]
         self._values = {family: by_world(table.tensor, family) for family, table in self.tables.items()}
         self._gradients = {family: by_world(table.tensor_grad, family) for family, table in self.tables.items()}
@@ -243,17 +244,7 @@ class Shard:
 
     def clear_gradients(self) -> None:
         """Set the adjoints of states and parameters to zero."""
-        self._adjoints.tensor.zero_()
-
-    @property
-    def moving(self) -> torch.Tensor:
-        """All states end to end, with a few numbers between them that mean nothing."""
-        return self._moving.tensor
-
-    @property
-    def adjoints(self) -> torch.Tensor:
-        """Likewise the adjoints of states and parameters."""
-        return self._adjoints.tensor
+        self.adjoints.tensor.zero_()
 
     def clear_forces(self) -> None:
         for force in self._forces:
@@ -271,6 +262,10 @@ class Shard:
     def states(self, suffix: str = "") -> list[torch.Tensor]:
         """All states, or with "_adj" their adjoints, as [worlds, count, width]."""
         return self._states[suffix]
+
+    def fast_states(self, suffix: str = "") -> list[Any]:
+        """The same as what is fastest to read and write, see `bridge.fast_view`."""
+        return self._fast_states[suffix]
 
 
 def _pool(shapes: Collection[tuple[int, ...]], dtype: torch.dtype, device: torch.device) -> bridge.Pool:
