@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Protocol, TypeVar, overload
@@ -166,6 +166,33 @@ class PendulumMotion:
         return _after_another(motions, -3)
 
 
+class Motions(Mapping[str, Any]):
+    """Motions by the names of their bodies, each made when it is first asked for, as if it had been from the start.
+
+    Args:
+        makers: What makes each body's motion.
+    """
+
+    def __init__(self, makers: dict[str, Callable[[], Any]]):
+        self._makers, self._made = makers, dict[str, Any]()
+        self._recording = torch.is_grad_enabled()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            with torch.inference_mode(False), torch.set_grad_enabled(self._recording):
+                self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """Everything at one moment, to continue from: `simulate(scene, start=state)`."""
@@ -189,7 +216,7 @@ class Trajectory:
     """
 
     time: torch.Tensor  # [s], [T]
-    motions: dict[str, Any]  # body name -> its motion
+    motions: Mapping[str, Any]  # body name -> its motion
     states: dict[str, torch.Tensor] = field(repr=False)  # [..., T, count, width] by the engine's names
 
     def __len__(self) -> int:

@@ -135,7 +135,7 @@ class Engine:
             if shard.owner is not owner:  # another rollout went over this memory: its history is computed again
                 self._prepare(index, inputs, schedule)
                 shard.owner = None
-            _roll_back(shard, schedule, plan, lambda: self._share(self._by_world(states), worlds), self._share(given, worlds))
+            _roll_back(shard, schedule, plan, lambda: self._share(self._by_world(s.detach() for s in states), worlds), self._share(given, worlds))
             found = self._gradients(shard)
             for place, result in zip(wanted, self._share(results, worlds), strict=True):
                 result.copy_(found[place])

@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from gradsim.scene.bodies import NodeBody
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum, skeleton
 from gradsim.scene.rigid import Rigid
-from gradsim.scene.scene import Scene
+from gradsim.scene.scene import Body, Scene
 from gradsim.scene.smoke import Smoke, SmokeMotion
-from gradsim.scene.trajectory import BodyMotion, PendulumMotion, RigidMotion
+from gradsim.scene.trajectory import BodyMotion, Motions, PendulumMotion, RigidMotion
 from gradsim.simulate.assemble import Assembly
 from gradsim.simulate.flatten import Flattener
 
 States = dict[str, torch.Tensor]  # [..., T, count, width]
 
 
-def motions_of(scene: Scene, assembly: Assembly, states: States) -> dict[str, Any]:
+def motions_of(scene: Scene, assembly: Assembly, states: States) -> Motions:
     """The motion of every body, by name."""
-    motions: dict[str, Any] = {}
-    for body in scene.bodies:
-        if isinstance(body, Rigid):
-            motions[body.name] = _rigid_motion(body, assembly, states)
-        elif isinstance(body, (Pendulum, DoublePendulum)):
-            motions[body.name] = _pendulum_motion(body, assembly, states)
-        elif isinstance(body, Smoke):
-            flow = torch.stack([states[f"{body.name}.velocity_{axis}"] for axis in "xy"], -1)
-            motions[body.name] = SmokeMotion(states[f"{body.name}.density"], flow)
-        else:
-            motions[body.name] = BodyMotion(*(_nodes(body.name, assembly, states[f"node.{name}"]) for name in "xv"))
-    return motions
+    return Motions({body.name: _maker(body, assembly, states) for body in scene.bodies})
 
 
-def _nodes(name: str, assembly: Assembly, state: torch.Tensor) -> torch.Tensor:
-    """A body's part of a state of all nodes."""
-    first, end = assembly.topology.spans[name]
-    return state if end - first == assembly.topology.node_count else state.narrow(-2, first, end - first)
+def _maker(body: Body, assembly: Assembly, states: States) -> Callable[[], Any]:
+    """What makes a body's motion, from nothing that may change until then."""
+    if isinstance(body, Rigid):
+        return lambda: _rigid_motion(body, assembly, states)
+    if isinstance(body, Smoke):
+        return lambda: _smoke_motion(body, states)
+    if isinstance(body, (Pendulum, DoublePendulum)):
+        motion = _pendulum_motion(body, assembly, states)
+        return lambda: motion
+    return lambda: _node_motion(body, assembly, states)
+
+
+def _node_motion(body: NodeBody, assembly: Assembly, states: States) -> BodyMotion:
+    first, end = assembly.topology.spans[body.name]
+    return BodyMotion(*(states[f"node.{name}"][..., first:end, :] for name in "xv"))
+
+
+def _smoke_motion(body: Smoke, states: States) -> SmokeMotion:
+    flow = torch.stack([states[f"{body.name}.velocity_{axis}"] for axis in "xy"], -1)
+    return SmokeMotion(states[f"{body.name}.density"], flow)
 
 
 def _rigid_motion(body: Rigid, assembly: Assembly, states: States) -> RigidMotion:

@@ -42,6 +42,13 @@ class Pattern:
         """Names of all states, part by part."""
         return tuple(f"{part}.{name}" for part in self.topology.parts for name in PARTS[part].states)
 
+    @functools.cached_property
+    def free(self) -> tuple[int, ...]:
+        """Which of an assembly's inputs are not fixed; to be asked for once one was put together."""
+        signals = (f"signal {k}" for k in range(len(self.topology.drivers)))
+        names = (*self.state_names, *self.topology.elements, *signals)
+        return tuple(place for place, name in enumerate(names) if name not in self.fixed)
+
     def fact(self, place: Hashable, needs: tuple[str, ...], find: Callable[..., T], *args: Any) -> T:
         """find(*args), or what it gave before for this place, if all states and tables that it needs are fixed."""
         if place in self.facts:

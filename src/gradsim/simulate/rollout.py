@@ -103,10 +103,7 @@ def _mechanics(assembly: Assembly, schedule: Schedule, integrator: Integrator, l
             stacklevel=3,
         )
     engine = engine_for(assembly, integrator)
-    inputs = rollout_inputs(assembly, engine)
-    names = (*engine.states, *engine.families, *(f"signal {k}" for k in range(len(assembly.signals))))
-    fixed = assembly.pattern.fixed
-    free = tuple(place for place, name in enumerate(names) if name not in fixed)
+    inputs, free = rollout_inputs(assembly), assembly.pattern.free
     try:
         results = _Rollout.apply(engine, assembly.batch, schedule, limit, inputs, free, *(inputs[place] for place in free))
     except LeftFinite as left:
@@ -124,10 +121,9 @@ def _whole(name: str, value: Any) -> int:
     return number
 
 
-def rollout_inputs(assembly: Assembly, engine: Engine) -> tuple[torch.Tensor, ...]:
+def rollout_inputs(assembly: Assembly) -> tuple[torch.Tensor, ...]:
     """What a rollout is a function of, in the order the engine takes it."""
-    starts = (assembly.states[name] for name in engine.states)
-    return *starts, *(assembly.tables[family] for family in engine.families), *assembly.signals
+    return *assembly.states.values(), *assembly.tables.values(), *assembly.signals
 
 
 class _Rollout(torch.autograd.Function):

@@ -74,6 +74,7 @@ class Shard:
         }
         self.samples = [bridge.table(shape, dtype, device, self.adjoints) for shape in samples]
         self._see()
+        self._held: dict[str, torch.Tensor | None] = {}  # what was loaded last, where it may come again
         self.layout = Layout(topology, world_count, self.tables, dtype, device, native)
         march = self._march(batch or world_count) if native and "rigid" in topology.parts else None
         rigid_forces = RIGID_FORCES if march is None else ()
@@ -233,7 +234,9 @@ class Shard:
         """Take over parameters, [worlds, rows, elements] each."""
         self.dt.set(dt)
         for family, values in tables.items():
-            self._values[family].copy_(values)
+            if self._held.get(family) is not values:
+                self._values[family].copy_(values)
+                self._held[family] = None if values.requires_grad else values
         for samples, values in zip(self._samples, signals, strict=True):
             samples.copy_(values)
         self.clear_forces()

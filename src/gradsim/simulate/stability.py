@@ -96,6 +96,10 @@ def _rates(family: str, body: str, assembly: Assembly) -> tuple[float, float]:
 
 def _rows(family: str, body: str, assembly: Assembly) -> Any:
     """The rows of a body's elements of a family that differ: arrays [B, elements], or numbers, which take less time."""
+    return assembly.pattern.fact(("rows", family, body), (family,), _find_rows, family, body, assembly)
+
+
+def _find_rows(family: str, body: str, assembly: Assembly) -> Any:
     first, count = assembly.topology.ranges[family, body][0], assembly.pattern.distinct[family, body]
     table = assembly.numbers(family)
     return table[0, :, first].tolist() if len(table) * count == 1 else table[:, :, first : first + count].swapaxes(0, 1)
@@ -137,14 +141,15 @@ def _rigid_lightness(body: str, assembly: Assembly) -> float:
 
     As many points count as lie in its largest flat, each moving the body and turning it with its longest lever.
     """
-    rows, points, reach = _rigid(body, assembly)
+    rows = _rows("rigid", body, assembly)
+    points, reach = _size(body, assembly)
     return _most(rows[0] + (rows[7] + rows[8] + rows[9]) * reach**2) * points
 
 
-def _rigid(body: str, assembly: Assembly) -> tuple[Any, float, float]:
-    """The rows of a rigid body, how many of its points make its largest flat, and its reach [m]."""
+def _size(body: str, assembly: Assembly) -> tuple[float, float]:
+    """How many of a rigid body's points make its largest flat, and its reach [m]."""
     index, arrays = assembly.topology.ranges["rigid", body][0], assembly.topology.arrays
-    return _rows("rigid", body, assembly), float(arrays["rigid.flat"][index]), float(arrays["rigid.reach"][index])
+    return arrays["rigid.flat"].item(index), arrays["rigid.reach"].item(index)
 
 
 def sinking(assembly: Assembly) -> list[tuple[str, float, float]]:
@@ -160,7 +165,8 @@ def sinking(assembly: Assembly) -> list[tuple[str, float, float]]:
 
 def _depth(body: str, assembly: Assembly) -> tuple[float, float]:
     """How deep a rigid body sinks when it rests [m], and its size [m]."""
-    rows, points, reach = _rigid(body, assembly)
+    rows = _rows("rigid", body, assembly)
+    points, reach = _size(body, assembly)
     stiffness = _rows("touch", body, assembly)[0]
     if isinstance(stiffness, np.ndarray):
         stiffness = stiffness.max(1, keepdims=True)
