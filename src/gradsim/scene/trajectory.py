@@ -174,7 +174,8 @@ class Motions(Mapping[str, Any]):
     """
 
     def __init__(self, makers: dict[str, Callable[[], Any]]):
-        self._makers, self._made = makers, dict[str, Any]()
+        self._makers = makers
+        self._made: dict[str, Any] = {}
         self._recording = torch.is_grad_enabled()
 
     def __getitem__(self, name: str) -> Any:

@@ -48,7 +48,7 @@ CONTACT_DEPTH = 0.005  # of the body's size: where delta is not given
 FOREVER = 1e30  # [s]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Assembly:
     """A scene as tensors. Worlds of the batch are flattened into the first dimension, B."""
 
@@ -187,19 +187,19 @@ def _table(family: str, scene: Scene, topology: Topology, flatten: Flattener) ->
 
 
 def _rows(place: Hashable, values: Iterable[Any], count: int, flatten: Flattener) -> torch.Tensor:
-    """One row a quantity, [B, rows, count], for the scene's elements of one place."""
-    values = [np.zeros(()) if isinstance(value, Signal) else value for value in values]
-    tensors = {row: value for row, value in enumerate(values) if isinstance(plain(value), torch.Tensor)}
-    numbers = [np.zeros(()) if row in tensors else value for row, value in enumerate(values)]
+    """One row a quantity, [B, rows, count]; `place` names the scene's elements that these are the quantities of."""
+    given = [None if isinstance(value, Signal) else value for value in values]
+    tensors = {row: value for row, value in enumerate(given) if isinstance(plain(value), torch.Tensor)}
 
     def rest() -> torch.Tensor:
-        return flatten.remember(
-            ("rows", count), numbers, lambda: torch.stack([flatten(value, count) for value in numbers], 1)
-        )
+        """The rows that are plain numbers, with zeros for the others."""
+        numbers = [np.zeros(()) if value is None or row in tensors else value for row, value in enumerate(given)]
+        stacked = ("rows", count), numbers, lambda: torch.stack([flatten(value, count) for value in numbers], 1)
+        return flatten.remember(*stacked)
 
-    table = flatten.once((place, *tensors), rest)
+    table = flatten.once(place, rest)
     for row, value in tensors.items():
-        unit = _unit(row, len(values), flatten.dtype, flatten.device)
+        unit = _unit(row, len(given), flatten.dtype, flatten.device)
         table = torch.addcmul(table, unit, flatten.across(value, count))
     return table
 
@@ -333,10 +333,10 @@ def _push_column(push: Push, center: torch.Tensor, flatten: Flattener) -> torch.
 def _law_table(body: Any, pair_count: int, scene: Scene, flatten: Flattener) -> torch.Tensor:
     """Contact parameters of a body's pairs with the shapes, [B, rows, pairs]; shapes vary fastest."""
     laws = [contact_law(body, name, shape) for name, shape in scene.obstacles.items()]
-    depth = None if all(law_.delta is not None for law_ in laws) else np.asarray(CONTACT_DEPTH * body_size(body))
-    rows = [(law_.ke, law_.kd, law_.kf, law_.mu, depth if law_.delta is None else law_.delta) for law_ in laws]
+    depth: Any = None if all(law_.delta is not None for law_ in laws) else np.asarray(CONTACT_DEPTH * body_size(body))
     if depth is not None and isinstance(body, Springs) and isinstance(body.points, torch.Tensor):
-        flatten.varies = True  # its size is that of points that come as a tensor
+        depth = torch.tensor(depth, dtype=flatten.dtype, device=flatten.device)  # it varies with them
+    rows = [(law_.ke, law_.kd, law_.kf, law_.mu, depth if law_.delta is None else law_.delta) for law_ in laws]
 
     def build() -> torch.Tensor:
         columns = flatten.join([_rows(("law", body.name, k), row, 1, flatten) for k, row in enumerate(rows)], 2)

@@ -54,6 +54,7 @@ class Engine:
         threads: int,
     ):
         bridge.initialize()
+        self.world_count = world_count
         shares = max(1, min(threads, world_count))
         bounds = [world_count * k // shares for k in range(shares + 1)]
         self.slices = [slice(a, b) for a, b in itertools.pairwise(bounds)]
@@ -135,7 +136,13 @@ class Engine:
             if shard.owner is not owner:  # another rollout went over this memory: its history is computed again
                 self._prepare(index, inputs, schedule)
                 shard.owner = None
-            _roll_back(shard, schedule, plan, lambda: self._share(self._by_world(s.detach() for s in states), worlds), self._share(given, worlds))
+            _roll_back(
+                shard,
+                schedule,
+                plan,
+                lambda: self._share(self._by_world(s.detach() for s in states), worlds),
+                self._share(given, worlds),
+            )
             found = self._gradients(shard)
             for place, result in zip(wanted, self._share(results, worlds), strict=True):
                 result.copy_(found[place])
@@ -150,9 +157,10 @@ class Engine:
 
     def _by_world(self, tensors: Iterable[torch.Tensor | None]) -> list[Any]:
         """Tensors [*batch, T, count, width] as [B, T, count, width], to be read and written fast."""
-        worlds = sum(shard.world_count for shard in self.shards)
-        seen = (None if tensor is None else bridge.fast_view(tensor) for tensor in tensors)
-        return [None if view is None else view.reshape(worlds, *view.shape[-3:]) for view in seen]
+        return [
+            None if tensor is None else bridge.fast_view(tensor).reshape(self.world_count, *tensor.shape[-3:])
+            for tensor in tensors
+        ]
 
     def _share(self, tensors: Sequence[Any], worlds: slice) -> Sequence[Any]:
         """The part of tensors [B, ...] that belongs to a shard."""
@@ -180,13 +188,12 @@ class Engine:
         """Make room for histories and record the graphs, which is not for threads."""
         if self._ready in ((schedule, plan, limit, backward), (schedule, plan, limit, True)):
             return
-        worlds = sum(shard.world_count for shard in self.shards)
         needed = sum(shard.step_bytes for shard in self.shards) * plan.chunk
         others = [engine for engine in tuple(_engines.values()) if engine is not self]
         while others and needed + sum(engine.history_bytes for engine in others) > limit:
             others.pop(0).release()  # least recently used first; its backward passes compute again
         for shard in self.shards:
-            shard.reserve(plan.chunk, limit * shard.world_count / worlds)
+            shard.reserve(plan.chunk, limit * shard.world_count / self.world_count)
             for count in plan.lengths(schedule.substeps) if schedule.frames > 1 else ():
                 shard.record(False, count)
                 if backward:

@@ -62,9 +62,7 @@ class Pattern:
 _cache: dict[Hashable, Pattern] = {}
 
 
-def pattern_of(
-    scene: Scene, dtype: torch.dtype | None, start: State | None, build: Callable[[], Pattern]
-) -> Pattern:
+def pattern_of(scene: Scene, dtype: torch.dtype | None, start: State | None, build: Callable[[], Pattern]) -> Pattern:
     """The pattern of a scene, from a cache if one like it was seen before, else from build()."""
     parts = (scene, dtype) if start is None else (scene, dtype, start.time, start.values())
     try:
@@ -94,7 +92,7 @@ def pattern_key(values: Iterable[Any]) -> Hashable:
     _extend(key, arrays, values)
     try:
         return *key, b"".join(arrays)  # type: ignore[arg-type]
-    except BufferError:  # some are not contiguous
+    except TypeError:  # some are not contiguous
         return *key, b"".join(array.tobytes() for array in arrays)
 
 
@@ -117,7 +115,8 @@ def _extend(key: list[Hashable], arrays: list[np.ndarray], values: Iterable[Any]
         elif isinstance(value, torch.Tensor):
             key += (torch.Tensor, value.shape, value.dtype, value.device)
         elif kind is tuple or kind is list:
-            key += (kind, len(value))
+            key.append(kind)
+            key.append(len(value))
             _extend(key, arrays, value)
         elif isinstance(value, Mapping):
             key += (Mapping, tuple(value))

@@ -105,7 +105,9 @@ def _mechanics(assembly: Assembly, schedule: Schedule, integrator: Integrator, l
     engine = engine_for(assembly, integrator)
     inputs, free = rollout_inputs(assembly), assembly.pattern.free
     try:
-        results = _Rollout.apply(engine, assembly.batch, schedule, limit, inputs, free, *(inputs[place] for place in free))
+        results = _Rollout.apply(
+            engine, assembly.batch, schedule, limit, inputs, free, *(inputs[place] for place in free)
+        )
     except LeftFinite as left:
         raise Diverged(left.body, left.step, left.step * schedule.dt, left.world, schedule.dt, step.dt) from None
     return dict(zip(engine.states, results, strict=True))

@@ -69,9 +69,7 @@ class Shard:
                     self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(
                         (count * world_count,), dtype, device, width, pools.get(suffix)
                     )
-        self.tables = {
-            family: bridge.table(shape, dtype, device, self.adjoints) for family, shape in shapes.items()
-        }
+        self.tables = {family: bridge.table(shape, dtype, device, self.adjoints) for family, shape in shapes.items()}
         self.samples = [bridge.table(shape, dtype, device, self.adjoints) for shape in samples]
         self._see()
         self._held: dict[str, torch.Tensor | None] = {}  # what was loaded last, where it may come again

@@ -32,7 +32,6 @@ REASONS = {
 }
 
 
-
 class StableStep(NamedTuple):
     dt: float  # [s]
     body: str
