@@ -10,7 +10,7 @@ import functools
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ import warp as wp
 running = threading.RLock()  # recording graphs is global in Warp: calls from several threads take turns
 
 SPARE = 8  # scalars behind every buffer: native kernels read and write rows of three scalars as four
+
+ALIGNED = 16  # scalars, 64 bytes at least: where Torch lets memory begin
 
 
 @functools.cache
@@ -93,19 +95,24 @@ def _memory(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) ->
 class Pool:
     """Memory that several buffers share, one after another, so that all can be cleared or looked through at once."""
 
-    def __init__(self, count: int, scalars: int, dtype: torch.dtype, device: torch.device):
-        """Room for `count` buffers of `scalars` together."""
-        self.tensor = _memory((scalars + count * SPARE,), dtype, device)
+    def __init__(self, shapes: Iterable[tuple[int, ...]], dtype: torch.dtype, device: torch.device):
+        """Room for buffers of these shapes, taken in any order."""
+        self.tensor = _memory((sum(map(_room, shapes)),), dtype, device)
         self._used = 0
 
     def take(self, shape: tuple[int, ...]) -> torch.Tensor:
         """The next buffer's memory, zeroed."""
-        first, self._used = self._used, self._used + math.prod(shape) + SPARE
-        return self.tensor[first : self._used - SPARE].view(shape)
+        first, self._used = self._used, self._used + _room(shape)
+        return self.tensor[first : first + math.prod(shape)].view(shape)
 
     def is_tame(self) -> bool:
         """Whether no number is NaN, infinite, or so large that its square is; also of those between the buffers."""
         return math.isfinite(torch.dot(self.tensor, self.tensor).item())
+
+
+def _room(shape: tuple[int, ...]) -> int:
+    """Scalars a buffer takes in a pool, so that the next begins where Torch would let it begin."""
+    return -(-(math.prod(shape) + SPARE) // ALIGNED) * ALIGNED
 
 
 def numbers(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Buffer:

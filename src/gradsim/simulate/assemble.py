@@ -94,6 +94,7 @@ def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | N
     flatten = Flattener(pattern, begin)
 
     def made(name: str, build: Callable[..., torch.Tensor], what: Any) -> torch.Tensor:
+        """What `build` makes of the scene, once for all of its pattern if no tensor of the scene goes into it."""
         found = fixed.get(name)
         if found is None:
             flatten.varies = False
@@ -194,21 +195,21 @@ def _rows(place: Hashable, values: Iterable[Any], count: int, flatten: Flattener
     def rest() -> torch.Tensor:
         """The rows that are plain numbers, with zeros for the others."""
         numbers = [np.zeros(()) if value is None or row in tensors else value for row, value in enumerate(given)]
-        stacked = ("rows", count), numbers, lambda: torch.stack([flatten(value, count) for value in numbers], 1)
-        return flatten.remember(*stacked)
+        return flatten.remember(
+            ("rows", count), numbers, lambda: torch.stack([flatten(value, count) for value in numbers], 1)
+        )
 
     table = flatten.once(place, rest)
     for row, value in tensors.items():
-        unit = _unit(row, len(given), flatten.dtype, flatten.device)
-        table = torch.addcmul(table, unit, flatten.across(value, count))
+        table = torch.where(_mask(row, len(given), flatten.device), flatten.across(value, count), table)
     return table
 
 
 @functools.cache
-def _unit(row: int, count: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """One in a row and zero in the others, [count, 1]."""
+def _mask(row: int, count: int, device: torch.device) -> torch.Tensor:
+    """One of `count` rows, [count, 1]."""
     with torch.inference_mode(False):  # a gradient may be asked for later
-        return torch.eye(count, dtype=dtype, device=device)[:, row : row + 1]
+        return torch.arange(count, device=device)[:, None] == row
 
 
 def _row_values(family: str, body: Any) -> tuple[Any, ...]:

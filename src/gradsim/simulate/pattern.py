@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -115,8 +115,7 @@ def _extend(key: list[Hashable], arrays: list[np.ndarray], values: Iterable[Any]
         elif isinstance(value, torch.Tensor):
             key += (torch.Tensor, value.shape, value.dtype, value.device)
         elif kind is tuple or kind is list:
-            key.append(kind)
-            key.append(len(value))
+            key += (Sequence, len(value))
             _extend(key, arrays, value)
         elif isinstance(value, Mapping):
             key += (Mapping, tuple(value))

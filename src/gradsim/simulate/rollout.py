@@ -73,7 +73,7 @@ def simulate(
         if isinstance(body, Smoke):
             states |= smoke_states(body, assembly, start, frames=frames, dt=schedule.dt, substeps=substeps, limit=limit)
     begin = start.time if start is not None else 0.0
-    times = _times(frames, fps, begin, assembly.dtype, assembly.device).clone()
+    times = _times(frames, float(fps), begin, assembly.dtype, assembly.device).clone()
     return Trajectory(times, motions_of(scene, assembly, states), states)
 
 

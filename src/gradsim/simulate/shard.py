@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Collection
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -59,8 +57,8 @@ class Shard:
         states = [
             (count * world_count, width) for p, count in topology.parts.items() for width in PARTS[p].states.values()
         ]
-        self.moving = _pool(states, dtype, device)  # all states
-        self.adjoints = _pool((*states, *shapes.values(), *samples), dtype, device)  # of states and parameters
+        self.moving = bridge.Pool(states, dtype, device)  # all states
+        self.adjoints = bridge.Pool((*states, *shapes.values(), *samples), dtype, device)  # of states and parameters
         self.buffers: dict[str, bridge.Buffer] = {}
         for part, count in topology.parts.items():
             for name, width in (PARTS[part].states | PARTS[part].forces).items():
@@ -267,8 +265,3 @@ class Shard:
     def fast_states(self, suffix: str = "") -> list[Any]:
         """The same as what is fastest to read and write, see `bridge.fast_view`."""
         return self._fast_states[suffix]
-
-
-def _pool(shapes: Collection[tuple[int, ...]], dtype: torch.dtype, device: torch.device) -> bridge.Pool:
-    """Memory for buffers of these shapes."""
-    return bridge.Pool(len(shapes), sum(map(math.prod, shapes)), dtype, device)
