@@ -22,7 +22,6 @@ import warp as wp
 running = threading.RLock()  # recording graphs is global in Warp: calls from several threads take turns
 
 SPARE = 8  # scalars behind every buffer: native kernels read and write rows of three scalars as four
-
 ALIGNED = 16  # scalars, 64 bytes at least: where Torch lets memory begin
 
 
@@ -104,6 +103,11 @@ class Pool:
         """The next buffer's memory, zeroed."""
         first, self._used = self._used, self._used + _room(shape)
         return self.tensor[first : first + math.prod(shape)].view(shape)
+
+    @property
+    def rest(self) -> torch.Tensor:
+        """What no buffer has taken yet."""
+        return self.tensor[self._used :]
 
     def is_tame(self) -> bool:
         """Whether no number is NaN, infinite, or so large that its square is; also of those between the buffers."""

@@ -300,9 +300,10 @@ def _roll_back(
 ) -> None:
     """Bring the adjoint from the last frame to the first; `states` gives what a lost history is computed from."""
     shard.clear_gradients()
-    given = [(a, grad) for a, grad in zip(shard.fast_states("_adj"), grads, strict=True) if grad is not None]
-    for adjoint, grad in given:
-        adjoint[:] = grad[:, -1]
+    adjoints = shard.fast_states("_adj")
+    for adjoint, grad in zip(adjoints, grads, strict=True):
+        adjoint[:] = 0.0 if grad is None else grad[:, -1]
+    given = [(adjoint, grad) for adjoint, grad in zip(adjoints, grads, strict=True) if grad is not None]
     starts = states() if shard.owner is None else ()
     for frame in range(schedule.frames - 1, 0, -1):
         first = (frame - 1) * schedule.substeps

@@ -67,6 +67,7 @@ class Shard:
                     self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(
                         (count * world_count,), dtype, device, width, pools.get(suffix)
                     )
+        self._parameter_adjoints = self.adjoints.rest
         self.tables = {family: bridge.table(shape, dtype, device, self.adjoints) for family, shape in shapes.items()}
         self.samples = [bridge.table(shape, dtype, device, self.adjoints) for shape in samples]
         self._see()
@@ -242,8 +243,8 @@ class Shard:
         return self._gradients, self._sample_gradients
 
     def clear_gradients(self) -> None:
-        """Set the adjoints of states and parameters to zero."""
-        self.adjoints.tensor.zero_()
+        """Set the gradients of tables and signals to zero."""
+        self._parameter_adjoints.zero_()
 
     def clear_forces(self) -> None:
         for force in self._forces:
