@@ -337,7 +337,7 @@ def _recompute_back(shard: Shard, schedule: Schedule, plan: Plan, start: list[to
             shard.run_back(step, count, step - begin, schedule.steps)
 
 
-_engines: dict[Hashable, Engine] = {}
+_engines: dict[tuple[Any, ...], Engine] = {}
 _engines_lock = threading.Lock()
 
 
@@ -347,11 +347,12 @@ def engine_for(assembly: Assembly, integrator: Integrator) -> Engine:
     threads = torch.get_num_threads() if pattern.device.type == "cpu" else 1
     made_of = (pattern.topology, math.prod(pattern.batch), integrator, pattern.dtype, pattern.device, threads)
     with _engines_lock:
-        engine = _engines.pop(made_of, None)
+        engine = _engines.get(made_of)
         if engine is None:
             while len(_engines) >= CACHED_ENGINES:
                 _engines.pop(next(iter(_engines)))
             with bridge.running:  # what is built while another thread records a graph would become part of it
-                engine = Engine(*made_of)
-        _engines[made_of] = engine  # most recently used last
+                engine = _engines[made_of] = Engine(*made_of)
+        elif engine is not next(reversed(_engines.values())):
+            _engines[made_of] = _engines.pop(made_of)  # most recently used last
     return engine

@@ -35,7 +35,6 @@ class Flattener:
         self.worlds = math.prod(pattern.batch)
         self.varies = False  # whether a tensor of the scene went into what was made, since this was last reset
         self._facts = pattern.facts
-        self._known = _known(pattern.batch, pattern.dtype, pattern.device)
         self._masses: dict[str, MassProperties] = {}
 
     def __call__(self, value: Any, count: int, shape: tuple[int, ...] = ()) -> torch.Tensor:
@@ -88,16 +87,16 @@ class Flattener:
             else:
                 self.varies = self.varies or isinstance(array, torch.Tensor)
                 return build()
-        place = tuple(key)
-        found = self._known.get(place)
+        place, known = tuple(key), _known(self.batch, self.dtype, self.device)
+        found = known.get(place)
         if found is None:
             varies = self.varies
             found = build()
             self.varies = varies  # constants of a topology are tensors too
             if is_small(found):
-                if len(self._known) >= KNOWN_COUNT:
-                    self._known.clear()
-                self._known[place] = found
+                if len(known) >= KNOWN_COUNT:
+                    known.clear()
+                known[place] = found
         return found
 
     def once(self, place: Hashable, build: Callable[[], torch.Tensor]) -> torch.Tensor:

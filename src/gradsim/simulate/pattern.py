@@ -51,11 +51,14 @@ class Pattern:
 
     def fact(self, place: Hashable, needs: tuple[str, ...], find: Callable[..., T], *args: Any) -> T:
         """find(*args), or what it gave before for this place, if all states and tables that it needs are fixed."""
-        if place in self.facts:
-            return self.facts[place]
+        known: T | None = self.facts.get(place)
+        if known is not None:
+            return known
         found = find(*args)
-        if all(name in self.fixed for name in needs):
-            self.facts[place] = found
+        for name in needs:
+            if name not in self.fixed:
+                return found
+        self.facts[place] = found
         return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -103,11 +103,9 @@ def _mechanics(assembly: Assembly, schedule: Schedule, integrator: Integrator, l
             stacklevel=3,
         )
     engine = engine_for(assembly, integrator)
-    inputs, free = rollout_inputs(assembly), assembly.pattern.free
+    job = _Job(engine, assembly.batch, schedule, limit, rollout_inputs(assembly), assembly.pattern.free)
     try:
-        results = _Rollout.apply(
-            engine, assembly.batch, schedule, limit, inputs, free, *(inputs[place] for place in free)
-        )
+        results = _Rollout.apply(job, *(job.inputs[place] for place in job.free))
     except LeftFinite as left:
         raise Diverged(left.body, left.step, left.step * schedule.dt, left.world, schedule.dt, step.dt) from None
     return dict(zip(engine.states, results, strict=True))
@@ -128,28 +126,30 @@ def rollout_inputs(assembly: Assembly) -> tuple[torch.Tensor, ...]:
     return *assembly.states.values(), *assembly.tables.values(), *assembly.signals
 
 
+class _Job(NamedTuple):
+    """A rollout to do."""
+
+    engine: Engine
+    batch: tuple[int, ...]
+    schedule: Schedule
+    limit: float  # [bytes]
+    inputs: tuple[torch.Tensor, ...]  # all that it is a function of
+    free: tuple[int, ...]  # places of those inputs that may ask for a gradient
+
+
 class _Rollout(torch.autograd.Function):
     """A whole rollout as one operation: start state and parameters in, states at the frames out.
 
-    `inputs` are all of them; those in the places `free`, which may ask for a gradient, are given once more as `given`.
+    The inputs in the places `job.free` are given once more, for Torch to see them.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        engine: Engine,
-        batch: tuple[int, ...],
-        schedule: Schedule,
-        limit: float,
-        inputs: tuple[torch.Tensor, ...],
-        free: tuple[int, ...],
-        *given: torch.Tensor,
-    ) -> Any:
-        ctx.engine, ctx.schedule, ctx.limit, ctx.free = engine, schedule, limit, free
-        ctx.plan = engine.plan(schedule, limit, any(ctx.needs_input_grad))
+    def forward(ctx: Any, job: _Job, *given: torch.Tensor) -> Any:
+        ctx.plan = job.engine.plan(job.schedule, job.limit, any(ctx.needs_input_grad))
         ctx.owner = object()
-        states = engine.forward(inputs, batch, schedule, ctx.plan, limit, ctx.owner)
-        ctx.inputs = tuple(None if place in free else tensor for place, tensor in enumerate(inputs))
+        states = job.engine.forward(job.inputs, job.batch, job.schedule, ctx.plan, job.limit, ctx.owner)
+        ctx.job = job._replace(inputs=())  # those that may ask for a gradient are for Torch to keep
+        ctx.fixed = [None if place in job.free else tensor for place, tensor in enumerate(job.inputs)]
         ctx.save_for_backward(*given, *states)
         ctx.set_materialize_grads(False)
         return states
@@ -157,11 +157,11 @@ class _Rollout(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
-        saved, inputs, needed = ctx.saved_tensors, list(ctx.inputs), ctx.needs_input_grad[6:]
-        for place, tensor in zip(ctx.free, saved, strict=False):
+        job, saved, inputs = ctx.job, ctx.saved_tensors, list(ctx.fixed)
+        for place, tensor in zip(job.free, saved, strict=False):
             inputs[place] = tensor
-        wanted = [place for place, need in zip(ctx.free, needed, strict=True) if need]
-        states = saved[len(ctx.free) :]
-        found = ctx.engine.backward(inputs, states, grads, wanted, ctx.schedule, ctx.plan, ctx.limit, ctx.owner)
+        wanted = [place for place, need in zip(job.free, ctx.needs_input_grad[1:], strict=True) if need]
+        states = saved[len(job.free) :]
+        found = job.engine.backward(inputs, states, grads, wanted, job.schedule, ctx.plan, job.limit, ctx.owner)
         gradients = dict(zip(wanted, found, strict=True))
-        return None, None, None, None, None, None, *(gradients.get(place) for place in ctx.free)
+        return None, *(gradients.get(place) for place in job.free)

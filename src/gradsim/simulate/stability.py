@@ -51,18 +51,21 @@ def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
     """The stable step with the body and the family of forces that limit it."""
     best = StableStep(math.inf, "", "nothing")
     rates: dict[str, dict[str, float]] = {}
-    for family, body in assembly.topology.ranges:
-        if family in REASONS:
-            needs = (family, "rigid" if family == "touch" else "node", *(("node.v",) if family == "triangle" else ()))
-            place = ("rate", family, body, integrator)
-            rates.setdefault(body, {})[family] = assembly.pattern.fact(
-                place, needs, _rate, family, body, assembly, integrator
-            )
+    for place, needs in assembly.pattern.fact("resisting", (), _resisting, assembly.topology):
+        family, body = place
+        rate = assembly.pattern.fact((place, integrator), needs, _rate, family, body, assembly, integrator)
+        rates.setdefault(body, {})[family] = rate
     for body, parts in rates.items():
         total = sum(parts.values())
         if total > 0 and total**-0.5 < best.dt:
             best = StableStep(total**-0.5, body, REASONS[max(parts, key=lambda family: parts[family])])
     return best
+
+
+def _resisting(topology: Topology) -> list[tuple[tuple[str, str], tuple[str, ...]]]:
+    """Families and bodies whose elements limit the step, and the tables and states that these rates follow from."""
+    needs = dict.fromkeys(REASONS, ("node",)) | {"touch": ("rigid",), "triangle": ("node", "node.v")}
+    return [((family, body), (family, *needs[family])) for family, body in topology.ranges if family in REASONS]
 
 
 def _rate(family: str, body: str, assembly: Assembly, integrator: Integrator) -> float:
