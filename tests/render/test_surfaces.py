@@ -171,7 +171,10 @@ def test_rigid_surfaces_are_where_their_motion_is(count):
     body = rigid(velocity=velocity, look=gs.Look())
     trajectory = gs.simulate(scene_of(body), frames=3, fps=30, substeps=2)
     center = torch.linspace(0.1, 0.6, 3 * count, dtype=torch.float64).view(count, 1, 3)
-    motion = dataclasses.replace(trajectory["cube"], center=center if count > 1 else center[0])
+    around = trajectory["cube"].column.expand(count, 1, -1)
+    column = torch.cat([around[..., :4], center, around[..., 7:]], dim=-1)
+    motion = dataclasses.replace(trajectory["cube"], column=column if count > 1 else column[0])
+    assert torch.equal(motion.center, center if count > 1 else center[0])
     worlds = Worlds((2,), torch.float64, torch.device("cpu"))
     part = structure_of([surface for _, surface in drawn(scene_of(body))], True, worlds.dtype, worlds.device).parts[0]
     pose = pose_of(body, gs.Trajectory(trajectory.time, {"cube": motion}, {}), part, worlds)

@@ -234,10 +234,10 @@ def simulate_overhead(beam: Beam, dtype: torch.dtype, steps: int) -> float:
             whole = perf_counter() - start
             assembly = assemble(scene)
             engine = engine_for(assembly, SymplecticEuler())
-            inputs = rollout_inputs(assembly, engine)
+            inputs = rollout_inputs(assembly)
             plan = engine.plan(schedule, limit, False)
             start = perf_counter()
-            engine.forward(inputs, schedule, plan, limit, object())
+            engine.forward(inputs, assembly.batch, schedule, plan, limit, object())
             differences.append(whole - (perf_counter() - start))
     return statistics.median(differences)
 

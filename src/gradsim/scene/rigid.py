@@ -32,7 +32,7 @@ _closed: WeakSet[TriMesh] = WeakSet()  # meshes that were found closed
 _solids: WeakKeyDictionary[TriMesh, dict[tuple[torch.dtype, torch.device], MassProperties]] = WeakKeyDictionary()
 
 
-def _unit_solid(mesh: TriMesh, dtype: torch.dtype, device: torch.device) -> MassProperties:
+def unit_solid(mesh: TriMesh, dtype: torch.dtype, device: torch.device) -> MassProperties:
     """Mass properties of a mesh filled with unit density, integrated once."""
     found = _solids.setdefault(mesh, {})
     if (dtype, device) not in found:
@@ -168,7 +168,7 @@ class Rigid:
         if is_each(self.mass):
             found = point_masses(torch.tensor(self.mesh.vertices, dtype=dtype, device=device), tensor(self.mass))
         else:
-            unit = _unit_solid(self.mesh, dtype, device)
+            unit = unit_solid(self.mesh, dtype, device)
             density = tensor(self.density) if self.density is not None else tensor(self.mass) / unit.mass
             found = MassProperties(
                 density * unit.mass, unit.center, density.reshape(*density.shape, 1, 1) * unit.inertia

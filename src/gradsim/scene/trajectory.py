@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Protocol, TypeVar, overload
@@ -82,9 +82,18 @@ class RigidMotion:
     rotation: torch.Tensor  # unit quaternion (x, y, z, w), [..., T, 4]
     velocity: torch.Tensor  # of the centre of mass [m/s], [..., T, 3]
     angular_momentum: torch.Tensor  # about the centre of mass [kg m^2/s], [..., T, 3]
-    center: torch.Tensor = field(repr=False)  # of mass, in the body's axes [m], [..., 1, 3]
-    inverse_moments: torch.Tensor = field(repr=False)  # xx, yy, zz, yz, zx, xy of the inverse inertia, [..., 1, 6]
+    column: torch.Tensor = field(repr=False)  # 1 / mass, gravity, centre of mass, inverse inertia, [..., 1, 13]
     points: torch.Tensor = field(repr=False)  # the mesh's vertices, in the body's axes [m], [V, 3]
+
+    @cached_property
+    def center(self) -> torch.Tensor:
+        """Of mass, in the body's axes [m], [..., 1, 3]."""
+        return self.column[..., 4:7]
+
+    @cached_property
+    def inverse_moments(self) -> torch.Tensor:
+        """xx, yy, zz, yz, zx, xy of the inverse inertia, in the body's axes [1/(kg m^2)], [..., 1, 6]."""
+        return self.column[..., 7:13]
 
     @cached_property
     def position(self) -> torch.Tensor:
@@ -120,7 +129,7 @@ class RigidMotion:
     def at(self, frames: slice) -> RigidMotion:
         moving = (self.center_of_mass, self.rotation, self.velocity, self.angular_momentum)
         p, q, v, momentum = (m[..., frames, :] for m in moving)
-        return RigidMotion(p, q, v, momentum, self.center, self.inverse_moments, self.points)
+        return RigidMotion(p, q, v, momentum, self.column, self.points)
 
     @staticmethod
     def joined(motions: Sequence[RigidMotion]) -> RigidMotion:
@@ -157,6 +166,34 @@ class PendulumMotion:
         return _after_another(motions, -3)
 
 
+class Motions(Mapping[str, Any]):
+    """Motions by the names of their bodies, each made when it is first asked for, as if it had been from the start.
+
+    Args:
+        makers: What makes each body's motion.
+    """
+
+    def __init__(self, makers: dict[str, Callable[[], Any]]):
+        self._makers = makers
+        self._made: dict[str, Any] = {}
+        self._recording = torch.is_grad_enabled()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            with torch.inference_mode(False), torch.set_grad_enabled(self._recording):
+                self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """Everything at one moment, to continue from: `simulate(scene, start=state)`."""
@@ -180,7 +217,7 @@ class Trajectory:
     """
 
     time: torch.Tensor  # [s], [T]
-    motions: dict[str, Any]  # body name -> its motion
+    motions: Mapping[str, Any]  # body name -> its motion
     states: dict[str, torch.Tensor] = field(repr=False)  # [..., T, count, width] by the engine's names
 
     def __len__(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,15 +18,16 @@ from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
 from gradsim.scene.materials import Contact, Ground
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.quantity import Each, Signal, batch_shape, check_known, is_each, plain
-from gradsim.scene.rigid import Push
+from gradsim.scene.rigid import Push, Rigid, unit_solid
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticShape, StaticSphere
 from gradsim.scene.trajectory import State
-from gradsim.simulate.flatten import Flattener
+from gradsim.simulate.flatten import Flattener, is_small
 from gradsim.simulate.kernels import bending, external, integrate, law, pendulum, rigid, springs, tetrahedra, triangles
 from gradsim.simulate.kernels import shapes as shape_kernels
-from gradsim.simulate.starts import continued_states, link_values, start_states
-from gradsim.simulate.topology import Topology, topology_of
+from gradsim.simulate.pattern import Pattern, pattern_of
+from gradsim.simulate.starts import continued_states, link_values, start_state
+from gradsim.simulate.topology import Driver, Topology, topology_of
 
 ROWS: dict[str, tuple[str, ...]] = {
     "node": integrate.PARAMETERS,
@@ -48,44 +49,86 @@ CONTACT_DEPTH = 0.005  # of the body's size: where delta is not given
 FOREVER = 1e30  # [s]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Assembly:
     """A scene as tensors. Worlds of the batch are flattened into the first dimension, B."""
 
-    topology: Topology
-    batch: tuple[int, ...]
-    dtype: torch.dtype
-    device: torch.device
+    pattern: Pattern
     states: dict[str, torch.Tensor]  # part.name -> start [B, count, width]
     tables: dict[str, torch.Tensor]  # family -> [B, rows, elements]
     signals: tuple[torch.Tensor, ...]  # one a driver, [B, samples, elements]
     _numbers: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
-    def numbers(self, family: str) -> np.ndarray:
-        """A table as NumPy sees it, which takes half of Torch's time to work on a few numbers."""
-        if family not in self._numbers:
-            self._numbers[family] = self.tables[family].detach().cpu().numpy()
-        return self._numbers[family]
+    @property
+    def topology(self) -> Topology:
+        return self.pattern.topology
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.pattern.batch
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.pattern.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.pattern.device
 
     @property
     def world_count(self) -> int:
         return math.prod(self.batch)
 
+    def numbers(self, family: str) -> np.ndarray:
+        """A table as NumPy sees it, which takes half of Torch's time to work on a few numbers."""
+        if family not in self._numbers:
+            table = self.tables[family].detach()
+            self._numbers[family] = table.numpy() if table.is_cpu else table.cpu().numpy()
+        return self._numbers[family]
+
 
 @bridge.on_one_torch_thread
 def assemble(scene: Scene, *, dtype: torch.dtype | None = None, start: State | None = None) -> Assembly:
     """Flatten a scene; see `Assembly`."""
-    batch, dtype, device = _common(scene, dtype, start)
-    topology = topology_of(scene)
-    flatten = Flattener(batch, dtype, device, begin=start.time if start is not None else 0.0)
-    tables = {family: _table(family, scene, topology, flatten) for family in topology.elements}
+    pattern = pattern_of(scene, dtype, start, lambda: _pattern(scene, dtype, start))
+    topology, fixed = pattern.topology, pattern.fixed
+    begin = start.time if start is not None else 0.0
+    flatten = Flattener(pattern, begin)
+
+    def made(name: str, build: Callable[..., torch.Tensor], what: Any) -> torch.Tensor:
+        """What `build` makes of the scene, once for all of its pattern if no tensor of the scene goes into it."""
+        found = fixed.get(name)
+        if found is None:
+            flatten.varies = False
+            found = build(what, scene, topology, flatten)
+            if not flatten.varies and is_small(found):
+                fixed[name] = found
+        return found
+
+    tables = {family: made(family, _table, family) for family in topology.elements}
     if start is None:
-        states = start_states(scene, topology, flatten)
+        states = {name: made(name, start_state, name) for name in pattern.state_names}
     else:
         states = continued_states(start, topology, flatten)
-    if "node" in topology.elements:
-        states["node.v"] = states["node.v"] * topology.tensor("node.free", dtype, device)[:, None]
-    return Assembly(topology, batch, dtype, device, states, tables, _signals(scene, topology, flatten))
+    signals = tuple(made(f"signal {k}", _signal, driver) for k, driver in enumerate(topology.drivers))
+    return Assembly(pattern, states, tables, signals)
+
+
+def _pattern(scene: Scene, dtype: torch.dtype | None, start: State | None) -> Pattern:
+    batch, dtype, device = _common(scene, dtype, start)
+    topology = topology_of(scene)
+    distinct = {place: _distinct(*place, scene, topology) for place in topology.ranges}
+    return Pattern(topology, batch, dtype, device, distinct)
+
+
+def _distinct(family: str, body: str, scene: Scene, topology: Topology) -> int:
+    """After how many columns a body's part of a family's table begins to repeat them."""
+    first, end = topology.ranges[family, body]
+    if family in ("contact", "touch"):
+        return len(scene.obstacles)
+    if family in ("spring", "triangle", "bend", "hinge", "tet"):
+        return 1 if not any(map(is_each, _row_values(family, scene[body]))) else end - first
+    return end - first
 
 
 def _common(
@@ -142,16 +185,33 @@ def _table(family: str, scene: Scene, topology: Topology, flatten: Flattener) ->
             elif family in ("contact", "touch"):
                 pieces.append(_law_table(body, end - first, scene, flatten))
             else:
-                pieces.append(_rows(_row_values(family, body), end - first, flatten))
+                pieces.append(_rows((family, body.name), _row_values(family, body), end - first, flatten))
     return flatten.join(pieces, 2)
 
 
-def _rows(values: Iterable[Any], count: int, flatten: Flattener) -> torch.Tensor:
-    """One row a quantity, [B, rows, count]."""
-    values = [np.zeros(()) if isinstance(value, Signal) else value for value in values]
-    return flatten.remember(
-        ("rows", count), values, lambda: torch.stack([flatten(value, count) for value in values], 1)
-    )
+def _rows(place: Hashable, values: Iterable[Any], count: int, flatten: Flattener) -> torch.Tensor:
+    """One row a quantity, [B, rows, count]; `place` names the scene's elements that these are the quantities of."""
+    given = [None if isinstance(value, Signal) else value for value in values]
+    tensors = {row: value for row, value in enumerate(given) if isinstance(plain(value), torch.Tensor)}
+
+    def rest() -> torch.Tensor:
+        """The rows that are plain numbers, with zeros for the others."""
+        numbers = [np.zeros(()) if value is None or row in tensors else value for row, value in enumerate(given)]
+        return flatten.remember(
+            ("rows", count), numbers, lambda: torch.stack([flatten(value, count) for value in numbers], 1)
+        )
+
+    table = flatten.once(place, rest)
+    for row, value in tensors.items():
+        table = torch.where(_mask(row, len(given), flatten.device), flatten.across(value, count), table)
+    return table
+
+
+@functools.cache
+def _mask(row: int, count: int, device: torch.device) -> torch.Tensor:
+    """One of `count` rows, [count, 1]."""
+    with torch.inference_mode(False):  # a gradient may be asked for later
+        return torch.arange(count, device=device)[:, None] == row
 
 
 def _row_values(family: str, body: Any) -> tuple[Any, ...]:
@@ -173,26 +233,35 @@ def _row_values(family: str, body: Any) -> tuple[Any, ...]:
 
 def _node_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
     first, end = topology.spans[body.name]
+    density = None if isinstance(body, Springs) else body.density
+    free, measure = (
+        topology.tensor(f"node.{name}", flatten.dtype, flatten.device)[first:end] for name in ("free", "measure")
+    )
+
+    def gravity() -> torch.Tensor:
+        rows = flatten(scene.gravity, end - first, (3,)).transpose(1, 2)
+        return torch.cat([torch.zeros_like(rows[:, :1]), rows], 1)
+
+    def inverse() -> torch.Tensor:
+        row = free if density is None else free / measure
+        return torch.nn.functional.pad(row[None], (0, 0, 0, 3))
 
     def build() -> torch.Tensor:
-        inverse = 1.0 / _masses(body, topology, flatten)
-        if len(body.pinned):
-            inverse = inverse * topology.tensor("node.free", flatten.dtype, flatten.device)[first:end]
-        gravity = flatten(scene.gravity, end - first, (3,))
-        return torch.cat([inverse[:, None], gravity.transpose(1, 2)], 1)
+        if is_each(density) or is_each(body.mass):
+            row = free / _masses(body, topology, flatten)
+            return torch.cat([row[:, None], flatten(scene.gravity, end - first, (3,)).transpose(1, 2)], 1)
+        fixed = flatten.once(("gravity", body.name), gravity)
+        shares = flatten.once(("free", body.name), inverse)
+        return torch.addcdiv(fixed, shares, flatten.across(body.mass if density is None else density, 1))
 
-    density = None if isinstance(body, Springs) else body.density
     return flatten.remember(("node", topology, body.name), (density, body.mass, scene.gravity), build)
 
 
 def _masses(body: NodeBody, topology: Topology, flatten: Flattener) -> torch.Tensor:
-    """Masses of a body's nodes [kg], [B, N]."""
+    """Masses of a body's nodes, where each or each element has its own [kg], [B, N]."""
     first, end = topology.spans[body.name]
     if isinstance(body, Springs) or body.density is None:
         return flatten(body.mass, end - first)
-    if not is_each(body.density):
-        measure = topology.tensor("node.measure", flatten.dtype, flatten.device)[first:end]
-        return flatten(body.density, 1) * measure
     solid = isinstance(body, Soft)
     nodes = body.mesh.tets if isinstance(body, Soft) else body.mesh.faces
     measures = topology.tensor("tet.volume" if solid else "triangle.area", flatten.dtype, flatten.device)
@@ -205,24 +274,38 @@ def _masses(body: NodeBody, topology: Topology, flatten: Flattener) -> torch.Ten
 
 def _rigid_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
     def build() -> torch.Tensor:
+        if body.inertia is None and not is_each(body.mass):
+            return _solid_column(body, scene, flatten)
         mass, center, inertia = flatten.mass_properties(body)
-        six = torch.linalg.inv(inertia).flatten(-2).index_select(-1, _six(flatten.device))
-        columns = [
-            flatten(mass.reciprocal().unsqueeze(-1), 1, (1,)),
-            flatten(scene.gravity, 1, (3,)),
-            flatten(center, 1, (3,)),
-            flatten(six, 1, (6,)),
-        ]
-        return torch.cat(columns, -1).transpose(1, 2)
+        return _rigid_column(mass.reciprocal()[..., None], scene.gravity, center, torch.linalg.inv(inertia), flatten)
 
     given = (body.density, body.mass, body.inertia, body.center, scene.gravity)
     return flatten.remember(("rigid", body.mesh.key), given, build)
 
 
-@functools.cache
-def _six(device: torch.device) -> torch.Tensor:
-    """Where xx, yy, zz, yz, zx, xy stand in a symmetric matrix."""
-    return torch.tensor([0, 4, 8, 5, 6, 1], device=device)
+def _solid_column(body: Rigid, scene: Scene, flatten: Flattener) -> torch.Tensor:
+    """Of a body that is filled evenly: what all of its shape share, over its density or mass."""
+
+    def place() -> torch.Tensor:
+        _, center, _ = unit_solid(body.mesh, flatten.dtype, flatten.device)
+        own = center.cpu().numpy() if body.center is None else body.center
+        return _rigid_column(np.zeros(1), scene.gravity, own, np.zeros((3, 3)), flatten)
+
+    def share() -> torch.Tensor:
+        volume, _, inertia = (a.cpu().numpy() for a in unit_solid(body.mesh, flatten.dtype, flatten.device))
+        inverse = np.linalg.inv(inertia)
+        own = (1.0 / volume, inverse) if body.mass is None else (np.ones(()), volume * inverse)
+        return _rigid_column(own[0][None], np.zeros(3), np.zeros(3), own[1], flatten)
+
+    fixed, shares = flatten.once(("place", body.name), place), flatten.once(("share", body.name), share)
+    return torch.addcdiv(fixed, shares, flatten.across(body.density if body.mass is None else body.mass, 1))
+
+
+def _rigid_column(lightness: Any, gravity: Any, center: Any, inverse: Any, flatten: Flattener) -> torch.Tensor:
+    """One over a mass [..., 1], gravity, the centre and the inverse inertia, [B, rows, 1]."""
+    six = inverse.reshape(*inverse.shape[:-2], 9)[..., [0, 4, 8, 5, 6, 1]]  # xx, yy, zz, yz, zx, xy
+    values = ((lightness, 1), (gravity, 3), (center, 3), (six, 6))
+    return torch.cat([flatten(value, 1, (width,)) for value, width in values], -1).transpose(1, 2)
 
 
 def _pendulum_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
@@ -253,11 +336,13 @@ def _push_column(push: Push, center: torch.Tensor, flatten: Flattener) -> torch.
 def _law_table(body: Any, pair_count: int, scene: Scene, flatten: Flattener) -> torch.Tensor:
     """Contact parameters of a body's pairs with the shapes, [B, rows, pairs]; shapes vary fastest."""
     laws = [contact_law(body, name, shape) for name, shape in scene.obstacles.items()]
-    depth = None if all(law_.delta is not None for law_ in laws) else np.asarray(CONTACT_DEPTH * body_size(body))
+    depth: Any = None if all(law_.delta is not None for law_ in laws) else np.asarray(CONTACT_DEPTH * body_size(body))
+    if depth is not None and isinstance(body, Springs) and isinstance(body.points, torch.Tensor):
+        depth = torch.tensor(depth, dtype=flatten.dtype, device=flatten.device)  # it varies with them
     rows = [(law_.ke, law_.kd, law_.kf, law_.mu, depth if law_.delta is None else law_.delta) for law_ in laws]
 
     def build() -> torch.Tensor:
-        columns = flatten.join([_rows(row, 1, flatten) for row in rows], 2)
+        columns = flatten.join([_rows(("law", body.name, k), row, 1, flatten) for k, row in enumerate(rows)], 2)
         return columns.repeat(1, 1, pair_count // len(laws))
 
     return flatten.remember(("law", pair_count), itertools.chain(*rows), build)
@@ -323,10 +408,7 @@ def _extent(points: np.ndarray) -> float:
     return float(np.ptp(points, axis=0).max())
 
 
-def _signals(scene: Scene, topology: Topology, flatten: Flattener) -> tuple[torch.Tensor, ...]:
-    signals = []
-    for driver in topology.drivers:
-        row = ROWS[driver.family].index(driver.row)
-        value = _row_values(driver.family, scene[driver.body])[row]
-        signals.append(flatten(value, driver.count))
-    return tuple(signals)
+def _signal(driver: Driver, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
+    """A driver's samples, [B, samples, elements]."""
+    row = ROWS[driver.family].index(driver.row)
+    return flatten(_row_values(driver.family, scene[driver.body])[row], driver.count)

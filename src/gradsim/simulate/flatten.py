@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
@@ -12,32 +13,48 @@ import torch
 from gradsim.scene.inertia import MassProperties
 from gradsim.scene.quantity import Signal, is_each, plain
 from gradsim.scene.rigid import Rigid
+from gradsim.simulate.pattern import Pattern
 
-KNOWN_COUNT = 512  # tensors remembered
+KNOWN_COUNT = 512  # tensors remembered of a batch shape, dtype and device
 KNOWN_NUMBERS = 512  # in a quantity that is looked up by its numbers; hashing more takes as long as converting them
 KNOWN_SIZE = 16384  # of a remembered tensor
 
-_known: dict[Hashable, torch.Tensor] = {}
+
+@functools.lru_cache(maxsize=16)
+def _known(batch: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> dict[Hashable, torch.Tensor]:
+    """What was made of plain numbers for batches like this."""
+    return {}
 
 
 class Flattener:
     """Turns quantities into tensors [B, count, *shape], signals into [B, samples, count, *shape]."""
 
-    def __init__(self, batch: tuple[int, ...], dtype: torch.dtype, device: torch.device, begin: float = 0.0):
-        self.batch, self.dtype, self.device = batch, dtype, device
+    def __init__(self, pattern: Pattern, begin: float = 0.0):
+        self.batch, self.dtype, self.device = pattern.batch, pattern.dtype, pattern.device
         self.begin = begin  # time the rollout starts at [s]
-        self.worlds = math.prod(batch)
+        self.worlds = math.prod(pattern.batch)
+        self.varies = False  # whether a tensor of the scene went into what was made, since this was last reset
+        self._facts = pattern.facts
         self._masses: dict[str, MassProperties] = {}
 
     def __call__(self, value: Any, count: int, shape: tuple[int, ...] = ()) -> torch.Tensor:
         array = plain(value)
         if isinstance(array, torch.Tensor):
+            self.varies = True
             return self._spread(array, value, count, shape)
 
         def build() -> torch.Tensor:
             return self._spread(torch.tensor(array, dtype=self.dtype, device=self.device), value, count, shape)
 
         return self.remember((count, shape), (value,), build)
+
+    def across(self, value: Any, count: int) -> torch.Tensor:
+        """A quantity of single numbers that broadcasts with [B, rows, count], with as few operations as that takes."""
+        array = plain(value)
+        if isinstance(array, torch.Tensor) and not array.ndim:
+            self.varies = True
+            return array
+        return self(value, count if is_each(value) else 1).unsqueeze(1)
 
     def _spread(self, tensor: torch.Tensor, value: Any, count: int, shape: tuple[int, ...]) -> torch.Tensor:
         signal, single = isinstance(value, Signal), not is_each(value)
@@ -59,7 +76,7 @@ class Flattener:
         Values are compared by their numbers, not by identity: arrays can be written to. `tag` stands for everything
         else that the result depends on.
         """
-        key: list[Hashable] = [tag, self.batch, self.dtype, self.device]
+        key: list[Hashable] = [tag]
         for value in values:
             array = plain(value)
             if array is None:
@@ -68,15 +85,29 @@ class Flattener:
                 kind = None if array is value else (is_each(value), isinstance(value, Signal))
                 key += (kind, array.shape, array.tobytes())
             else:
+                self.varies = self.varies or isinstance(array, torch.Tensor)
                 return build()
-        place = tuple(key)
-        found = _known.get(place)
+        place, known = tuple(key), _known(self.batch, self.dtype, self.device)
+        found = known.get(place)
         if found is None:
+            varies = self.varies
             found = build()
-            if found.numel() <= KNOWN_SIZE and not found.is_inference():
-                if len(_known) >= KNOWN_COUNT:
-                    _known.clear()
-                _known[place] = found
+            self.varies = varies  # constants of a topology are tensors too
+            if is_small(found):
+                if len(known) >= KNOWN_COUNT:
+                    known.clear()
+                known[place] = found
+        return found
+
+    def once(self, place: Hashable, build: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """build(), or what it gave for another scene of the pattern, if no tensor of the scene goes into it."""
+        found: torch.Tensor | None = self._facts.get(place)
+        if found is None:
+            before, self.varies = self.varies, False
+            found = build()
+            if not self.varies and is_small(found):
+                self._facts[place] = found
+            self.varies = self.varies or before
         return found
 
     def join(self, pieces: list[torch.Tensor], dim: int) -> torch.Tensor:
@@ -87,3 +118,8 @@ class Flattener:
         if body.name not in self._masses:
             self._masses[body.name] = body.mass_properties(self.dtype, self.device)
         return self._masses[body.name]
+
+
+def is_small(tensor: torch.Tensor) -> bool:
+    """Whether a tensor may be kept for other rollouts."""
+    return tensor.numel() <= KNOWN_SIZE and not tensor.is_inference()

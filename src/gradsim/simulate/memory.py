@@ -11,15 +11,14 @@ from __future__ import annotations
 import functools
 import math
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gradsim.scene.errors import OutOfMemory
 
 GRAPH_STEPS = 128  # longest stretch of steps recorded as one graph, launch by launch
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """How many steps' history is held at once."""
 
     kept: bool  # the whole rollout's history stays for the backward pass

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -72,8 +73,15 @@ def simulate(
         if isinstance(body, Smoke):
             states |= smoke_states(body, assembly, start, frames=frames, dt=schedule.dt, substeps=substeps, limit=limit)
     begin = start.time if start is not None else 0.0
-    time = torch.from_numpy(begin + np.arange(frames, dtype=str(assembly.dtype).removeprefix("torch.")) / fps)
-    return Trajectory(time.to(assembly.device), motions_of(scene, assembly, states), states)
+    times = _times(frames, float(fps), begin, assembly.dtype, assembly.device).clone()
+    return Trajectory(times, motions_of(scene, assembly, states), states)
+
+
+@functools.lru_cache(maxsize=16)
+def _times(frames: int, fps: float, begin: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Times of the frames [s], [T]."""
+    with torch.inference_mode(False):  # others may write to a copy of it
+        return torch.from_numpy(begin + np.arange(frames, dtype=str(dtype).removeprefix("torch.")) / fps).to(device)
 
 
 def _mechanics(assembly: Assembly, schedule: Schedule, integrator: Integrator, limit: float) -> dict[str, torch.Tensor]:
@@ -95,12 +103,12 @@ def _mechanics(assembly: Assembly, schedule: Schedule, integrator: Integrator, l
             stacklevel=3,
         )
     engine = engine_for(assembly, integrator)
+    job = _Job(engine, assembly.batch, schedule, limit, rollout_inputs(assembly), assembly.pattern.free)
     try:
-        results = _Rollout.apply(engine, schedule, limit, *rollout_inputs(assembly, engine))
+        results = _Rollout.apply(job, *(job.inputs[place] for place in job.free))
     except LeftFinite as left:
         raise Diverged(left.body, left.step, left.step * schedule.dt, left.world, schedule.dt, step.dt) from None
-    batched = (result.view(*assembly.batch, *result.shape[1:]) for result in results)
-    return dict(zip(engine.states, batched, strict=True))
+    return dict(zip(engine.states, results, strict=True))
 
 
 def _whole(name: str, value: Any) -> int:
@@ -113,29 +121,47 @@ def _whole(name: str, value: Any) -> int:
     return number
 
 
-def rollout_inputs(assembly: Assembly, engine: Engine) -> tuple[torch.Tensor, ...]:
+def rollout_inputs(assembly: Assembly) -> tuple[torch.Tensor, ...]:
     """What a rollout is a function of, in the order the engine takes it."""
-    starts = (assembly.states[name] for name in engine.states)
-    return *starts, *(assembly.tables[family] for family in engine.families), *assembly.signals
+    return *assembly.states.values(), *assembly.tables.values(), *assembly.signals
+
+
+class _Job(NamedTuple):
+    """A rollout to do."""
+
+    engine: Engine
+    batch: tuple[int, ...]
+    schedule: Schedule
+    limit: float  # [bytes]
+    inputs: tuple[torch.Tensor, ...]  # all that it is a function of
+    free: tuple[int, ...]  # places of those inputs that may ask for a gradient
 
 
 class _Rollout(torch.autograd.Function):
-    """A whole rollout as one operation: start state and parameters in, states at the frames out."""
+    """A whole rollout as one operation: start state and parameters in, states at the frames out.
+
+    The inputs in the places `job.free` are given once more, for Torch to see them.
+    """
 
     @staticmethod
-    def forward(ctx: Any, engine: Engine, schedule: Schedule, limit: float, *inputs: torch.Tensor) -> Any:
-        gradient = any(ctx.needs_input_grad)
-        ctx.engine, ctx.schedule, ctx.limit = engine, schedule, limit
-        ctx.plan = engine.plan(schedule, limit, gradient)
+    def forward(ctx: Any, job: _Job, *given: torch.Tensor) -> Any:
+        ctx.plan = job.engine.plan(job.schedule, job.limit, any(ctx.needs_input_grad))
         ctx.owner = object()
-        states = engine.forward(inputs, schedule, ctx.plan, limit, ctx.owner)
-        ctx.save_for_backward(*inputs, *states)
+        states = job.engine.forward(job.inputs, job.batch, job.schedule, ctx.plan, job.limit, ctx.owner)
+        ctx.job = job._replace(inputs=())  # those that may ask for a gradient are for Torch to keep
+        ctx.fixed = [None if place in job.free else tensor for place, tensor in enumerate(job.inputs)]
+        ctx.save_for_backward(*given, *states)
+        ctx.set_materialize_grads(False)
         return states
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        saved = ctx.saved_tensors
-        inputs, states = saved[: -len(grads)], saved[-len(grads) :]
-        found = ctx.engine.backward(inputs, states, grads, ctx.schedule, ctx.plan, ctx.limit, ctx.owner)
-        return None, None, None, *found
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        job, saved, inputs = ctx.job, ctx.saved_tensors, list(ctx.fixed)
+        for place, tensor in zip(job.free, saved, strict=False):
+            inputs[place] = tensor
+        wanted = [place for place, need in zip(job.free, ctx.needs_input_grad[1:], strict=True) if need]
+        states = saved[len(job.free) :]
+        found = job.engine.backward(inputs, states, grads, wanted, job.schedule, ctx.plan, job.limit, ctx.owner)
+        gradients = dict(zip(wanted, found, strict=True))
+        return None, *(gradients.get(place) for place in job.free)

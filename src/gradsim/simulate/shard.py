@@ -13,7 +13,7 @@ from gradsim import bridge
 from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.simulate.assemble import ROWS
 from gradsim.simulate.kernels.march import STATE, March
-from gradsim.simulate.kernels.node_march import NodeMarch
+from gradsim.simulate.kernels.node_march import LIVE, NodeMarch
 from gradsim.simulate.layout import Layout, column_counts, padded
 from gradsim.simulate.memory import GRAPH_STEPS
 from gradsim.simulate.parts import PARTS
@@ -51,21 +51,31 @@ class Shard:
         self.clock = bridge.Settings(4, torch.int32, device)
         self.native = native = device.type == "cpu" if native is None else native
         self.columns = column_counts(topology, dtype, native)
-        self.tables = {
-            family: bridge.table((len(ROWS[family]), padded(dtype, count * world_count)), dtype, device)
-            for family, count in self.columns.items()
+        shapes = {
+            family: (len(ROWS[family]), padded(dtype, count * world_count)) for family, count in self.columns.items()
         }
-        self.samples = [
-            bridge.table((world_count * driver.samples * driver.count,), dtype, device) for driver in topology.drivers
+        samples = [(world_count * driver.samples * driver.count,) for driver in topology.drivers]
+        rows = {part: 4 if native and part == "node" else None for part in topology.parts}
+        states = [
+            (self.columns[part] * world_count, row or width)
+            for part, row in rows.items()
+            for width in PARTS[part].states.values()
         ]
+        self.moving = bridge.Pool(states, dtype, device)  # all states
+        self.adjoints = bridge.Pool((*states, *shapes.values(), *samples), dtype, device)  # of states and parameters
         self.buffers: dict[str, bridge.Buffer] = {}
         for part in topology.parts:
-            row = 4 if native and part == "node" else None
             for name, width in (PARTS[part].states | PARTS[part].forces).items():
+                pools = {"": self.moving, "_adj": self.adjoints} if name in PARTS[part].states else {}
                 for suffix in ("", "_adj", "_end"):
-                    shape = (self.columns[part] * world_count,)
-                    self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(shape, dtype, device, width, row)
+                    self.buffers[f"{part}.{name}{suffix}"] = bridge.vectors(
+                        (self.columns[part] * world_count,), dtype, device, width, pools.get(suffix), rows[part]
+                    )
+        self._parameter_adjoints = self.adjoints.rest
+        self.tables = {family: bridge.table(shape, dtype, device, self.adjoints) for family, shape in shapes.items()}
+        self.samples = [bridge.table(shape, dtype, device, self.adjoints) for shape in samples]
         self._see()
+        self._held: dict[str, torch.Tensor | None] = {}  # what was loaded last, where it may come again
         self.layout = Layout(topology, world_count, self.tables, dtype, device, native)
         forces, rigid_forces = () if native else FORCES, () if native else RIGID_FORCES
         self.system = System(
@@ -93,6 +103,7 @@ class Shard:
         self._states = {
             suffix: [self._vectors[name + suffix] for name in self.state_names] for suffix in ("", "_adj", "_end")
         }
+        self._fast_states = {suffix: list(map(bridge.fast_view, views)) for suffix, views in self._states.items()}
         self._forces = [self.buffers[f"{part}.{name}"].tensor for part in topology.parts for name in PARTS[part].forces]
         self._values = {family: by_world(table.tensor, family) for family, table in self.tables.items()}
         self._gradients = {family: by_world(table.tensor_grad, family) for family, table in self.tables.items()}
@@ -109,21 +120,11 @@ class Shard:
         return self.layout.march(states, states_adj, isinstance(self.integrator, Midpoint), batch)
 
     def _node_march(self) -> NodeMarch:
-        names = {
-            "x": "x",
-            "v": "v",
-            "f": "f",
-            "ax": "x_adj",
-            "av": "v_adj",
-            "af": "f_adj",
-            "xe": "x_end",
-            "ve": "v_end",
-        }
         return NodeMarch(
             world_count=self.world_count,
             blocks=self.layout.blocks("node"),
             midpoint=isinstance(self.integrator, Midpoint),
-            arrays={short: self.buffers[f"node.{name}"].array for short, name in names.items()},
+            arrays={name: self.buffers[f"node.{name}"].array for name in LIVE},
             table=self.tables["node"],
             forces=tuple(self.layout.node_force(family) for family in FORCES if family in self.topology.elements),
             signals=self.layout.signals(self.samples),
@@ -256,7 +257,9 @@ class Shard:
         """Take over parameters, [worlds, rows, elements] each."""
         self.dt.set(dt)
         for family, values in tables.items():
-            self._values[family].copy_(values)
+            if self._held.get(family) is not values:
+                self._values[family].copy_(values)
+                self._held[family] = None if values.requires_grad else values
         for samples, values in zip(self._samples, signals, strict=True):
             samples.copy_(values)
         self.clear_forces()
@@ -266,8 +269,8 @@ class Shard:
         return self._gradients, self._sample_gradients
 
     def clear_gradients(self) -> None:
-        for table in (*self.tables.values(), *self.samples):
-            table.tensor_grad.zero_()
+        """Set the gradients of tables and signals to zero."""
+        self._parameter_adjoints.zero_()
 
     def clear_forces(self) -> None:
         for force in self._forces:
@@ -285,3 +288,7 @@ class Shard:
     def states(self, suffix: str = "") -> list[torch.Tensor]:
         """All states, or with "_adj" their adjoints, as [worlds, count, width]."""
         return self._states[suffix]
+
+    def fast_states(self, suffix: str = "") -> list[Any]:
+        """The same as what is fastest to read and write, see `bridge.fast_view`."""
+        return self._fast_states[suffix]

@@ -8,17 +8,16 @@ several families gets the step of their squared rates added. Contact counts as i
 
 from __future__ import annotations
 
-import cmath
 import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
 from gradsim.scene.scene import Scene
-from gradsim.simulate.assemble import ROWS, Assembly, assemble
+from gradsim.simulate.assemble import Assembly, assemble
 from gradsim.simulate.topology import Topology
 
 GROWTH = 1e-3  # a step, tolerated of the explicit midpoint rule's fastest oscillation
@@ -52,11 +51,10 @@ def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
     """The stable step with the body and the family of forces that limit it."""
     best = StableStep(math.inf, "", "nothing")
     rates: dict[str, dict[str, float]] = {}
-    for family, body in assembly.topology.ranges:
-        if family in REASONS:
-            stiffness, damping = _rates(family, body, assembly)
-            dt = _step(math.sqrt(max(stiffness, 0.0)), damping, integrator)
-            rates.setdefault(body, {})[family] = dt**-2 if dt > 0 else math.inf
+    for place, needs in assembly.pattern.fact("resisting", (), _resisting, assembly.topology):
+        family, body = place
+        rate = assembly.pattern.fact((place, integrator), needs, _rate, family, body, assembly, integrator)
+        rates.setdefault(body, {})[family] = rate
     for body, parts in rates.items():
         total = sum(parts.values())
         if total > 0 and total**-0.5 < best.dt:
@@ -64,20 +62,96 @@ def stable_step(assembly: Assembly, integrator: Integrator) -> StableStep:
     return best
 
 
-def _air_rate(row: dict[str, np.ndarray], assembly: Assembly, nodes: slice, lightness: float) -> float:
-    """Rate at which the air slows a sheet's nodes at their start velocity [1/s]; the force is quadratic in it."""
-    speed = float(assembly.states["node.v"].detach()[:, nodes].norm(dim=-1).max())
-    return 2.0 * float((row["drag"] + row["lift"]).max()) * speed * lightness
+def _resisting(topology: Topology) -> list[tuple[tuple[str, str], tuple[str, ...]]]:
+    """Families and bodies whose elements limit the step, and the tables and states that these rates follow from."""
+    needs = dict.fromkeys(REASONS, ("node",)) | {"touch": ("rigid",), "triangle": ("node", "node.v")}
+    return [((family, body), (family, *needs[family])) for family, body in topology.ranges if family in REASONS]
 
 
-def _rigid_lightness(assembly: Assembly, index: int) -> float:
+def _rate(family: str, body: str, assembly: Assembly, integrator: Integrator) -> float:
+    """The square of one over a body's stable step with one family of forces alone [1/s^2]."""
+    stiffness, damping = _rates(family, body, assembly)
+    dt = _step(math.sqrt(max(stiffness, 0.0)), damping, integrator)
+    return dt**-2 if dt > 0 else math.inf
+
+
+def _rates(family: str, body: str, assembly: Assembly) -> tuple[float, float]:
+    """Largest squared frequency [1/s^2] and damping rate [1/s] of a body's elements of one family."""
+    part = "rigid" if family == "touch" else "node"
+    place = ("lightness", family, body)
+    lightness = assembly.pattern.fact(place, (part,), _lightness, family, body, assembly)
+    rows = _rows(family, body, assembly)
+    if family in ("contact", "touch"):
+        ke, kd, kf = map(_most, rows[:3])
+        return ke * lightness, max(kd, kf) * lightness
+    if family in ("spring", "bend"):
+        return _most(rows[0]) * lightness, _most(rows[1]) * lightness
+    stretch = assembly.pattern.fact(("stretch", family, body), (), _stretch, family, body, assembly)
+    mu, lam, damping = rows[0] * stretch, rows[1] * stretch, _most(rows[2] * stretch) * lightness
+    if family == "tet":  # lam's part only where it stiffens
+        return max(_most(1.5 * mu), _most(3.0 * lam - 0.375 * mu)) * lightness, damping
+    air = _most(rows[3] + rows[4])
+    if air > 0.0:
+        damping = max(damping, 2.0 * air * _speed(body, assembly) * lightness)
+    return max(_most((4 / 3) * mu), _most(2.0 * lam + (4 / 9) * mu)) * lightness, damping
+
+
+def _rows(family: str, body: str, assembly: Assembly) -> Any:
+    """The rows of a body's elements of a family that differ: arrays [B, elements], or numbers, which take less time."""
+    return assembly.pattern.fact(("rows", family, body), (family,), _find_rows, family, body, assembly)
+
+
+def _find_rows(family: str, body: str, assembly: Assembly) -> Any:
+    first, count = assembly.topology.ranges[family, body][0], assembly.pattern.distinct[family, body]
+    table = assembly.numbers(family)
+    return table[0, :, first].tolist() if len(table) * count == 1 else table[:, :, first : first + count].swapaxes(0, 1)
+
+
+def _stretch(family: str, body: str, assembly: Assembly) -> Any:
+    """How fast a body's elements vibrate [1/m^2], [elements]; the fastest, if there is no other difference."""
+    stretch = assembly.topology.arrays[f"{family}.stretch"][slice(*assembly.topology.ranges[family, body])]
+    return _most(stretch) if assembly.pattern.distinct[family, body] == 1 else stretch
+
+
+def _most(values: Any) -> float:
+    return float(values.max() if isinstance(values, np.ndarray) else values)
+
+
+def _lightness(family: str, body: str, assembly: Assembly) -> float:
+    """How much a body yields, at most, to what its elements of one family do."""
+    topology = assembly.topology
+    if family == "touch":
+        return _rigid_lightness(body, assembly)
+    nodes = slice(*topology.spans[body])
+    inverse = assembly.numbers("node")[:, 0, nodes]
+    if family == "contact":
+        return _most(inverse)
+    if family == "spring":
+        return 2.0 * _most(inverse * topology.arrays["node.degree"][nodes])
+    lightness = _most(inverse * topology.arrays["node.measure"][nodes])  # 1 / density
+    return lightness * _fastest_bending(topology) if family == "bend" else lightness
+
+
+def _speed(body: str, assembly: Assembly) -> float:
+    """Largest start velocity of a body's nodes [m/s]; the air's force is quadratic in it."""
+    nodes = slice(*assembly.topology.spans[body])
+    return float(assembly.states["node.v"].detach()[:, nodes].norm(dim=-1).max())
+
+
+def _rigid_lightness(body: str, assembly: Assembly) -> float:
     """How much a body's contact points together yield to a unit of stiffness [1/kg].
 
     As many points count as lie in its largest flat, each moving the body and turning it with its longest lever.
     """
-    table, arrays = assembly.numbers("rigid")[:, :, index], assembly.topology.arrays
-    turning = table[:, 7:10].sum(1) * float(arrays["rigid.reach"][index]) ** 2
-    return float((table[:, 0] + turning).max()) * float(arrays["rigid.flat"][index])
+    rows = _rows("rigid", body, assembly)
+    points, reach = _size(body, assembly)
+    return _most(rows[0] + (rows[7] + rows[8] + rows[9]) * reach**2) * points
+
+
+def _size(body: str, assembly: Assembly) -> tuple[float, float]:
+    """How many of a rigid body's points make its largest flat, and its reach [m]."""
+    index, arrays = assembly.topology.ranges["rigid", body][0], assembly.topology.arrays
+    return arrays["rigid.flat"].item(index), arrays["rigid.reach"].item(index)
 
 
 def sinking(assembly: Assembly) -> list[tuple[str, float, float]]:
@@ -85,47 +159,21 @@ def sinking(assembly: Assembly) -> list[tuple[str, float, float]]:
     found = []
     for family, body in assembly.topology.ranges:
         if family == "touch":
-            index, columns = assembly.topology.ranges["rigid", body][0], slice(*assembly.topology.ranges[family, body])
-            table, arrays = assembly.numbers("rigid")[:, :, index], assembly.topology.arrays
-            weight = np.sqrt((table[:, 1:4] ** 2).sum(1)) / table[:, 0]
-            stiffness = assembly.numbers(family)[:, 0, columns].max(1) * float(arrays["rigid.flat"][index])
-            depth, size = float((weight / stiffness).max()), 2.0 * float(arrays["rigid.reach"][index])
+            depth, size = assembly.pattern.fact(("depth", body), ("touch", "rigid"), _depth, body, assembly)
             if depth > 0.1 * size:
                 found.append((body, depth, size))
     return found
 
 
-def _rates(family: str, body: str, assembly: Assembly) -> tuple[float, float]:
-    """Largest squared frequency [1/s^2] and damping rate [1/s] of a body's elements of one family."""
-    topology = assembly.topology
-    columns = slice(*topology.ranges[family, body])
-    table = assembly.numbers(family)[:, :, columns]
-    most = dict(zip(ROWS[family], table.max((0, 2)).tolist(), strict=True))
-    if family == "touch":
-        lightness = _rigid_lightness(assembly, topology.ranges["rigid", body][0])
-        return most["ke"] * lightness, max(most["kd"], most["kf"]) * lightness
-    nodes = slice(*topology.spans[body])
-    inverse = assembly.numbers("node")[:, 0, nodes]
-    if family == "contact":
-        lightest = float(inverse.max())
-        return most["ke"] * lightest, max(most["kd"], most["kf"]) * lightest
-    if family == "spring":
-        lightness = float((inverse * topology.arrays["node.degree"][nodes]).max())
-        return 2.0 * most["stiffness"] * lightness, 2.0 * most["damping"] * lightness
-    lightness = float((inverse * topology.arrays["node.measure"][nodes]).max())  # 1 / density
-    if family == "bend":
-        shape = _fastest_bending(topology) * lightness
-        return most["stiffness"] * shape, most["damping"] * shape
-    row = {name: table[:, k] for k, name in enumerate(ROWS[family])}
-    if family == "tet":
-        modulus = 1.5 * row["mu"] + 3.0 * (row["lam"] - 0.625 * row["mu"]).clip(0.0)
-    else:
-        modulus = (4 / 3) * row["mu"] + 2.0 * (row["lam"] - (4 / 9) * row["mu"]).clip(0.0)
-    stretch = topology.arrays[f"{family}.stretch"][columns]
-    damping = float((row["damping"] * stretch).max()) * lightness
-    if family == "triangle" and most["drag"] + most["lift"] > 0.0:
-        damping = max(damping, _air_rate(row, assembly, nodes, lightness))
-    return float((modulus * stretch).max()) * lightness, damping
+def _depth(body: str, assembly: Assembly) -> tuple[float, float]:
+    """How deep a rigid body sinks when it rests [m], and its size [m]."""
+    rows = _rows("rigid", body, assembly)
+    points, reach = _size(body, assembly)
+    stiffness = _rows("touch", body, assembly)[0]
+    if isinstance(stiffness, np.ndarray):
+        stiffness = stiffness.max(1, keepdims=True)
+    weight = (rows[1] ** 2 + rows[2] ** 2 + rows[3] ** 2) ** 0.5 / rows[0]
+    return _most(weight / np.multiply(stiffness, points)), 2.0 * reach  # endless where nothing pushes back
 
 
 @functools.lru_cache(maxsize=32)
@@ -175,15 +223,21 @@ def _step(frequency: float, damping: float, integrator: Integrator) -> float:
     euler = 4.0 / (damping + math.sqrt(damping**2 + 4.0 * frequency**2))
     if not isinstance(integrator, Midpoint):
         return euler
-    low, high = 0.0, 2.0 * euler
+    return _midpoint_step(frequency, damping, 2.0 * euler)
+
+
+def _midpoint_step(frequency: float, damping: float, most: float) -> float:
+    """Largest step up to `most` in which the explicit midpoint rule lets a damped oscillator grow by `GROWTH` [s].
+
+    A step multiplies a motion of rate s by 1 + z + z^2 / 2, z = s dt.
+    """
+    half, square = 0.5 * damping, 0.25 * damping**2 - frequency**2
+    if square >= 0.0:  # no oscillation: the faster of two decays counts
+        return min(most, (1.0 + math.sqrt(1.0 + 2.0 * GROWTH)) / (half + math.sqrt(square)))
+    low, high, limit = 0.0, most, (1.0 + GROWTH) ** 2
     for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _midpoint_growth(frequency, damping, middle) <= GROWTH else (low, middle)
+        dt = 0.5 * (low + high)
+        pull, turn = half * dt, (frequency * dt) ** 2
+        grown = 1.0 - 2.0 * pull + 2.0 * pull * pull - pull * turn + 0.25 * turn * turn  # |1 + z + z^2 / 2|^2
+        low, high = (dt, high) if grown <= limit else (low, dt)
     return low
-
-
-def _midpoint_growth(frequency: float, damping: float, dt: float) -> float:
-    """Growth a step of the explicit midpoint rule on a damped oscillator."""
-    root = cmath.sqrt(damping**2 / 4 - frequency**2)
-    steps = ((-damping / 2 + root) * dt, (-damping / 2 - root) * dt)
-    return max(abs(1 + z + z * z / 2) for z in steps) - 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 from gradsim.scene.bodies import NodeBody, Springs
 from gradsim.scene.errors import WrongShape
-from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
+from gradsim.scene.pendula import AnyPendulum
 from gradsim.scene.quantity import Each, is_each
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.rotation import rotate
@@ -17,29 +18,20 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State
 from gradsim.simulate.flatten import Flattener
 from gradsim.simulate.parts import PARTS
-from gradsim.simulate.topology import Topology, is_zero, node_bodies
+from gradsim.simulate.topology import Topology, is_zero
 
 
-def start_states(scene: Scene, topology: Topology, flatten: Flattener) -> dict[str, torch.Tensor]:
-    """The scene's own start, by part and name."""
-    states: dict[str, torch.Tensor] = {}
-    nodes = node_bodies(scene)
-    if nodes:
-        counts = {body.name: topology.spans[body.name][1] - topology.spans[body.name][0] for body in nodes}
-        states["node.x"] = flatten.join([_positions(body, topology, flatten) for body in nodes], 1)
-        states["node.v"] = flatten.join([flatten(body.velocity, counts[body.name], (3,)) for body in nodes], 1)
-    bodies = [body for body in scene.bodies if isinstance(body, Rigid)]
-    if bodies:
-        turned = [(body, _rotation(body.rotation, flatten)) for body in bodies]
-        states["rigid.p"] = flatten.join([_center(body, q, flatten) for body, q in turned], 1)
-        states["rigid.q"] = flatten.join([q for _, q in turned], 1)
-        states["rigid.v"] = flatten.join([flatten(body.velocity, 1, (3,)) for body in bodies], 1)
-        states["rigid.l"] = flatten.join([_angular_momentum(body, q, flatten) for body, q in turned], 1)
-    pendula = [body for body in scene.bodies if isinstance(body, (Pendulum, DoublePendulum))]
-    if pendula:
-        states["pendulum.angle"] = flatten.join([link_values(body, "angle", flatten) for body in pendula], 1)
-        states["pendulum.rate"] = flatten.join([link_values(body, "rate", flatten) for body in pendula], 1)
-    return states
+def start_state(name: str, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
+    """A state of the scene's own start, such as "node.x", [B, count, width]."""
+    part = name.partition(".")[0]
+    pieces = [_STARTS[name](body, topology, flatten) for body in scene.bodies if (part, body.name) in topology.ranges]
+    state = flatten.join(pieces, 1)
+    return state if name != "node.v" else freed(state, topology)
+
+
+def freed(velocities: torch.Tensor, topology: Topology) -> torch.Tensor:
+    """Velocities of nodes [B, N, 3], with those of pinned ones at zero."""
+    return velocities * topology.tensor("node.free", velocities.dtype, velocities.device)[:, None]
 
 
 def continued_states(start: State, topology: Topology, flatten: Flattener) -> dict[str, torch.Tensor]:
@@ -51,7 +43,8 @@ def continued_states(start: State, topology: Topology, flatten: Flattener) -> di
             if value is None or value.shape[-2:] != (count, width):
                 got = "nothing" if value is None else f"shape {tuple(value.shape)}"
                 raise WrongShape(f"start.{label}", got, f"the scene needs shape [..., {count}, {width}]")
-            states[f"{part}.{name}"] = flatten(Each(value), count, (width,))
+            state = flatten(Each(value), count, (width,))
+            states[f"{part}.{name}"] = state if label != "velocities" else freed(state, topology)
     return states
 
 
@@ -80,27 +73,65 @@ def _rotation(rotation: Any, flatten: Flattener) -> torch.Tensor:
     return flatten.remember("rotation", (rotation,), build)
 
 
-def _center(body: Rigid, q: torch.Tensor, flatten: Flattener) -> torch.Tensor:
+def _velocities(body: NodeBody, topology: Topology, flatten: Flattener) -> torch.Tensor:
+    first, end = topology.spans[body.name]
+    return flatten(body.velocity, end - first, (3,))
+
+
+def _center(body: Rigid, topology: Topology, flatten: Flattener) -> torch.Tensor:
     """Where a body's centre of mass starts, [B, 1, 3]."""
 
     def build() -> torch.Tensor:
         center = flatten(flatten.mass_properties(body).center, 1, (3,))
-        return flatten(body.position, 1, (3,)) + rotate(q, center)
+        return flatten(body.position, 1, (3,)) + rotate(_rotation(body.rotation, flatten), center)
 
     masses = body.mass if is_each(body.mass) else None  # what fills a body evenly does not move its centre
     return flatten.remember(("center", body.mesh.key), (body.position, body.rotation, body.center, masses), build)
 
 
-def _angular_momentum(body: Rigid, q: torch.Tensor, flatten: Flattener) -> torch.Tensor:
+def _turn(body: Rigid, topology: Topology, flatten: Flattener) -> torch.Tensor:
+    return _rotation(body.rotation, flatten)
+
+
+def _velocity(body: Rigid, topology: Topology, flatten: Flattener) -> torch.Tensor:
+    return flatten(body.velocity, 1, (3,))
+
+
+def _angular_momentum(body: Rigid, topology: Topology, flatten: Flattener) -> torch.Tensor:
     """A body's at the start, about its centre of mass, [B, 1, 3]."""
     if is_zero(body.angular_velocity):
         return flatten(np.zeros(3), 1, (3,))
-    inertia = flatten(flatten.mass_properties(body).inertia, 1, (3, 3))
-    spin = flatten(body.angular_velocity, 1, (3,))
-    return rotate(q, (inertia @ rotate(q, spin, back=True)[..., None])[..., 0])
+
+    def build() -> torch.Tensor:
+        q, spin = _rotation(body.rotation, flatten), flatten(body.angular_velocity, 1, (3,))
+        inertia = flatten(flatten.mass_properties(body).inertia, 1, (3, 3))
+        return rotate(q, (inertia @ rotate(q, spin, back=True)[..., None])[..., 0])
+
+    masses = (body.density, body.mass, body.inertia, body.center)
+    return flatten.remember(("spin", body.mesh.key), (body.angular_velocity, body.rotation, *masses), build)
 
 
 def link_values(body: AnyPendulum, name: str, flatten: Flattener) -> torch.Tensor:
     """A quantity of both links, [B, 1, 2]; one is made up where there is a single link."""
     links = [flatten(link[name], 1) for link in body.links()]
     return torch.stack([links[0], links[1] if len(links) == 2 else torch.ones_like(links[0])], -1)
+
+
+def _angles(body: AnyPendulum, topology: Topology, flatten: Flattener) -> torch.Tensor:
+    return link_values(body, "angle", flatten)
+
+
+def _rates(body: AnyPendulum, topology: Topology, flatten: Flattener) -> torch.Tensor:
+    return link_values(body, "rate", flatten)
+
+
+_STARTS: dict[str, Callable[[Any, Topology, Flattener], torch.Tensor]] = {
+    "node.x": _positions,
+    "node.v": _velocities,
+    "rigid.p": _center,
+    "rigid.q": _turn,
+    "rigid.v": _velocity,
+    "rigid.l": _angular_momentum,
+    "pendulum.angle": _angles,
+    "pendulum.rate": _rates,
+}

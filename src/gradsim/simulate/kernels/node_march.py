@@ -19,6 +19,8 @@ from gradsim.native import kernel_module
 from gradsim.simulate.kernels.external import Signal
 from gradsim.simulate.kernels.force import NATIVE, types_of
 
+LIVE = ("x", "v", "f", "x_adj", "v_adj", "f_adj", "x_end", "v_end")  # what moves of a node
+
 _Pointer, _Count = ctypes.c_void_p, ctypes.c_longlong
 
 
@@ -45,7 +47,7 @@ class _Nodes(ctypes.Structure):
     _fields_ = [
         ("blocks", _Count),
         ("row", _Count),
-        *((name, _Pointer) for name in ("x", "v", "f", "ax", "av", "af", "xe", "ve", "xs", "vs", "fs")),
+        *((name, _Pointer) for name in (*LIVE, "xs", "vs", "fs")),
         ("table", _Table),
     ]
 
@@ -130,7 +132,7 @@ class NodeMarch:
     world_count: int
     blocks: int  # of nodes in a world
     midpoint: bool
-    arrays: dict[str, Any]  # x, v, f, their adjoints ax, av, af, and xe, ve of a midpoint step
+    arrays: dict[str, Any]  # of LIVE
     table: Any
     forces: tuple[NodeForce, ...]
     signals: tuple[Signal, ...]

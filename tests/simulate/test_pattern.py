@@ -1,0 +1,199 @@
+"""What scenes of one pattern share: nothing of it may depend on the numbers in their tensors."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import gradsim as gs
+from gradsim.check.zoo import PROBLEMS
+from gradsim.simulate import flatten, pattern
+from gradsim.simulate.assemble import assemble
+from gradsim.simulate.pattern import pattern_key
+from gradsim.simulate.stability import GROWTH, _midpoint_step, sinking, stable_step
+
+F64 = torch.float64
+
+
+def forget():
+    pattern._cache.clear()
+    flatten._known.cache_clear()
+
+
+def everything(assembly):
+    """All that a rollout and its warnings see of a scene."""
+    signals = {f"signal {k}": signal for k, signal in enumerate(assembly.signals)}
+    steps = [stable_step(assembly, integrator) for integrator in (gs.SymplecticEuler(), gs.Midpoint())]
+    return {**assembly.states, **assembly.tables, **signals}, steps, sinking(assembly)
+
+
+def check_alike(first, second):
+    """The second scene, seen after the first, is what it is alone."""
+    forget()
+    everything(assemble(first))
+    count = len(pattern._cache)
+    tensors, steps, sunk = everything(assemble(second))
+    assert len(pattern._cache) == count == 1
+    forget()
+    alone, steps_alone, sunk_alone = everything(assemble(second))
+    assert list(tensors) == list(alone)
+    for name, tensor in alone.items():
+        assert torch.equal(tensors[name], tensor), name
+        assert tensors[name].requires_grad == tensor.requires_grad, name
+    assert (steps, sunk) == (steps_alone, sunk_alone)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: p.name)
+def test_a_scene_is_the_same_after_others_like_it(problem):
+    values = {name: value.detach() for name, value in problem.values().items()}
+    for name in values:  # one tensor at a time, so that as much as can be is shared
+        others = {other: value if other == name else value.numpy() for other, value in values.items()}
+        wanted = (1.001 * values[name]).requires_grad_()
+        check_alike(problem.build(others), problem.build({**others, name: wanted}))
+    changed = {name: (1.001 * value).requires_grad_() for name, value in values.items()}
+    check_alike(problem.build(values), problem.build(changed))
+
+
+def cube(mass=2.0, **given):
+    return gs.Rigid("cube", gs.meshes.box(0.5), mass=mass, **given)
+
+
+def test_batched_tensors_of_one_pattern():
+    def scene(scale):
+        masses, density = (
+            scale * torch.tensor([[1.0], [2.0]], dtype=F64),
+            scale * torch.tensor([3.0, 4.0, 5.0], dtype=F64),
+        )
+        sheet = gs.Cloth(
+            "sheet", gs.meshes.grid((0.5, 0.5), (2, 2)), density, drag=0.1, velocity=density[:, None].expand(3, 3)
+        )
+        return gs.Scene([cube(masses), sheet], ground=gs.Ground(ke=1e3 * density))
+
+    check_alike(scene(1.0), scene(1.1))
+
+
+def test_masses_at_vertices_and_given_inertia_of_one_pattern():
+    def scene(scale):
+        inertia = scale * torch.diag(torch.tensor([1.0, 1.1, 1.2], dtype=F64))
+        given = cube(2.0, inertia=inertia, angular_velocity=(0.0, 1.0, 0.0), pushes=[gs.Push(impulse=(1.0, 0.0, 0.0))])
+        points = gs.Rigid("shell", gs.meshes.box(0.5), mass=gs.each(scale * torch.ones(8, dtype=F64)))
+        return gs.Scene([given, points], ground=gs.Ground())
+
+    check_alike(scene(1.0), scene(1.1))
+
+
+def test_the_size_of_springs_follows_their_points():
+    def scene(scale):
+        points = scale * torch.tensor([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]], dtype=F64)
+        return gs.Scene([gs.Springs("pair", points, [[0, 1]], rest_length=1.0)], ground=gs.Ground())
+
+    check_alike(scene(1.0), scene(2.0))
+
+
+def test_an_array_that_was_written_to_is_seen():
+    velocity = np.array([1.0, 0.0, 0.0])
+    scene = gs.Scene([cube(torch.tensor(2.0, dtype=F64), velocity=velocity)])
+    before = gs.simulate(scene, frames=2)["cube"].velocity[-1, 0].item()
+    velocity[0] = 3.0
+    assert before == 1.0
+    assert gs.simulate(scene, frames=2)["cube"].velocity[-1, 0].item() == 3.0
+
+
+def test_a_continued_rollout_has_a_pattern_of_its_own():
+    def scene(mass):
+        push = gs.Push(force=(2.0, 0.0, 0.0), start=0.5, end=1.0)
+        return gs.Scene([cube(torch.tensor(mass, dtype=F64), pushes=[push])])
+
+    whole = gs.simulate(scene(2.0), frames=31)
+    first = gs.simulate(scene(2.0), frames=16)
+    rest = gs.simulate(scene(2.0), frames=16, start=first.final)
+    assert torch.allclose(rest["cube"].position[-1], whole["cube"].position[-1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "block"},
+        {"mesh": gs.meshes.box(0.6)},
+        {"face_samples": True},
+        {"velocity": (1.0, 0.0, 0.0)},
+        {"velocity": torch.zeros(3, dtype=F64)},
+        {"mass": torch.tensor([1.0], dtype=F64)},
+        {"mass": torch.tensor(1.0, dtype=torch.float32)},
+        {"pushes": [gs.Push(force=(1.0, 0.0, 0.0))]},
+        {"contact": gs.Contact()},
+        {"contact": {"ground": gs.Contact()}},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_makes_another_pattern(change):
+    given = {"name": "cube", "mesh": gs.meshes.box(0.5), "mass": torch.tensor(1.0, dtype=F64)}
+    keys = [pattern_key([gs.Scene([gs.Rigid(**body)], ground=gs.Ground())]) for body in (given, given | change)]
+    other = pattern_key([gs.Scene([gs.Rigid(**given | {"mass": torch.tensor(2.0, dtype=F64)})], ground=gs.Ground())])
+    assert keys[0] == other != keys[1]
+
+
+def test_looks_and_cameras_are_not_part_of_a_pattern():
+    seen = gs.Scene([cube(look=gs.Look(color=(1.0, 0.0, 0.0)))], background=(0.0, 0.0, 0.0))
+    assert pattern_key([seen]) == pattern_key([gs.Scene([cube()])])
+
+
+def test_pushes_at_other_times_make_another_pattern():
+    scenes = [gs.Scene([cube(pushes=[gs.Push(force=(1.0, 0.0, 0.0), end=end)])]) for end in (0.1, 0.2)]
+    assert pattern_key(scenes[:1]) != pattern_key(scenes[1:])
+
+
+def test_an_array_that_is_not_contiguous_is_compared_by_its_numbers():
+    columns = np.array([[1.0, 5.0], [2.0, 6.0], [3.0, 7.0]])
+    keys = [pattern_key([gs.Scene([cube(velocity=v)])]) for v in (columns[:, 0], (1.0, 2.0, 3.0), columns[:, 1])]
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_solids_of_a_mass_move_like_those_of_the_inertia_it_gives():
+    mass = torch.tensor(2.0, dtype=F64)
+    solid = cube(mass, rotation=(0.1, 0.2, 0.3, 1.0), angular_velocity=(1.0, 2.0, 0.5), position=(0.0, 0.3, 0.0))
+    found = solid.mass_properties(F64, torch.device("cpu"))
+    given = cube(
+        found.mass,
+        inertia=found.inertia,
+        center=found.center,
+        rotation=(0.1, 0.2, 0.3, 1.0),
+        angular_velocity=(1.0, 2.0, 0.5),
+        position=(0.0, 0.3, 0.0),
+    )
+    moved = [gs.simulate(gs.Scene([body], ground=gs.Ground()), frames=10)["cube"].vertices for body in (solid, given)]
+    assert torch.allclose(*moved, rtol=1e-10, atol=1e-12)
+
+
+def test_motions_that_are_looked_at_without_gradients_still_pass_them_on():
+    mass = torch.tensor(2.0, dtype=F64, requires_grad=True)
+    trajectory = gs.simulate(gs.Scene([cube(mass)], ground=gs.Ground(), gravity=(0.0, -1.0, 0.0)), frames=3)
+    with torch.no_grad():
+        assert not gs.simulate(gs.Scene([cube(mass)]), frames=2)["cube"].center_of_mass.requires_grad
+        assert trajectory["cube"].center_of_mass.requires_grad
+    with torch.inference_mode():
+        assert trajectory["cube"].rotation.requires_grad
+
+
+def test_trajectories_can_be_pickled():
+    trajectory = gs.simulate(gs.Scene([cube()]), frames=3)
+    again = pickle.loads(pickle.dumps(trajectory))
+    assert list(again.motions) == ["cube"]
+    assert torch.equal(again["cube"].vertices, trajectory["cube"].vertices)
+
+
+@pytest.mark.parametrize(("frequency", "damping"), [(10.0, 0.0), (10.0, 5.0), (10.0, 21.0), (0.0, 3.0), (7.0, 14.0)])
+def test_midpoint_steps_grow_by_what_is_tolerated(frequency, damping):
+    """The matrix of a step has an eigenvalue of just that size, and of no more for smaller steps."""
+    most = 8.0 / (damping + np.hypot(damping, 2.0 * frequency))
+    rates = np.array([[0.0, 1.0], [-(frequency**2), -damping]])
+
+    def growth(dt):
+        return np.abs(np.linalg.eigvals(np.eye(2) + dt * rates + 0.5 * dt**2 * rates @ rates)).max() - 1.0
+
+    dt = _midpoint_step(frequency, damping, most)
+    assert 0.0 < dt <= most
+    assert growth(0.999 * dt) < GROWTH
+    if dt < most * (1.0 - 1e-9):
+        assert growth(dt) == pytest.approx(GROWTH, rel=1e-6)
