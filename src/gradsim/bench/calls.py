@@ -13,7 +13,7 @@ from rich.table import Table
 
 import gradsim as gs
 from gradsim.bench.result import footer, new_table, pair
-from gradsim.bench.timing import Machine, this_machine, undisturbed
+from gradsim.bench.timing import PATIENCE, ROUNDS, Machine, steady_rounds, this_machine, undisturbed
 from gradsim.scene.integrators import SymplecticEuler
 from gradsim.simulate.assemble import assemble
 from gradsim.simulate.engine import Engine, engine_for
@@ -99,41 +99,61 @@ def bench_calls(
         progress: Called with a line before each measurement.
     """
     say = progress or (lambda _: None)
-    rows = []
-    for name, build in SCENES.items():
+    callers = []
+    for name in SCENES:
         for dtype in dtypes:
             say(f"{name}, {dtype}")
-            rows.append(_row(name, build, dtype, calls))
-    return Bench(tuple(rows), calls, this_machine("torch", "warp-lang"))
-
-
-def _row(name: str, build: Callable[[torch.Tensor], gs.Scene], dtype: str, calls: int) -> Row:
-    precision: torch.dtype = getattr(torch, dtype)
-    values = [v.clone().requires_grad_() for v in torch.linspace(0.9, 1.1, calls + 2, dtype=precision)]
-    scenes = [build(value) for value in values]
-    engine = engine_for(assemble(scenes[0]), SymplecticEuler())
-    wholes: dict[str, list[float]] = {"forward": [], "both": []}
-    kernels: dict[str, list[float]] = {"forward": [], "both": []}
+            callers.append(_Caller(name, dtype, calls))
+    say(f"{calls} calls of each")
     with undisturbed():
-        for k, scene in enumerate(scenes):
-            start = perf_counter()
-            trajectory = gs.simulate(scene, frames=FRAMES, fps=FPS, substeps=SUBSTEPS)
-            forward = perf_counter() - start
-            loss = sum(state[-1].sum() for state in trajectory.states.values())
-            assert isinstance(loss, torch.Tensor)
-            start = perf_counter()
-            loss.backward()
-            backward = perf_counter() - start
-            if k < 2:  # compiles, records, touches memory for the first time
-                continue
-            replayed = _replay(engine, False)
-            replayed_back = _replay(engine, True)
-            for kind, whole, part in (("forward", forward, replayed), ("both", backward, replayed + replayed_back)):
-                wholes[kind].append(whole + (forward if kind == "both" else 0.0))
-                kernels[kind].append(part)
-    found = {kind: _cost(wholes[kind], kernels[kind]) for kind in wholes}
-    alone = {kind: statistics.median(times) for kind, times in kernels.items()}
-    return Row(name, dtype, found["forward"], found["both"], alone["forward"], alone["both"])
+        for k in steady_rounds(ROUNDS, PATIENCE * calls * len(callers) * 2e-3):
+            for caller in callers:
+                caller.call(k)
+    return Bench(tuple(caller.row() for caller in callers), calls, this_machine("torch", "warp-lang"))
+
+
+class _Caller:
+    """Calls of one scene, with new values each time, in rounds."""
+
+    def __init__(self, name: str, dtype: str, calls: int):
+        self.name, self.dtype = name, dtype
+        self.values = torch.linspace(0.9, 1.1, calls, dtype=getattr(torch, dtype)).unbind()
+        self.engine = engine_for(assemble(self._scene(0)), SymplecticEuler())
+        self.wholes: dict[str, dict[int, float]] = {"forward": {}, "both": {}}
+        self.kernels: dict[str, dict[int, float]] = {"forward": {}, "both": {}}
+        for _ in range(2):  # compiles, records, touches memory for the first time
+            self._timed(self._scene(0))
+
+    def _scene(self, k: int) -> gs.Scene:
+        return SCENES[self.name](self.values[k].clone().requires_grad_())
+
+    def call(self, round_number: int) -> None:
+        """The calls of one round, which may come again."""
+        scenes = {k: self._scene(k) for k in range(round_number, len(self.values), ROUNDS)}
+        for k, scene in scenes.items():
+            forward, backward = self._timed(scene)
+            replayed = _replay(self.engine, False)
+            replayed_back = _replay(self.engine, True)
+            self.wholes["forward"][k], self.wholes["both"][k] = forward, forward + backward
+            self.kernels["forward"][k], self.kernels["both"][k] = replayed, replayed + replayed_back
+
+    def row(self) -> Row:
+        wholes, kernels = ({k: list(v.values()) for k, v in kind.items()} for kind in (self.wholes, self.kernels))
+        found = {kind: _cost(wholes[kind], kernels[kind]) for kind in wholes}
+        alone = {kind: statistics.median(times) for kind, times in kernels.items()}
+        return Row(self.name, self.dtype, found["forward"], found["both"], alone["forward"], alone["both"])
+
+    @staticmethod
+    def _timed(scene: gs.Scene) -> tuple[float, float]:
+        """Seconds of a simulate(), and of the way back from it."""
+        start = perf_counter()
+        trajectory = gs.simulate(scene, frames=FRAMES, fps=FPS, substeps=SUBSTEPS)
+        forward = perf_counter() - start
+        loss = sum(state[-1].sum() for state in trajectory.states.values())
+        assert isinstance(loss, torch.Tensor)
+        start = perf_counter()
+        loss.backward()
+        return forward, perf_counter() - start
 
 
 def _replay(engine: Engine, backward: bool) -> float:
