@@ -111,6 +111,15 @@ def test_a_continued_rollout_has_a_pattern_of_its_own():
     assert torch.allclose(rest["cube"].position[-1], whole["cube"].position[-1], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("pushes", [(), (gs.Push(force=(2.0, 0.0, 0.0), start=0.5),)], ids=["alone", "pushed"])
+def test_rollouts_that_go_on_share_a_pattern_unless_time_counts(pushes):
+    scene = gs.Scene([cube(torch.tensor(2.0, dtype=F64), pushes=pushes)])
+    first = gs.simulate(scene, frames=3)
+    second = gs.simulate(scene, frames=3, start=first.final)
+    found = [assemble(scene, start=motion.final).pattern for motion in (first, second)]
+    assert (found[0] is found[1]) is not bool(pushes)
+
+
 @pytest.mark.parametrize(
     "change",
     [

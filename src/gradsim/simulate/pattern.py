@@ -67,7 +67,10 @@ _cache: dict[Hashable, Pattern] = {}
 
 def pattern_of(scene: Scene, dtype: torch.dtype | None, start: State | None, build: Callable[[], Pattern]) -> Pattern:
     """The pattern of a scene, from a cache if one like it was seen before, else from build()."""
-    parts = (scene, dtype) if start is None else (scene, dtype, start.time, start.values())
+    parts: tuple[Any, ...] = (scene, dtype)
+    if start is not None:
+        timed = any(getattr(body, "pushes", ()) for body in scene.bodies)  # nothing else depends on when it starts
+        parts += (start.time if timed else None, start.values())
     try:
         key = pattern_key(parts)
     except _NoKey:
