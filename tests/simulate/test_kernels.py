@@ -9,10 +9,11 @@ import torch
 from gradsim import bridge
 from gradsim.check.zoo import PROBLEMS
 from gradsim.scene.integrators import Midpoint, SymplecticEuler
-from gradsim.simulate.assemble import ROWS, assemble
+from gradsim.simulate.assemble import assemble
 from gradsim.simulate.kernels.contact import contact_kernels
 from gradsim.simulate.shard import Shard
 from gradsim.simulate.step import evaluate, evaluate_adjoint
+from gradsim.simulate.tables import ROWS
 from gradsim.simulate.topology import FORCES
 
 CPU = torch.device("cpu")

@@ -14,10 +14,11 @@ import torch
 from gradsim import bridge
 from gradsim.scene.errors import BrokenGradient
 from gradsim.scene.integrators import Integrator
-from gradsim.simulate.assemble import ROWS, Assembly
+from gradsim.simulate.assemble import Assembly
 from gradsim.simulate.layout import worlds_together
 from gradsim.simulate.memory import Plan, plan_memory
 from gradsim.simulate.shard import Shard
+from gradsim.simulate.tables import ROWS
 from gradsim.simulate.topology import Topology
 
 CACHED_ENGINES = 8

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from gradsim import bridge
-from gradsim.simulate.assemble import ROWS
 from gradsim.simulate.kernels.bending import bend_kernels
 from gradsim.simulate.kernels.contact import contact_kernels
 from gradsim.simulate.kernels.external import Signal, external_kernels
@@ -20,6 +19,7 @@ from gradsim.simulate.kernels.tetrahedra import tet_kernels
 from gradsim.simulate.kernels.touch import RigidForce
 from gradsim.simulate.kernels.triangles import triangle_kernels
 from gradsim.simulate.points import WORLDS_IN_LANES, point_blocks
+from gradsim.simulate.tables import ROWS
 from gradsim.simulate.topology import FORCES, Topology
 
 IN_BLOCKS = ("node", *FORCES)  # families that native kernels take a block of lanes at a time

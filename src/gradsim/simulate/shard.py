@@ -11,13 +11,13 @@ import torch
 
 from gradsim import bridge
 from gradsim.scene.integrators import Integrator, Midpoint
-from gradsim.simulate.assemble import ROWS
 from gradsim.simulate.kernels.march import STATE, March
 from gradsim.simulate.kernels.node_march import LIVE, NodeMarch
 from gradsim.simulate.layout import Layout, column_counts, padded
 from gradsim.simulate.memory import GRAPH_STEPS
 from gradsim.simulate.parts import PARTS
 from gradsim.simulate.step import System, take_steps, take_steps_adjoint
+from gradsim.simulate.tables import ROWS
 from gradsim.simulate.topology import FORCES, RIGID_FORCES, Topology
 
 NEAR = 1 << 20  # history that the caches of most machines hold [bytes]
