@@ -28,7 +28,7 @@ WITHIN = 0.1  # of what was asked
 ALLOWED = 0.8  # least share of the goals
 UNSEEN, FRESH = 20, 777  # goals of the test, and the seed they are drawn with
 GAIT = 1.9  # how far the gait goes in 5 s [m]
-BATCH, ITERATIONS, RATE, LAST_RATE = 16, 30, 0.03, 0.0015
+BATCH, ITERATIONS, RATE, LAST_RATE = 16, 100, 0.03, 0.0015
 NEAR = 0.25  # [m]: the network sees distances in this unit
 STAY = 15  # last frames that count in training, a period of the gait: to sway past the goal in time is not to reach it
 
