@@ -6,6 +6,8 @@ import dataclasses
 import io
 import json
 import sys
+from time import perf_counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +15,10 @@ import torch
 from rich.console import Console
 
 import gradsim as gs
-from gradsim.bench import physics
+from gradsim.bench import physics, timing
 from gradsim.bench.newton_peer import NewtonBeam
 from gradsim.bench.physics import Beam, bench_physics, table
-from gradsim.bench.timing import ROUNDS, WARM, least_times
+from gradsim.bench.timing import ROUNDS, WARM, least_times, steady_rounds
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +85,23 @@ class TestTiming:
         times = least_times({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, seconds=0.0)
         assert "".join(order) == "a" * WARM + "b" * WARM + "ab" * ROUNDS
         assert all(0 <= time < 0.1 for time in times.values())
+
+    def test_a_round_waits_for_full_speed_and_comes_again_if_it_was_lost(self, monkeypatch):
+        looks = iter([False, True, True, False, True, True])  # before the first round twice, then after each, ...
+        monkeypatch.setattr(timing, "_reference", lambda: SimpleNamespace(is_fast=lambda: next(looks)))
+        assert list(steady_rounds(2, 60.0)) == [0, 1, 1]
+
+    def test_patience_ends(self, monkeypatch):
+        monkeypatch.setattr(timing, "_reference", lambda: SimpleNamespace(is_fast=lambda: False))
+        start = perf_counter()
+        assert list(steady_rounds(3, 0.2)) == [0, 1, 2]
+        assert 0.2 <= perf_counter() - start < 5.0
+
+    def test_the_reference_knows_its_best(self):
+        reference = timing._Reference()
+        assert reference.is_fast()
+        reference.least = 1e-9
+        assert not reference.is_fast()
 
 
 class TestBeam:
