@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from gradsim.scene.integrators import Integrator, Midpoint
@@ -17,7 +17,7 @@ from gradsim.simulate.kernels.integrate import (
     launch_update_adjoint,
 )
 from gradsim.simulate.kernels.march import March, launch_march, launch_march_adjoint
-from gradsim.simulate.kernels.node_march import NodeMarch, launch_node_forces, launch_node_march
+from gradsim.simulate.kernels.node_march import NodeMarch, launch_node_march, launch_node_march_adjoint
 from gradsim.simulate.kernels.pendulum import pendulum_kernels
 from gradsim.simulate.kernels.rigid import rigid_kernels
 from gradsim.simulate.kernels.touch import RigidForce, add_rigid_force_adjoints, add_rigid_forces
@@ -54,9 +54,8 @@ def take_steps(system: System, integrator: Integrator, count: int) -> None:
         launch_march(system.march, system, count)
     if system.node_march is not None:
         launch_node_march(system.node_march, system, count)
-    apart = replace(system, march=None, node_march=None)  # no part meets another
-    for step in range(count if system.steps_apart else 0):
-        take_step(apart, integrator, step)
+    for step in range(count if system.steps_apart else 0):  # no part meets another
+        take_step(system, integrator, step)
 
 
 def take_steps_adjoint(system: System, integrator: Integrator, count: int) -> None:
@@ -64,10 +63,9 @@ def take_steps_adjoint(system: System, integrator: Integrator, count: int) -> No
     if system.march is not None:
         launch_march_adjoint(system.march, system, count)
     if system.node_march is not None:
-        launch_node_march(system.node_march, system, count, adjoint=True)
-    apart = replace(system, march=None, node_march=None)
+        launch_node_march_adjoint(system.node_march, system, count)
     for step in reversed(range(count if system.steps_apart else 0)):
-        take_step_adjoint(apart, integrator, step)
+        take_step_adjoint(system, integrator, step)
 
 
 def take_step(system: System, integrator: Integrator, step: int) -> None:
@@ -100,8 +98,6 @@ def take_step_adjoint(system: System, integrator: Integrator, step: int) -> None
 
 def evaluate(system: System, step: int, stage: float) -> None:
     """All forces at the present state, `stage` (0 to 1) into the step."""
-    if system.node_march is not None:
-        launch_node_forces(system.node_march, system, step, stage)
     sample_signals(system.signals, system.clock, step, stage)
     for force in system.forces:
         add_forces(force, system.node.x, system.node.v, system.node.f)
@@ -111,8 +107,6 @@ def evaluate(system: System, step: int, stage: float) -> None:
 
 def evaluate_adjoint(system: System, step: int, stage: float) -> None:
     """From the adjoint of the forces to those of state and parameters."""
-    if system.node_march is not None:
-        launch_node_forces(system.node_march, system, step, stage, adjoint=True)
     sample_signals(system.signals, system.clock, step, stage)
     node = system.node
     for force in system.forces:

@@ -2,7 +2,7 @@
 
 Worlds do not meet, so a thread takes one through many steps: signals, forces and updates in turn, a cache line of
 elements or nodes at a time, with hand-written adjoints (`native/node_march.h`). What a world needs stays in the near
-caches meanwhile, and a launch, which costs as much as ten tetrahedra, is paid once. The portable kernels of
+caches meanwhile, and a launch, which costs as much as fifteen tetrahedra, is paid once. The portable kernels of
 `integrate.py` and of the forces are the reference and serve every other device; tests hold the two equal.
 """
 
@@ -54,9 +54,7 @@ class _Nodes(ctypes.Structure):
 
 class NodeMarchKernels(NamedTuple):
     march: Any
-    march_adjoint: Any
-    forces: Any
-    forces_adjoint: Any
+    adjoint: Any
 
 
 @functools.cache
@@ -86,23 +84,7 @@ def node_march_kernels(real: Any) -> NodeMarchKernels:
 
         return _kernel(kernel, name, module)
 
-    def at_once(name: str) -> Any:
-        @wp.func_native(f"{system} gradsim::{name}(world, step, stage, all);")
-        def at_stage(
-            world: int, step: int, stage: real, clock: ints, dt: reals,
-            nodes: structures, forces: structures, signals: structures,
-        ): ...  # fmt: skip
-
-        def kernel(
-            step: int, stage: real, clock: ints, dt: reals,
-            nodes: structures, forces: structures, signals: structures,
-        ):  # fmt: skip
-            at_stage(wp.tid(), step, stage, clock, dt, nodes, forces, signals)
-
-        return _kernel(kernel, name, module)
-
-    marches = over_steps("node_march"), over_steps("node_march_adjoint")
-    return NodeMarchKernels(*marches, at_once("node_forces"), at_once("node_forces_adjoint"))
+    return NodeMarchKernels(over_steps("node_march"), over_steps("node_march_adjoint"))
 
 
 def _kernel(function: Any, name: str, module: Any) -> Any:
@@ -167,18 +149,16 @@ def _bytes(structures: list[Any], kind: Any) -> Any:
     return wp.array(data, dtype=wp.uint8, device="cpu")
 
 
-def launch_node_march(march: NodeMarch, system: Any, steps: int, *, adjoint: bool = False) -> None:
-    """Take all nodes through the `steps` steps of a graph, or their adjoint back."""
-    kernels = node_march_kernels(system.dt.dtype)
-    kernel = kernels.march_adjoint if adjoint else kernels.march
+def launch_node_march(march: NodeMarch, system: Any, steps: int) -> None:
+    """Take all nodes through the `steps` steps of a graph."""
+    _launch(node_march_kernels(system.dt.dtype).march, march, system, steps)
+
+
+def launch_node_march_adjoint(march: NodeMarch, system: Any, steps: int) -> None:
+    """Bring their adjoint back over these steps."""
+    _launch(node_march_kernels(system.dt.dtype).adjoint, march, system, steps)
+
+
+def _launch(kernel: Any, march: NodeMarch, system: Any, steps: int) -> None:
     inputs = [steps, int(march.midpoint), system.clock, system.dt, *march.structures]
-    wp.launch(kernel, march.world_count, inputs=inputs, device="cpu")
-
-
-def launch_node_forces(march: NodeMarch, system: Any, step: int, stage: float, *, adjoint: bool = False) -> None:
-    """All forces at the present state, `stage` (0 to 1) into a step, or their adjoint."""
-    real = system.dt.dtype
-    kernels = node_march_kernels(real)
-    kernel = kernels.forces_adjoint if adjoint else kernels.forces
-    inputs = [step, real(stage), system.clock, system.dt, *march.structures]
     wp.launch(kernel, march.world_count, inputs=inputs, device="cpu")
