@@ -22,7 +22,7 @@ def walk(drive: torch.Tensor, substeps: int = 50) -> torch.Tensor:
         density=500.0,
         material=gs.NeoHookean.from_young(4e4, 0.3, damping=50.0),
         position=(0.0, 0.1, 0.0),
-        actuation=gs.Signal(gs.each(0.4 * drive.tanh())),
+        actuation=gs.Signal(gs.per_element(0.4 * drive.tanh())),
     )
     return gs.simulate(gs.Scene([body], ground), frames=46, fps=30, substeps=substeps)["block"].vertices
 

@@ -38,7 +38,7 @@ def crawled(policy: Crawl, goals: torch.Tensor) -> torch.Tensor:
         return torch.stack([20.0 * left, speed, trajectory.time[-1].expand_as(left)], -1)
 
     controls = {"block.actuation": gs.Feedback(policy, sees)}
-    moved = gs.drive(scene, controls, frames=61, fps=30, substeps=32, dtype=torch.float32)
+    moved = gs.rollout(scene, controls, frames=61, fps=30, substeps=32, dtype=torch.float32)
     return moved["block"].position[..., -1, 0]
 
 

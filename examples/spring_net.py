@@ -21,9 +21,9 @@ def motion(stiffness: torch.Tensor) -> torch.Tensor:
         net.vertices,
         net.edges,
         mass=0.05,
-        stiffness=gs.each(stiffness),
+        stiffness=gs.per_element(stiffness),
         damping=0.1,
-        velocity=gs.each(kick),
+        velocity=gs.per_element(kick),
         pinned=[0, 5],
     )
     return gs.simulate(gs.Scene([springs]), frames=31, fps=30, substeps=16)["net"].vertices

@@ -74,7 +74,7 @@ def bounce() -> None:
         material=gs.NeoHookean.from_young(3e4, 0.35, damping=30.0),
         position=(-0.55, 1.15, 0.0),
         rotation=(0.2, 0.1, 0.25, 1.0),
-        velocity=gs.each(spin + torch.tensor([1.0, 0.0, 0.0])),
+        velocity=gs.per_element(spin + torch.tensor([1.0, 0.0, 0.0])),
         look=gs.Look(texture=letters()),
     )
     scene = gs.Scene(

@@ -5,17 +5,17 @@ from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.compare.pixels import mse
 from gradsim.compare.silhouettes import cumulative
 from gradsim.fit.control import control
-from gradsim.fit.drive import drive
 from gradsim.fit.estimate import estimate
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.goals import GoalImage, GoalState
-from gradsim.fit.least_change import LeastChange
 from gradsim.fit.minimize import minimize
+from gradsim.fit.minimum_norm import MinimumNorm
 from gradsim.fit.observations import Masks, States, Tracks
-from gradsim.fit.optimizers import LBFGS, Adam, RandomSearch, Wrapped
+from gradsim.fit.optimizers import LBFGS, Adam, RandomSearch, TorchOptimizer
 from gradsim.fit.plan import Plan
 from gradsim.fit.policies import Feedback, Keyframes, Sinusoids
 from gradsim.fit.result import Fit
+from gradsim.fit.rollout import rollout
 from gradsim.render.dibr import DIBR
 from gradsim.render.exact import Exact
 from gradsim.render.mitsuba import Mitsuba
@@ -46,7 +46,7 @@ from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHooke
 from gradsim.scene.mesh_files import load_mesh
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.pendula import DoublePendulum, Pendulum
-from gradsim.scene.quantity import Signal, each
+from gradsim.scene.quantity import Signal, per_element
 from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticSphere
@@ -54,7 +54,7 @@ from gradsim.scene.smoke import Closed, Periodic, Smoke
 from gradsim.scene.time import Time
 from gradsim.scene.trajectory import State, Trajectory
 from gradsim.scene.unknown import unknown
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 from gradsim.simulate.stability import stable_dt
 from gradsim.video.load import load_video
 from gradsim.video.save import save_video
@@ -90,7 +90,7 @@ __all__ = [
     "InvalidInput",
     "Keyframes",
     "LBFGS",
-    "LeastChange",
+    "MinimumNorm",
     "Look",
     "Masks",
     "Membrane",
@@ -129,11 +129,11 @@ __all__ = [
     "Trajectory",
     "TriMesh",
     "Video",
-    "Wrapped",
+    "TorchOptimizer",
     "control",
     "cumulative",
-    "drive",
-    "each",
+    "rollout",
+    "per_element",
     "errors",
     "estimate",
     "load_mesh",

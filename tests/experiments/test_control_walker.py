@@ -69,4 +69,4 @@ def _walked(policy: gs.Sinusoids, dtype: torch.dtype) -> torch.Tensor:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         controls = {"walker.actuation": policy}
-        return gs.drive(walker.scene(), controls, frames=61, fps=60.0, substeps=16, dtype=dtype)["walker"].vertices
+        return gs.rollout(walker.scene(), controls, frames=61, fps=60.0, substeps=16, dtype=dtype)["walker"].vertices

@@ -160,7 +160,7 @@ def test_what_cannot_be_searched_is_refused(picture):
         gs.control(thrown(VELOCITY), picture, **TIME)
     with pytest.raises(gs.InvalidInput, match="effort"):
         gs.control(thrown(), picture, effort=-1.0, **TIME)
-    with pytest.raises(gs.InvalidInput, match="LeastChange"):
-        gs.control(thrown(), picture, effort=0.1, stages=[(gs.Moments(), gs.LeastChange())], **TIME)
+    with pytest.raises(gs.InvalidInput, match="MinimumNorm"):
+        gs.control(thrown(), picture, effort=0.1, stages=[(gs.Moments(), gs.MinimumNorm())], **TIME)
     with pytest.raises(gs.InvalidInput, match="frames"):
         gs.control(thrown(), gs.GoalImage(picture, frames=[9]), **TIME)

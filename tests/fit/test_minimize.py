@@ -23,7 +23,7 @@ def miss(scene: gs.Scene) -> torch.Tensor:
         (gs.GaussNewton(), 1e-10),
         (gs.LBFGS(), 1e-8),
         (gs.Adam(iterations=300, rate=0.05), 1e-2),
-        (gs.Wrapped(lambda p: torch.optim.SGD(p, lr=0.5), iterations=200), 1e-3),
+        (gs.TorchOptimizer(lambda p: torch.optim.SGD(p, lr=0.5), iterations=200), 1e-3),
     ],
     ids=lambda o: type(o).__name__,
 )

@@ -84,7 +84,7 @@ def test_a_filled_scene_moves():
 
 def test_each_value_of_a_node_may_be_unknown():
     mesh = gs.meshes.tet_box((1, 1, 1), (1, 1, 1))
-    soft = gs.Soft("soft", mesh, mass=gs.each(gs.unknown(0.1, low=0.01, high=1.0, shape=(8,))))
+    soft = gs.Soft("soft", mesh, mass=gs.per_element(gs.unknown(0.1, low=0.01, high=1.0, shape=(8,))))
     parameters = Parameters(gs.Scene([soft]))
     assert parameters.count == 8
     assert isinstance(parameters.fill(parameters.start())["soft"].mass.values, torch.Tensor)

@@ -21,7 +21,7 @@ from gradsim.scene.bodies import Springs
 from gradsim.scene.integrators import Midpoint, SymplecticEuler
 from gradsim.scene.materials import Ground
 from gradsim.scene.scene import Scene
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 
 
 @pytest.mark.parametrize("integrator", [SymplecticEuler(), Midpoint()], ids=lambda i: type(i).__name__)

@@ -69,14 +69,16 @@ def soft():
     return gs.Soft(
         "block",
         BLOCK,
-        mass=gs.each(gs.unknown(0.1, low=0.01, high=1.0, shape=(nodes,))),
-        material=gs.NeoHookean(gs.each(RNG.random(tets) + 1e3), gs.unknown(1 / 3, low=0.0), torch.tensor(0.1).double()),
+        mass=gs.per_element(gs.unknown(0.1, low=0.01, high=1.0, shape=(nodes,))),
+        material=gs.NeoHookean(
+            gs.per_element(RNG.random(tets) + 1e3), gs.unknown(1 / 3, low=0.0), torch.tensor(0.1).double()
+        ),
         vertices=BLOCK.vertices + 0.01 * RNG.random((nodes, 3)),
         position=torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64, requires_grad=True),
         rotation=(0.1, 0.2, 0.3, 0.9),
-        velocity=gs.each(RNG.random((nodes, 3))),
+        velocity=gs.per_element(RNG.random((nodes, 3))),
         pinned=gs.Region(high=(-0.19, None, None)),
-        actuation=gs.Signal(gs.each(RNG.random((4, tets)))),
+        actuation=gs.Signal(gs.per_element(RNG.random((4, tets)))),
         force=gs.Signal(RNG.random((3, 3))),
         contact=gs.Contact(ke=1e3, delta=0.0),
         look=gs.Look(vertex_colors=RNG.random((nodes, 3)), smooth=0.0, two_sided=True),
@@ -91,7 +93,7 @@ def cloth():
         material=gs.Membrane.from_young(1e4, 0.3, 1e-3),
         bending=gs.Bending(1e-5, 1e-7),
         drag=0.1,
-        lift=gs.each(RNG.random(len(SHEET.faces))),
+        lift=gs.per_element(RNG.random(len(SHEET.faces))),
         folding=gs.Signal([0.0, 0.1]),
         velocity=gs.unknown((1.0, 0.0, 0.0), low=-5.0, high=(5.0, 6.0, 7.0)),
         look=gs.Look(texture=RNG.random((5, 6, 3)), lit=False),
@@ -115,7 +117,7 @@ def rigid():
 
 def springs():
     points, edges = gs.meshes.chain(1.0, 30)
-    return gs.Springs("chain", points, edges, stiffness=gs.each(RNG.random(30)), pinned=[0, 30], thickness=0.01)
+    return gs.Springs("chain", points, edges, stiffness=gs.per_element(RNG.random(30)), pinned=[0, 30], thickness=0.01)
 
 
 BODIES = {
@@ -197,7 +199,7 @@ def test_meshes_and_arrays_from_files_beside_the_scene_file(tmp_path, monkeypatc
     gs.meshes.save_mesh(BOX, tmp_path / "box.obj")
     np.save(tmp_path / "mass.npy", np.arange(1.0, 9.0))
     text = BASE.replace("{box: 0.5}", "{outward: {file: box.obj}}").replace(
-        "density: 500", "mass: {each: {file: mass.npy}}"
+        "density: 500", "mass: {per_element: {file: mass.npy}}"
     )
     (tmp_path / "scene.yaml").write_text(text)
     monkeypatch.chdir("/")
@@ -259,7 +261,7 @@ MISTAKES = {
     "bounds": (("500", "{unknown: 5, low: 9, high: 7}"), 5, "cube.density.low", "below high"),
     "bound's name": (("500", "{unknown: 5, lo: 1}"), 5, "cube.density.lo", "did you mean 'low'"),
     "wrapper": (("500", "{unknwon: 5}"), 5, "cube.density.unknwon", "did you mean 'unknown'"),
-    "wrong each": (("density: 500", "mass: {each: [1, 2]}"), 5, "cube.mass", "8 vert"),
+    "wrong each": (("density: 500", "mass: {per_element: [1, 2]}"), 5, "cube.mass", "8 vert"),
     "no array file": (("500", "{file: no.npy}"), 5, "cube.density.file", "no such file"),
     "array file of another kind": (("500", "{file: no.csv}"), 5, "cube.density.file", ".npy"),
     "mesh function": (("box", "bax"), 4, "cube.mesh.bax", "did you mean 'box'"),

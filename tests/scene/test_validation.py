@@ -53,7 +53,7 @@ CASES = {
     ),
     "negative mass": (lambda: soft(density=None, mass=-1.0), OutOfRange, r"box\.mass = -1: must be > 0"),
     "negative mass of one node": (
-        lambda: soft(density=None, mass=gs.each([1.0] * (NODES - 1) + [-2.0])),
+        lambda: soft(density=None, mass=gs.per_element([1.0] * (NODES - 1) + [-2.0])),
         OutOfRange,
         r"box\.mass = .* reaching -2: must be > 0",
     ),
@@ -74,7 +74,7 @@ CASES = {
     ),
     "two components": (lambda: soft(position=(0.0, 1.0)), WrongShape, r"box\.position = shape \(2,\).*\(3\)"),
     "wrong count": (
-        lambda: soft(material=gs.NeoHookean(mu=gs.each(np.ones(TETS + 1)))),
+        lambda: soft(material=gs.NeoHookean(mu=gs.per_element(np.ones(TETS + 1)))),
         WrongShape,
         rf"box\.material\.mu = .*its body has {TETS} tets",
     ),
@@ -104,7 +104,7 @@ CASES = {
     ),
     "no rotation at all": (lambda: soft(rotation=(0, 0, 0, 0)), OutOfRange, r"box\.rotation = \(0, 0, 0, 0\)"),
     "each of a signal": (
-        lambda: soft(actuation=gs.each(gs.Signal([0.0, 1.0]))),
+        lambda: soft(actuation=gs.per_element(gs.Signal([0.0, 1.0]))),
         WrongType,
         r"box\.actuation = each\(Signal.*Signal\(each",
     ),
@@ -112,7 +112,11 @@ CASES = {
     "a body without a list": (lambda: gs.Scene(soft()), WrongType, r"scene\.bodies = Soft: must be a list"),
     "text for a number": (lambda: soft(density="heavy"), WrongType, r"box\.density = 'heavy'"),
     "integers": (lambda: soft(density=torch.tensor(3)), WrongType, r"box\.density = tensor of torch\.int64"),
-    "each where there is one": (lambda: soft(position=gs.each(np.zeros((NODES, 3)))), WrongType, r"box\.position"),
+    "each where there is one": (
+        lambda: soft(position=gs.per_element(np.zeros((NODES, 3)))),
+        WrongType,
+        r"box\.position",
+    ),
     "signal where there is none": (lambda: soft(density=gs.Signal([1.0, 2.0])), WrongType, r"box\.density = Signal"),
     "signal of one sample": (lambda: soft(actuation=gs.Signal([0.1])), WrongShape, r"box\.actuation.*two samples"),
     "density and mass": (lambda: soft(mass=1.0), InvalidInput, r"box\.density/mass = density and mass"),
@@ -172,9 +176,11 @@ def test_engineering_moduli_accept_tensors_and_each():
     shear = young.detach() / 2.6
     assert torch.allclose(material.mu.detach(), 4 / 3 * shear)
     assert torch.allclose(material.lam.detach(), young.detach() * 0.3 / (1.3 * 0.4) + 5 / 6 * shear)
-    per_tet = gs.NeoHookean.from_young(gs.each(np.full(TETS, 1e5)), 0.3)
+    per_tet = gs.NeoHookean.from_young(gs.per_element(np.full(TETS, 1e5)), 0.3)
     soft(material=per_tet)  # counts fit
-    both = gs.NeoHookean.from_young(gs.each(np.full(TETS, 1e5)), torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64))
+    both = gs.NeoHookean.from_young(
+        gs.per_element(np.full(TETS, 1e5)), torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64)
+    )
     assert both.mu.values.shape == (3, TETS)
 
 
@@ -182,7 +188,7 @@ def test_density_of_each_element_sums_to_the_mass():
     from gradsim.simulate.assemble import assemble
 
     densities = np.linspace(1.0, 2.0, TETS)
-    table = assemble(gs.Scene([soft(density=gs.each(densities))])).tables["node"]
+    table = assemble(gs.Scene([soft(density=gs.per_element(densities))])).tables["node"]
     assert float((1 / table[0, 0]).sum()) == pytest.approx((densities * BOX.volumes).sum(), rel=1e-13)
 
 

@@ -77,7 +77,7 @@ def test_masses_at_vertices_and_given_inertia_of_one_pattern():
     def scene(scale):
         inertia = scale * torch.diag(torch.tensor([1.0, 1.1, 1.2], dtype=F64))
         given = cube(2.0, inertia=inertia, angular_velocity=(0.0, 1.0, 0.0), pushes=[gs.Push(impulse=(1.0, 0.0, 0.0))])
-        points = gs.Rigid("shell", gs.meshes.box(0.5), mass=gs.each(scale * torch.ones(8, dtype=F64)))
+        points = gs.Rigid("shell", gs.meshes.box(0.5), mass=gs.per_element(scale * torch.ones(8, dtype=F64)))
         return gs.Scene([given, points], ground=gs.Ground())
 
     check_alike(scene(1.0), scene(1.1))

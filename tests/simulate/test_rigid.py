@@ -204,7 +204,11 @@ CASES = {
         r"b\.mesh.*inside out.*meshes\.outward",
     ),
     "no mass at all": (lambda: gs.Rigid("b", BOX), gs.InvalidInput, r"b\.density/mass = neither"),
-    "wrong masses": (lambda: gs.Rigid("b", BOX, mass=gs.each(np.ones(7))), WrongShape, r"b\.mass.*8 vertexs|8 vert"),
+    "wrong masses": (
+        lambda: gs.Rigid("b", BOX, mass=gs.per_element(np.ones(7))),
+        WrongShape,
+        r"b\.mass.*8 vertexs|8 vert",
+    ),
     "skew inertia": (
         lambda: gs.Rigid("b", BOX, mass=1.0, inertia=[[1, 0.5, 0], [0, 1, 0], [0, 0, 1]]),
         WrongShape,

@@ -243,7 +243,7 @@ def test_a_loss_that_is_not_finite_is_called_that():
 
 def test_springs_whose_ends_meet_stay_finite():
     points = np.array([[-0.1, 0.0, 0.0], [0.1, 0.0, 0.0]])
-    pair = gs.Springs("pair", points, [[0, 1]], stiffness=0.0, velocity=gs.each([[1.0, 0, 0], [-1.0, 0, 0]]))
+    pair = gs.Springs("pair", points, [[0, 1]], stiffness=0.0, velocity=gs.per_element([[1.0, 0, 0], [-1.0, 0, 0]]))
     motion = gs.simulate(gs.Scene([pair], gravity=(0, 0, 0)), frames=3, fps=10.0, substeps=8)
     assert torch.allclose(motion.vertices[1, 0], motion.vertices[1, 1], atol=1e-15)
     assert torch.isfinite(motion.vertices).all()

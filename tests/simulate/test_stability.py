@@ -61,14 +61,18 @@ def test_stable_dt_is_stable_and_not_far_from_the_limit(kind, integrator):
     rng = np.random.default_rng(0)
     if kind == "soft":
         mesh = gs.meshes.tet_box((0.4, 0.2, 0.2), (4, 2, 2))
-        body = gs.Soft("it", mesh, 100.0, material=gs.NeoHookean(1e5, 1e5), velocity=gs.each(rng.normal(size=(45, 3))))
+        body = gs.Soft(
+            "it", mesh, 100.0, material=gs.NeoHookean(1e5, 1e5), velocity=gs.per_element(rng.normal(size=(45, 3)))
+        )
     elif kind == "cloth":
         sheet = gs.meshes.grid((0.4, 0.4), (4, 4))
-        jitter = gs.each(0.1 * rng.normal(size=(25, 3)))
+        jitter = gs.per_element(0.1 * rng.normal(size=(25, 3)))
         body = gs.Cloth("it", sheet, 0.3, material=gs.Membrane(300.0, 300.0), bending=gs.Bending(0.05), velocity=jitter)
     else:
         points, edges = gs.meshes.chain(1.0, 10)
-        body = gs.Springs("it", points, edges, mass=0.1, stiffness=1e4, velocity=gs.each(rng.normal(size=(11, 3))))
+        body = gs.Springs(
+            "it", points, edges, mass=0.1, stiffness=1e4, velocity=gs.per_element(rng.normal(size=(11, 3)))
+        )
     scene = gs.Scene([body], gravity=(0.0, 0.0, 0.0))
     dt = gs.stable_dt(scene, integrator)
 

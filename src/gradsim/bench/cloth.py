@@ -75,7 +75,7 @@ class Sheet:
         return {name: torch.full((count,), value, dtype=dtype) for name, value in values.items()}
 
     def scene(self, unknowns: dict[str, torch.Tensor]) -> gs.Scene:
-        values = {name: gs.each(value) for name, value in unknowns.items()}
+        values = {name: gs.per_element(value) for name, value in unknowns.items()}
         sheet = gs.Cloth(
             "sheet",
             self.mesh,
@@ -83,7 +83,7 @@ class Sheet:
             material=gs.Membrane(values["mu"], values["lam"], self.damping),
             bending=gs.Bending(values["stiffness"], self.bending_damping),
             vertices=self.start,
-            velocity=gs.each(self.velocity),
+            velocity=gs.per_element(self.velocity),
             pinned=self.pinned,
         )
         return gs.Scene([sheet], gravity=(0.0, self.gravity, 0.0))

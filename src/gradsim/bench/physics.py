@@ -30,7 +30,7 @@ from gradsim.scene.integrators import SymplecticEuler
 from gradsim.simulate.assemble import assemble
 from gradsim.simulate.engine import Schedule, engine_for
 from gradsim.simulate.memory import default_limit
-from gradsim.simulate.rollout import rollout_inputs
+from gradsim.simulate.simulate import rollout_inputs
 
 CELLS = {
     100: (5, 2, 2),
@@ -112,9 +112,9 @@ class Beam:
             "beam",
             self.mesh,
             density=self.density,
-            material=gs.NeoHookean(gs.each(mu), gs.each(lam), self.damping),
+            material=gs.NeoHookean(gs.per_element(mu), gs.per_element(lam), self.damping),
             vertices=self.start,
-            velocity=gs.each(self.velocity),
+            velocity=gs.per_element(self.velocity),
             pinned=self.pinned,
         )
         return gs.Scene([beam], gravity=(0.0, self.gravity, 0.0))

@@ -14,7 +14,7 @@ import torch
 from gradsim.check.fact import Fact
 from gradsim.check.zoo import BOUNCE, CUBE_STEP, PROBLEMS, Problem, Values, cube_scene, cube_values
 from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 
 TOLERANCE = 1e-6
 DIRECTIONS = 3

@@ -27,7 +27,7 @@ from gradsim.scene.looks import Look
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.surfaces import box, torus
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 
 RENDERERS: tuple[Rasterizer, ...] = (Exact(), SoftRas(sigma=1e-4, gamma=1e-2, far=10.0), DIBR())
 SIZE = (48, 56)

@@ -13,7 +13,7 @@ from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.integrators import Integrator, SymplecticEuler
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
 from gradsim.scene.pendula import DoublePendulum, Pendulum
-from gradsim.scene.quantity import Signal, each
+from gradsim.scene.quantity import Signal, per_element
 from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticShape, StaticSphere
@@ -74,14 +74,14 @@ def _soft_scene(p: Values) -> Scene:
     body = Soft(
         "box",
         _BOX,
-        mass=each(p["mass"]),
-        material=NeoHookean(each(p["mu"]), each(p["lam"]), each(p["damping"])),
+        mass=per_element(p["mass"]),
+        material=NeoHookean(per_element(p["mu"]), per_element(p["lam"]), per_element(p["damping"])),
         vertices=p["vertices"],
         position=p["position"],
         rotation=p["rotation"],
-        velocity=each(p["velocity"]),
-        actuation=Signal(each(p["actuation"])),
-        force=Signal(each(p["force"])),
+        velocity=per_element(p["velocity"]),
+        actuation=Signal(per_element(p["actuation"])),
+        force=Signal(per_element(p["force"])),
         pinned=[0],
     )
     return Scene([body], gravity=p["gravity"])
@@ -183,17 +183,17 @@ def _cloth_scene(p: Values) -> Scene:
     body = Cloth(
         "sheet",
         _SHEET,
-        mass=each(p["mass"]),
-        material=Membrane(each(p["mu"]), each(p["lam"]), each(p["damping"])),
-        bending=Bending(each(p["bending"]), each(p["bending_damping"])),
-        drag=each(p["drag"]),
-        lift=each(p["lift"]),
+        mass=per_element(p["mass"]),
+        material=Membrane(per_element(p["mu"]), per_element(p["lam"]), per_element(p["damping"])),
+        bending=Bending(per_element(p["bending"]), per_element(p["bending_damping"])),
+        drag=per_element(p["drag"]),
+        lift=per_element(p["lift"]),
         vertices=p["vertices"],
         position=p["position"],
-        velocity=each(p["velocity"]),
-        actuation=Signal(each(p["actuation"])),
-        folding=Signal(each(p["folding"])),
-        force=each(p["force"]),
+        velocity=per_element(p["velocity"]),
+        actuation=Signal(per_element(p["actuation"])),
+        folding=Signal(per_element(p["folding"])),
+        force=per_element(p["force"]),
         pinned=Region(high=(-0.19, None, -0.14)),
     )
     return Scene([body], gravity=p["gravity"])
@@ -254,13 +254,13 @@ def _spring_scene(p: Values) -> Scene:
         "net",
         p["points"],
         _NET.edges,
-        mass=each(p["mass"]),
-        stiffness=each(p["stiffness"]),
-        damping=each(p["damping"]),
-        rest_length=each(p["rest_length"]),
+        mass=per_element(p["mass"]),
+        stiffness=per_element(p["stiffness"]),
+        damping=per_element(p["damping"]),
+        rest_length=per_element(p["rest_length"]),
         position=p["position"],
-        velocity=each(p["velocity"]),
-        force=Signal(each(p["force"])),
+        velocity=per_element(p["velocity"]),
+        force=Signal(per_element(p["force"])),
         pinned=[3],
     )
     return Scene([body], _ground(p), p["gravity"])
@@ -395,7 +395,7 @@ def _points_scene(p: Values) -> Scene:
     body = Rigid(
         "body",
         _CUBE,
-        mass=each(p["masses"]),
+        mass=per_element(p["masses"]),
         position=(0.0, 0.16, 0.0),
         rotation=p["rotation"],
         velocity=p["velocity"],

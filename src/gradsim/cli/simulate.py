@@ -60,7 +60,7 @@ def simulate(
     """
     from gradsim.render.render import render
     from gradsim.scene.files.load import load_scene_file
-    from gradsim.simulate.rollout import simulate as rollout
+    from gradsim.simulate.simulate import simulate as rollout
     from gradsim.video.save import ARRAYS, CODECS, save_video
 
     begin = time.perf_counter()

@@ -22,7 +22,7 @@ from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 from gradsim.scene.unknown import unknown
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 from gradsim.video.load import load_video
 from gradsim.video.save import save_video
 

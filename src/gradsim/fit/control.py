@@ -12,22 +12,22 @@ from typing import Any
 import torch
 
 from gradsim.compare.distances import Blur, Cumulative, Distance, Moments
-from gradsim.fit.drive import Drive, Driver, Rhythm
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.goals import Goal, GoalImage
-from gradsim.fit.least_change import LeastChange
 from gradsim.fit.minimize import descended
+from gradsim.fit.minimum_norm import MinimumNorm
 from gradsim.fit.optimizers import Adam, Descending
 from gradsim.fit.parameters import Coordinate, Parameters
 from gradsim.fit.plan import Iterate, Plan, Reached
 from gradsim.fit.policies import Feedback, Policy, module_of
+from gradsim.fit.rollout import Drive, Driver, Rhythm
 from gradsim.scene.errors import InvalidInput, OutOfRange
 from gradsim.scene.integrators import Integrator, SymplecticEuler
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 
 FEW = 12  # unknowns that Gauss and Newton's method takes on
-Optimizer = Descending | GaussNewton | LeastChange
+Optimizer = Descending | GaussNewton | MinimumNorm
 Stage = tuple[Distance, Optimizer]  # how pictures are compared, and how the difference is made small
 
 LADDER: tuple[Stage, ...] = (
@@ -68,7 +68,7 @@ def control(
         goal: A picture [H, W, C] to be seen in the last frame (C = 1: silhouette, 3: colours, 4: both), a
             `gs.GoalImage` or `gs.GoalState`, or several of these.
         controls: Policies by the path of what they set, such as `{"gear.actuation": gs.Sinusoids(...)}`; see
-            `gs.drive`. They are not changed: trained copies are in `plan.policies`.
+            `gs.rollout`. They are not changed: trained copies are in `plan.policies`.
         frames, fps, substeps, integrator, dtype, memory: As for `gs.simulate`.
         stages: Pairs of a distance of pictures and an optimizer, one after another. If None, for a few unknowns
             moments, blurred pictures and pixels with `gs.GaussNewton`, otherwise `gs.Cumulative` with `gs.Adam`: the
@@ -165,9 +165,9 @@ class _Search:
         self.seen: dict[bytes, float] = {}  # what was watched, by place
 
     def start(self, distance: Distance, optimizer: Optimizer) -> None:
-        self.distance, self.squares = distance, isinstance(optimizer, (GaussNewton, LeastChange))
-        if self.effort > 0.0 and isinstance(optimizer, LeastChange):
-            raise InvalidInput("effort", self.effort, "LeastChange takes small steps as it is: leave effort at 0")
+        self.distance, self.squares = distance, isinstance(optimizer, (GaussNewton, MinimumNorm))
+        if self.effort > 0.0 and isinstance(optimizer, MinimumNorm):
+            raise InvalidInput("effort", self.effort, "MinimumNorm takes small steps as it is: leave effort at 0")
 
     def moved(self, z: torch.Tensor) -> Drive:
         """How the scene moves at coordinates [P] or [K, P]."""

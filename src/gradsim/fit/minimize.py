@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from gradsim.fit.gauss_newton import GaussNewton, descents
-from gradsim.fit.least_change import LeastChange
+from gradsim.fit.minimum_norm import MinimumNorm
 from gradsim.fit.optimizers import LBFGS, Descending, Step
 from gradsim.fit.parameters import Parameters
 from gradsim.scene.atomic import write_whole
@@ -44,7 +44,7 @@ class Minimum:
 def minimize(
     loss: Callable[[Scene], torch.Tensor],
     scene: Scene,
-    optimizer: Descending | GaussNewton | LeastChange = LBFGS(),
+    optimizer: Descending | GaussNewton | MinimumNorm = LBFGS(),
     *,
     starts: int = 1,
     seed: int = 0,
@@ -57,10 +57,10 @@ def minimize(
 
     Args:
         loss: Of a scene with values in place of its unknowns. With several starts these have a leading batch, and the
-            loss is one number a world, [K]. For `GaussNewton` and `LeastChange` it gives residuals [K, ...] whose
+            loss is one number a world, [K]. For `GaussNewton` and `MinimumNorm` it gives residuals [K, ...] whose
             squares are summed.
         scene: With unknowns.
-        optimizer: `LBFGS()`, `Adam()`, any of torch's as `Wrapped(...)`, `GaussNewton()` or `LeastChange()`.
+        optimizer: `LBFGS()`, `Adam()`, any of torch's as `TorchOptimizer(...)`, `GaussNewton()` or `MinimumNorm()`.
         starts: The guesses, and random places within the bounds.
         seed: Of the random places.
         checkpoint: File to keep the best places in, after every iteration; if it exists the search goes on from there.
@@ -134,7 +134,7 @@ def descended(
     objective: Callable[[torch.Tensor], torch.Tensor],
     z: torch.Tensor,
     limits: tuple[torch.Tensor, torch.Tensor],
-    optimizer: Descending | GaussNewton | LeastChange,
+    optimizer: Descending | GaussNewton | MinimumNorm,
     *,
     checkpoint: str | Path | None = None,
     progress: Callable[[int, float], None] = lambda iteration, best: None,
@@ -186,7 +186,7 @@ def descended(
 def _steps(
     objective: Any, z: torch.Tensor, limits: tuple[torch.Tensor, torch.Tensor], optimizer: Any
 ) -> Iterator[Step]:
-    if isinstance(optimizer, LeastChange):
+    if isinstance(optimizer, MinimumNorm):
         yield from optimizer.steps(lambda z: _rows(objective(z.clamp(*limits)), len(z)), z)
         return
     if isinstance(optimizer, GaussNewton):

@@ -18,7 +18,7 @@ from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape
 from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 from gradsim.video.area import reduced
 
 COARSEST = 16  # [px], shorter side

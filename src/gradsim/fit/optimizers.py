@@ -66,8 +66,8 @@ class Adam:
 
 
 @dataclass(frozen=True)
-class Wrapped:
-    """Any optimizer of torch: `gs.Wrapped(lambda p: torch.optim.SGD(p, lr=0.1), iterations=50)`."""
+class TorchOptimizer:
+    """Any optimizer of torch: `gs.TorchOptimizer(lambda p: torch.optim.SGD(p, lr=0.1), iterations=50)`."""
 
     make: Callable[[Any], torch.optim.Optimizer]
     iterations: int = 100

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradsim.fit.drive import Rhythm
 from gradsim.fit.goals import Goal
+from gradsim.fit.rollout import Rhythm
 from gradsim.scene.atomic import write_whole
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.scene import Scene

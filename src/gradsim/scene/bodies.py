@@ -111,15 +111,15 @@ class Soft:
     Args:
         name: Identifier, the first part of its parameters' paths.
         mesh: Rest shape.
-        density: [kg/m^3]; or `mass` per node [kg], as a number or `gs.each`.
+        density: [kg/m^3]; or `mass` per node [kg], as a number or `gs.per_element`.
         material: `NeoHookean(...)`.
         position: Where the mesh's origin starts [m], [..., 3].
         rotation: Quaternion (x, y, z, w) that turns the mesh about its origin, [..., 4].
         vertices: Deformed start in the mesh's coordinates [m], [..., N, 3]; the rest shape if None.
-        velocity: Start velocity [m/s], [..., 3] or `gs.each` with [..., N, 3].
+        velocity: Start velocity [m/s], [..., 3] or `gs.per_element` with [..., N, 3].
         pinned: Nodes that never move: indices, a mask, a `Region`, or a function of the rest points.
-        actuation: Relative growth of volume each element strives for; may be `Signal` and `gs.each`.
-        force: External force on each node [N], [..., 3]; may be `Signal` and `gs.each`.
+        actuation: Relative growth of volume each element strives for; may be `Signal` and `gs.per_element`.
+        force: External force on each node [N], [..., 3]; may be `Signal` and `gs.per_element`.
         contact: Contact parameters of this body, one for all shapes or by the name of the shape; the shapes' if None.
         look: Colour and shine of its surface; None leaves it out of pictures.
     """
@@ -163,13 +163,13 @@ class Cloth:
     Args:
         name: Identifier, the first part of its parameters' paths.
         mesh: Rest shape; its hinge angles are the rest angles.
-        density: [kg/m^2]; or `mass` per node [kg], as a number or `gs.each`.
+        density: [kg/m^2]; or `mass` per node [kg], as a number or `gs.per_element`.
         material: In-plane elasticity, `Membrane(...)`.
         bending: `Bending(...)`.
         drag, lift: Air on each triangle [kg/m^3]: -(drag A |n.u| u + lift A (n.u) |u| n).
         position, rotation, vertices, velocity, pinned, force, contact, look: As for `Soft`.
-        actuation: Relative growth of area each triangle strives for; may be `Signal` and `gs.each`.
-        folding: Change of each hinge's rest angle [rad], positive towards a ridge; may be `Signal` and `gs.each`.
+        actuation: Relative growth of area each triangle strives for; may be `Signal` and `gs.per_element`.
+        folding: Change of the rest angle of hinges [rad], positive towards a ridge; may be `Signal` and `gs.per_element`.
     """
 
     name: str
@@ -219,8 +219,8 @@ class Springs:
         name: Identifier, the first part of its parameters' paths.
         points: Start positions [m], [..., N, 3].
         edges: Pairs of nodes, [S, 2].
-        mass: Per node [kg], a number or `gs.each`.
-        stiffness, damping: Per spring [N/m], [N s/m], numbers or `gs.each`.
+        mass: Per node [kg], a number or `gs.per_element`.
+        stiffness, damping: Per spring [N/m], [N s/m], numbers or `gs.per_element`.
         rest_length: Per spring [m]; the distances of the given points if None.
         position, velocity, pinned, force, contact: As for `Soft`.
         look: Colour and shine of octahedra at the nodes and of bars between them; None leaves them out of pictures.

@@ -10,11 +10,11 @@ import torch
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
 from gradsim.scene.looks import Checker
 from gradsim.scene.quantity import (
-    Each,
+    PerElement,
     Quantity,
     Spec,
     inner_unknown,
-    is_each,
+    is_per_element,
     plain,
     quantity,
     validate_quantities,
@@ -37,9 +37,11 @@ def _engineering(label: str, young: Quantity, poisson: Quantity, limit: float) -
         nu = torch.as_tensor(nu, dtype=E.dtype, device=E.device)
     if isinstance(nu, torch.Tensor) and not isinstance(E, torch.Tensor):
         E = torch.as_tensor(E, dtype=nu.dtype, device=nu.device)
-    if is_each(young) != is_each(poisson):  # the one that is not of each element gets its place among the batch
-        E, nu = (E, nu[..., None]) if is_each(young) else (E[..., None], nu)
-    wrap: Any = Each if is_each(young) or is_each(poisson) else (lambda a: a)
+    if is_per_element(young) != is_per_element(
+        poisson
+    ):  # the one that is not of each element gets its place among the batch
+        E, nu = (E, nu[..., None]) if is_per_element(young) else (E[..., None], nu)
+    wrap: Any = PerElement if is_per_element(young) or is_per_element(poisson) else (lambda a: a)
     return E, nu, wrap
 
 

@@ -17,7 +17,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 def with_values(scene: Scene, values: Mapping[str, Any]) -> Scene:
-    """The scene with other values at some paths; `Each` and `Signal` stay about a value that has none.
+    """The scene with other values at some paths; `PerElement` and `Signal` stay about a value that has none.
 
     Raises:
         UnknownName: The scene has no quantity at a path.

@@ -22,25 +22,25 @@ Plain: TypeAlias = "float | Sequence[Any] | np.ndarray | torch.Tensor"
 
 
 @dataclass(frozen=True, eq=False)
-class Each:
+class PerElement:
     """One value for each node or element a quantity lives on: trailing dimensions count them.
 
-    Written `gs.each(values)`. Without it, leading dimensions of a tensor are a batch of worlds.
+    Written `gs.per_element(values)`. Without it, leading dimensions of a tensor are a batch of worlds.
     """
 
     values: Any  # [..., count] or [..., count, 3]
 
     def __repr__(self) -> str:
-        return f"each(array of shape {tuple(np.shape(self.values))})"
+        return f"per_element(array of shape {tuple(np.shape(self.values))})"
 
 
-def each(values: Plain) -> Each:
-    """One value for each node or element, such as `mu=gs.each(torch.rand(tet_count))`.
+def per_element(values: Plain) -> PerElement:
+    """One value for each node or element, such as `mu=gs.per_element(torch.rand(tet_count))`.
 
     Args:
         values: Tensor or array [..., count], for vectors [..., count, 3]; leading dimensions are a batch.
     """
-    return Each(values)
+    return PerElement(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +50,14 @@ class Signal:
     The first sample is the value at t = 0, the last that at the final frame.
 
     Args:
-        values: Samples [..., K]; for one signal an element `gs.each(values)` with [..., K, count] (or
+        values: Samples [..., K]; for one signal an element `gs.per_element(values)` with [..., K, count] (or
             [..., K, count, 3] for vectors). K >= 2; leading dimensions are a batch.
     """
 
     values: Any
 
 
-Quantity: TypeAlias = "Plain | Each | Signal | Unknown"
+Quantity: TypeAlias = "Plain | PerElement | Signal | Unknown"
 
 
 @dataclass(frozen=True)
@@ -112,15 +112,15 @@ def validated(name: str, value: Any, spec: Spec) -> Any:
         if samples < 2:
             raise WrongShape(name, f"Signal with {samples} sample(s)", "a signal needs at least two samples in time")
         return checked
-    if isinstance(value, Each):
+    if isinstance(value, PerElement):
         if isinstance(value.values, Signal):
-            raise WrongType(name, "each(Signal(...))", "write it the other way round: Signal(each(...))")
+            raise WrongType(name, "per_element(Signal(...))", "write it the other way round: Signal(per_element(...))")
         if spec.per is None:
-            raise WrongType(name, "each(...)", "is one value for the whole body; give a number or tensor")
-        return Each(validated_array(name, value.values, spec))
+            raise WrongType(name, "per_element(...)", "is one value for the whole body; give a number or tensor")
+        return PerElement(validated_array(name, value.values, spec))
     if isinstance(value, Unknown) and value.shape != spec.shape:
         wanted = f"a guess of shape {spec.shape}" if spec.shape else "one number as a guess"
-        many = f", or gs.each(gs.unknown(...)) for one a {spec.per}" if spec.per else ""
+        many = f", or gs.per_element(gs.unknown(...)) for one a {spec.per}" if spec.per else ""
         raise WrongShape(name, value, f"needs {wanted}{many}")
     return validated_array(name, value, spec)
 
@@ -185,15 +185,15 @@ def _short(array: Any, worst: float | None = None) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The array or tensor inside `Each` and `Signal`; of an unknown its guess."""
-    while isinstance(value, (Each, Signal)):
+    """The array or tensor inside `PerElement` and `Signal`; of an unknown its guess."""
+    while isinstance(value, (PerElement, Signal)):
         value = value.values
     return value.guess if isinstance(value, Unknown) else value
 
 
 def inner_unknown(value: Any) -> Unknown | None:
-    """The unknown a quantity is, or holds inside `Each` and `Signal`."""
-    while isinstance(value, (Each, Signal)):
+    """The unknown a quantity is, or holds inside `PerElement` and `Signal`."""
+    while isinstance(value, (PerElement, Signal)):
         value = value.values
     return value if isinstance(value, Unknown) else None
 
@@ -206,8 +206,8 @@ def check_known(path: str, value: Any) -> None:
 
 
 def filled(value: Any, found: Any) -> Any:
-    """A quantity with `found` in place of what is inside its `Each` and `Signal`, unless it brings its own."""
-    if isinstance(value, (Each, Signal)) and not isinstance(found, (Each, Signal)):
+    """A quantity with `found` in place of what is inside its `PerElement` and `Signal`, unless it brings its own."""
+    if isinstance(value, (PerElement, Signal)) and not isinstance(found, (PerElement, Signal)):
         return type(value)(filled(value.values, found))
     return found
 
@@ -220,8 +220,8 @@ def numbers(value: Any) -> np.ndarray | None:
     return array
 
 
-def is_each(value: Any) -> bool:
-    return isinstance(value, Each) or (isinstance(value, Signal) and isinstance(value.values, Each))
+def is_per_element(value: Any) -> bool:
+    return isinstance(value, PerElement) or (isinstance(value, Signal) and isinstance(value.values, PerElement))
 
 
 def sample_count(value: Any, shape: tuple[int, ...] = ()) -> int:
@@ -229,7 +229,7 @@ def sample_count(value: Any, shape: tuple[int, ...] = ()) -> int:
     if not isinstance(value, Signal):
         return 1
     array = plain(value)
-    trailing = len(shape) + (1 if is_each(value) else 0)
+    trailing = len(shape) + (1 if is_per_element(value) else 0)
     if array.ndim <= trailing:
         return 0
     return int(array.shape[array.ndim - trailing - 1])
@@ -238,13 +238,13 @@ def sample_count(value: Any, shape: tuple[int, ...] = ()) -> int:
 def batch_shape(value: Any, shape: tuple[int, ...] = ()) -> tuple[int, ...]:
     """Leading batch dimensions of a quantity whose single value has `shape`."""
     array = plain(value)
-    trailing = len(shape) + int(is_each(value)) + int(isinstance(value, Signal))
+    trailing = len(shape) + int(is_per_element(value)) + int(isinstance(value, Signal))
     return tuple(array.shape[: array.ndim - trailing])
 
 
 def check_counts(name: str, value: Any, spec: Spec, count: int) -> None:
     """Raise unless an `each` has as many values as there are things to count."""
-    if not is_each(value):
+    if not is_per_element(value):
         return
     array = plain(value)
     position = array.ndim - len(spec.shape) - 1
@@ -252,7 +252,9 @@ def check_counts(name: str, value: Any, spec: Spec, count: int) -> None:
     if got != count:
         plural = "vertices" if spec.per == "vertex" else f"{spec.per}s"
         raise WrongShape(
-            name, f"each(...) of shape {tuple(array.shape)}", f"its body has {count} {plural}; give [..., {count}]"
+            name,
+            f"per_element(...) of shape {tuple(array.shape)}",
+            f"its body has {count} {plural}; give [..., {count}]",
         )
 
 

@@ -20,7 +20,7 @@ from gradsim.scene.quantity import (
     Quantity,
     check_counts,
     exactly_one,
-    is_each,
+    is_per_element,
     plain,
     quantities,
     quantity,
@@ -81,7 +81,7 @@ class Rigid:
         name: Identifier, the first part of its parameters' paths.
         mesh: Closed surface, in the body's own axes.
         density: [kg/m^3], of the volume inside; or
-        mass: [kg], of the whole body filled evenly, or `gs.each` for a mass at every vertex and nothing inside.
+        mass: [kg], of the whole body filled evenly, or `gs.per_element` for a mass at every vertex and nothing inside.
         inertia: About the centre of mass, in the body's axes [kg m^2], [..., 3, 3]; from the mesh if None.
         center: Of mass, in the body's axes [m], [..., 3]; from the mesh if None.
         position: Where the mesh's origin starts [m], [..., 3].
@@ -165,7 +165,7 @@ class Rigid:
             array = plain(value)
             return array if isinstance(array, torch.Tensor) else torch.as_tensor(array, dtype=dtype, device=device)
 
-        if is_each(self.mass):
+        if is_per_element(self.mass):
             found = point_masses(torch.tensor(self.mesh.vertices, dtype=dtype, device=device), tensor(self.mass))
         else:
             unit = unit_solid(self.mesh, dtype, device)

@@ -1,4 +1,4 @@
-"""When a scene is looked at, and how it steps from one look to the next."""
+"""Frames of a rollout and the time steps between them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
 
 @dataclass(frozen=True)
 class Time:
-    """The frames of a video of a scene, and the steps between them.
+    """Frames of a rollout and the time steps between them.
 
     Args:
-        frames: States, at times i / fps, the first being the start.
-        fps: Frames a second [1/s].
-        substeps: Steps between two frames; as many as stability asks for if None.
-        integrator: `Midpoint()` or `SymplecticEuler()`.
+        frames: Number of states, at times i / fps; the first is the initial state.
+        fps: Frames per second [1/s].
+        substeps: Time steps between two frames; None chooses as many as stability requires.
+        integrator: Time integrator.
     """
 
     frames: int = 60
@@ -37,6 +37,22 @@ class Time:
         integrator: Any = self.integrator
         if not isinstance(integrator, (Midpoint, SymplecticEuler)):
             raise WrongType("time.integrator", repr(integrator), "must be gs.Midpoint() or gs.SymplecticEuler()")
+
+    @property
+    def steps(self) -> int:
+        """Time steps from the first frame to the last."""
+        return (self.frames - 1) * self._substeps
+
+    @property
+    def dt(self) -> float:
+        """Time step [s]."""
+        return 1.0 / (self.fps * self._substeps)
+
+    @property
+    def _substeps(self) -> int:
+        if self.substeps is None:
+            raise OutOfRange("time.substeps", None, "must be a whole number >= 1 before time steps can be counted")
+        return self.substeps
 
 
 def _check_whole(name: str, value: Any) -> None:

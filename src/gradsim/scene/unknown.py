@@ -50,7 +50,7 @@ def unknown(guess: Any, low: Any = None, high: Any = None, shape: tuple[int, ...
         guess: Where to start: a number, or an array of the quantity's shape.
         low, high: Bounds, numbers or arrays; None for none but those the quantity has anyway.
         shape: Shape of an unknown with many values that share one guess, as in
-            `mass=gs.each(gs.unknown(0.1, low=0.01, high=1.0, shape=(node_count,)))`.
+            `mass=gs.per_element(gs.unknown(0.1, low=0.01, high=1.0, shape=(node_count,)))`.
     """
     arrays = {name: _array(name, value) for name, value in (("guess", guess), ("low", low), ("high", high))}
     start = arrays["guess"]

@@ -12,7 +12,7 @@ import torch
 
 from gradsim import bridge
 from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
-from gradsim.scene.quantity import Each, batch_shape, check_known, is_each, plain
+from gradsim.scene.quantity import PerElement, batch_shape, check_known, is_per_element, plain
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State
 from gradsim.simulate.flatten import Flattener, is_small
@@ -100,7 +100,7 @@ def _distinct(family: str, body: str, scene: Scene, topology: Topology) -> int:
     if family in ("contact", "touch"):
         return len(scene.obstacles)
     if family in ("spring", "triangle", "bend", "hinge", "tet"):
-        return 1 if not any(map(is_each, row_values(family, scene[body]))) else end - first
+        return 1 if not any(map(is_per_element, row_values(family, scene[body]))) else end - first
     return end - first
 
 
@@ -110,7 +110,9 @@ def _common(
     """Batch shape, dtype and device all tensors of a scene agree on."""
     given = [(path, value, spec.shape) for path, value, spec in scene.quantities()]
     if start is not None:
-        given += [(f"start {name}", Each(value), tuple(value.shape[-1:])) for name, value in start.values().items()]
+        given += [
+            (f"start {name}", PerElement(value), tuple(value.shape[-1:])) for name, value in start.values().items()
+        ]
     batch: tuple[int, ...] = ()
     lead: tuple[str, torch.Tensor] | None = None
     for path, value, shape in given:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from gradsim.scene.inertia import MassProperties
-from gradsim.scene.quantity import Signal, is_each, plain
+from gradsim.scene.quantity import Signal, is_per_element, plain
 from gradsim.scene.rigid import Rigid
 from gradsim.simulate.pattern import Pattern
 
@@ -54,10 +54,10 @@ class Flattener:
         if isinstance(array, torch.Tensor) and not array.ndim:
             self.varies = True
             return array
-        return self(value, count if is_each(value) else 1).unsqueeze(1)
+        return self(value, count if is_per_element(value) else 1).unsqueeze(1)
 
     def _spread(self, tensor: torch.Tensor, value: Any, count: int, shape: tuple[int, ...]) -> torch.Tensor:
-        signal, single = isinstance(value, Signal), not is_each(value)
+        signal, single = isinstance(value, Signal), not is_per_element(value)
         if single and count == 1 and not signal:
             if tensor.shape != (*self.batch, *shape):
                 tensor = tensor.expand(*self.batch, *shape)
@@ -82,7 +82,7 @@ class Flattener:
             if array is None:
                 key.append(None)
             elif isinstance(array, np.ndarray) and array.size <= KNOWN_NUMBERS:
-                kind = None if array is value else (is_each(value), isinstance(value, Signal))
+                kind = None if array is value else (is_per_element(value), isinstance(value, Signal))
                 key += (kind, array.shape, array.tobytes())
             else:
                 self.varies = self.varies or isinstance(array, torch.Tensor)

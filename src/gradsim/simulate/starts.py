@@ -11,7 +11,7 @@ import torch
 from gradsim.scene.bodies import NodeBody, Springs
 from gradsim.scene.errors import WrongShape
 from gradsim.scene.pendula import AnyPendulum
-from gradsim.scene.quantity import Each, is_each
+from gradsim.scene.quantity import PerElement, is_per_element
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
@@ -43,7 +43,7 @@ def continued_states(start: State, topology: Topology, flatten: Flattener) -> di
             if value is None or value.shape[-2:] != (count, width):
                 got = "nothing" if value is None else f"shape {tuple(value.shape)}"
                 raise WrongShape(f"start.{label}", got, f"the scene needs shape [..., {count}, {width}]")
-            state = flatten(Each(value), count, (width,))
+            state = flatten(PerElement(value), count, (width,))
             states[f"{part}.{name}"] = state if label != "velocities" else freed(state, topology)
     return states
 
@@ -55,7 +55,7 @@ def _positions(body: NodeBody, topology: Topology, flatten: Flattener) -> torch.
 
     def build() -> torch.Tensor:
         rest = topology.tensor("node.rest", flatten.dtype, flatten.device)[first:end] if points is None else points
-        x = flatten(Each(rest), end - first, (3,))
+        x = flatten(PerElement(rest), end - first, (3,))
         if rotation is not None:
             x = rotate(_rotation(rotation, flatten), x)
         return x + flatten(body.position, 1, (3,))
@@ -85,7 +85,7 @@ def _center(body: Rigid, topology: Topology, flatten: Flattener) -> torch.Tensor
         center = flatten(flatten.mass_properties(body).center, 1, (3,))
         return flatten(body.position, 1, (3,)) + rotate(_rotation(body.rotation, flatten), center)
 
-    masses = body.mass if is_each(body.mass) else None  # what fills a body evenly does not move its centre
+    masses = body.mass if is_per_element(body.mass) else None  # what fills a body evenly does not move its centre
     return flatten.remember(("center", body.mesh.key), (body.position, body.rotation, body.center, masses), build)
 
 

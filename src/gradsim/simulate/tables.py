@@ -13,7 +13,7 @@ import torch
 from gradsim.scene.bodies import NodeBody, Soft, Springs
 from gradsim.scene.materials import Contact, Ground
 from gradsim.scene.meshes import TetMesh, TriMesh
-from gradsim.scene.quantity import Each, Signal, is_each, plain
+from gradsim.scene.quantity import PerElement, Signal, is_per_element, plain
 from gradsim.scene.rigid import Push, Rigid, unit_solid
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticShape, StaticSphere
@@ -119,7 +119,7 @@ def _node_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener)
         return torch.nn.functional.pad(row[None], (0, 0, 0, 3))
 
     def build() -> torch.Tensor:
-        if is_each(density) or is_each(body.mass):
+        if is_per_element(density) or is_per_element(body.mass):
             row = free / _masses(body, topology, flatten)
             return torch.cat([row[:, None], flatten(scene.gravity, end - first, (3,)).transpose(1, 2)], 1)
         fixed = flatten.once(("gravity", body.name), gravity)
@@ -146,7 +146,7 @@ def _masses(body: NodeBody, topology: Topology, flatten: Flattener) -> torch.Ten
 
 def _rigid_table(body: Any, scene: Scene, topology: Topology, flatten: Flattener) -> torch.Tensor:
     def build() -> torch.Tensor:
-        if body.inertia is None and not is_each(body.mass):
+        if body.inertia is None and not is_per_element(body.mass):
             return _solid_column(body, scene, flatten)
         mass, center, inertia = flatten.mass_properties(body)
         return _rigid_column(mass.reciprocal()[..., None], scene.gravity, center, torch.linalg.inv(inertia), flatten)
@@ -248,17 +248,17 @@ def _shape_column(shape: StaticShape, flatten: Flattener) -> torch.Tensor:
 
 
 def _component(value: Any, axis: int) -> Any:
-    if isinstance(value, (Each, Signal)):
+    if isinstance(value, (PerElement, Signal)):
         return type(value)(_component(value.values, axis))
     return value[..., axis]
 
 
-def _spring_lengths(body: Springs) -> Each:
+def _spring_lengths(body: Springs) -> PerElement:
     points: Any = body.points
     if isinstance(points, np.ndarray):
-        return Each(np.linalg.norm(points[..., body.edges[:, 1], :] - points[..., body.edges[:, 0], :], axis=-1))
+        return PerElement(np.linalg.norm(points[..., body.edges[:, 1], :] - points[..., body.edges[:, 0], :], axis=-1))
     ends = torch.as_tensor(body.edges.astype(np.int64), device=points.device)
-    return Each((points[..., ends[:, 1], :] - points[..., ends[:, 0], :]).norm(dim=-1))
+    return PerElement((points[..., ends[:, 1], :] - points[..., ends[:, 0], :]).norm(dim=-1))
 
 
 def body_size(body: Any) -> float:

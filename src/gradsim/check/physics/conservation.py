@@ -12,7 +12,7 @@ from gradsim.scene import meshes
 from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs
 from gradsim.scene.integrators import Midpoint, SymplecticEuler
 from gradsim.scene.materials import Bending, Membrane, NeoHookean
-from gradsim.scene.quantity import Each, each
+from gradsim.scene.quantity import PerElement, per_element
 from gradsim.scene.scene import Scene
 
 
@@ -23,11 +23,11 @@ def total_mass() -> list[Fact]:
     dense, thick = random.uniform(100.0, 2000.0, len(box.tets)), random.uniform(0.1, 2.0, len(saddle.faces))
     cases: list[tuple[str, NodeBody, float]] = [
         ("box of one density [kg]", Soft("body", box, density=730.0), 730.0 * 1.5 * 0.7 * 0.4),
-        ("box, a density each tet [kg]", Soft("body", box, density=each(dense)), float(dense @ box.volumes)),
+        ("box, a density each tet [kg]", Soft("body", box, density=per_element(dense)), float(dense @ box.volumes)),
         ("sheet of one density [kg]", Cloth("body", sheet, density=0.3), 0.3 * 1.5 * 0.7),
         (
             "saddle, a density each triangle [kg]",
-            Cloth("body", saddle, density=each(thick)),
+            Cloth("body", saddle, density=per_element(thick)),
             float(thick @ saddle.areas),
         ),
     ]
@@ -42,8 +42,8 @@ def lively_bodies(damping: float) -> list[tuple[str, NodeBody]]:
     ball, saddle = uneven_ball(), curved_sheet()
     solid, sheet = NeoHookean(3e4, 5e4, 30.0 * damping), Membrane(300.0, 500.0, 0.1 * damping)
 
-    def thrown(count: int) -> Each:
-        return each(random.normal((1.0, 0.0, -0.5), 1.0, (count, 3)))
+    def thrown(count: int) -> PerElement:
+        return per_element(random.normal((1.0, 0.0, -0.5), 1.0, (count, 3)))
 
     cloth = Cloth(
         "body",
@@ -86,7 +86,7 @@ def linear_momentum() -> list[Fact]:
 def angular_momentum() -> list[Fact]:
     """Free bodies with internal damping turn on: a strongly damped spinning ball, and what vibrates wildly."""
     ball = uneven_ball()
-    spin = each(np.cross((2.0, 6.0, -1.0), ball.vertices))
+    spin = per_element(np.cross((2.0, 6.0, -1.0), ball.vertices))
     material = NeoHookean.from_young(3e4, 0.3, damping=300.0)
     bodies: list[tuple[str, NodeBody]] = [
         ("spinning damped solid", Soft("body", ball, density=1000.0, material=material, velocity=spin)),

@@ -11,7 +11,7 @@ from gradsim.scene import meshes
 from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs
 from gradsim.scene.materials import Bending, Membrane, NeoHookean
 from gradsim.scene.meshes import TetMesh, TriMesh
-from gradsim.scene.quantity import each
+from gradsim.scene.quantity import per_element
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State
 
@@ -61,7 +61,7 @@ def solid_patch() -> list[Fact]:
         mass=1.0,
         material=NeoHookean(mu, lam, damping),
         vertices=mesh.vertices @ F.T + (0.3, -0.2, 0.5),
-        velocity=each(mesh.vertices @ rate.T),
+        velocity=per_element(mesh.vertices @ rate.T),
     )
     return _patch_facts("patch test, solid", body, -areas @ stress.T, np.unique(mesh.surface))
 
@@ -90,7 +90,7 @@ def membrane_patch() -> list[Fact]:
         mass=1.0,
         material=Membrane(mu, lam, damping),
         vertices=flat @ F.T + (0.3, -0.2, 0.5),
-        velocity=each(flat @ rate.T),
+        velocity=per_element(flat @ rate.T),
     )
     return _patch_facts("patch test, membrane", body, -lengths @ stress.T, np.unique(border))
 
@@ -169,13 +169,21 @@ def hinge_and_spring() -> list[Fact]:
     turning[3] = rate * h * onward
     law = Bending(20.0, 2.0)
     fold = Cloth(
-        "fold", mesh, mass=1.0, bending=law, material=Membrane(1e-9, 0.0), vertices=folded, velocity=each(turning)
+        "fold",
+        mesh,
+        mass=1.0,
+        bending=law,
+        material=Membrane(1e-9, 0.0),
+        vertices=folded,
+        velocity=per_element(turning),
     )
     torque = (20.0 * angle + 2.0 * rate) / h  # the weight of this hinge is 1 / h
     got = forces(Scene([fold], gravity=STILL))[0, 3].numpy()
 
     ends, apart = np.array([[0.0, 0.0, 0.0], [0.6, 0.0, 0.8]]), np.array([[0.0, 0.0, 0.0], [5.0, 0.0, 0.0]])
-    spring = Springs("spring", ends, [[0, 1]], stiffness=30.0, damping=2.0, rest_length=0.8, velocity=each(apart))
+    spring = Springs(
+        "spring", ends, [[0, 1]], stiffness=30.0, damping=2.0, rest_length=0.8, velocity=per_element(apart)
+    )
     pull = forces(Scene([spring], gravity=STILL))[0, 0].numpy() @ ends[1]
     return [
         relative("folded hinge", "force on an opposite node [N]", -torque / h, float(got @ onward), ROUNDING),

@@ -14,7 +14,7 @@ from gradsim.scene.integrators import Integrator, SymplecticEuler
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State, Trajectory
 from gradsim.simulate.assemble import assemble
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 from gradsim.simulate.stability import stable_dt
 
 STILL = (0.0, 0.0, 0.0)  # no gravity

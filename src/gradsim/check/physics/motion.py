@@ -13,9 +13,9 @@ from gradsim.scene import meshes
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
 from gradsim.scene.materials import Bending, Ground, Membrane, NeoHookean
-from gradsim.scene.quantity import each
+from gradsim.scene.quantity import per_element
 from gradsim.scene.scene import Scene
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 
 G = 9.81  # [m/s^2]
 
@@ -103,7 +103,7 @@ def first_frequency(cells: int, slender: int = 10) -> tuple[float, float]:
         mesh,
         density=density,
         material=NeoHookean.from_young(young, 0.0),
-        velocity=each(velocity),
+        velocity=per_element(velocity),
         pinned=Region(high=(-0.4999, None, None)),
     )
     scene = Scene([beam], gravity=STILL)

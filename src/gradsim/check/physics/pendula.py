@@ -12,7 +12,7 @@ from gradsim.check.physics.measure import Check, fitted_order
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import PendulumMotion
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 
 G = 9.81  # [m/s^2]
 DT = 1 / 2000  # [s]

@@ -19,7 +19,7 @@ from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import RigidMotion, Trajectory
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 
 G = 9.81  # [m/s^2]
 INTEGRATORS: tuple[Integrator, ...] = (SymplecticEuler(), Midpoint())

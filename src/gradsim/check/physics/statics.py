@@ -12,7 +12,7 @@ from gradsim.scene import meshes
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.materials import Bending, Membrane, NeoHookean
 from gradsim.scene.meshes import TriMesh
-from gradsim.scene.quantity import each
+from gradsim.scene.quantity import per_element
 from gradsim.scene.scene import Scene
 
 CATENARY, SAG = 0.469542, 0.292344  # [m], span 1 m and length 1.2 m
@@ -97,7 +97,7 @@ def pulled_bar() -> list[Fact]:
     thirds = np.repeat(meshes.triangle_areas(mesh.vertices, faces) / 3, 3)
     np.add.at(loads[:, 0], faces.ravel(), young * strain * thirds)
     loads[:, 0] *= np.sign(mesh.vertices[:, 0])
-    bar = Soft("bar", mesh, density=1000.0, material=NeoHookean.from_young(young, poisson), force=each(loads))
+    bar = Soft("bar", mesh, density=1000.0, material=NeoHookean.from_young(young, poisson), force=per_element(loads))
     rest = relax(Scene([bar], gravity=STILL), period=0.07).numpy()
     grown = np.ptp(rest, axis=0) / size - 1.0
     return [

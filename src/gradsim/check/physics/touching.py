@@ -21,7 +21,7 @@ from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticShape, StaticSphere
 from gradsim.scene.trajectory import RigidMotion
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 
 
 def incline() -> list[Fact]:

@@ -37,7 +37,7 @@ from gradsim.scene.meshes import TriMesh, grid
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 from gradsim.scene.unknown import unknown
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 
 FRAMES, FPS, SUBSTEPS = 91, 60.0, 16  # 1.5 s in 1440 steps
 SIZE = (128, 128)

@@ -24,7 +24,7 @@ from gradsim.scene.materials import Ground, NeoHookean
 from gradsim.scene.meshes import TetMesh
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 
 FRAMES, FPS, SUBSTEPS = 181, 60.0, 32  # 3 s in 5760 steps
 SIZE = (128, 128)

@@ -12,7 +12,7 @@ import torch
 
 from gradsim.fit.control import Stage, control
 from gradsim.fit.goals import Goal
-from gradsim.fit.optimizers import Adam, RandomSearch, Wrapped
+from gradsim.fit.optimizers import Adam, RandomSearch, TorchOptimizer
 from gradsim.fit.plan import Iterate, Plan
 from gradsim.fit.policies import Policy
 from gradsim.render.render import render
@@ -20,7 +20,7 @@ from gradsim.scene.errors import ContactWarning, InvalidInput, StabilityWarning
 from gradsim.scene.integrators import Integrator, SymplecticEuler
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 
 
 class Method(str, Enum):
@@ -56,7 +56,7 @@ class Task:
         """How many a search has at most."""
         optimizers: list[Any] = [optimizer for _, optimizer in self._stages(method)]
         # These take a step after each; others take the start as an iterate of its own.
-        return sum(o.iterations + (not isinstance(o, (Adam, RandomSearch, Wrapped))) for o in optimizers)
+        return sum(o.iterations + (not isinstance(o, (Adam, RandomSearch, TorchOptimizer))) for o in optimizers)
 
     def shortened(self, iterations: int) -> Task:
         """The same with so many iterations in each stage."""

@@ -11,7 +11,7 @@ import torch
 from gradsim.compare.distances import Moments
 from gradsim.experiments.control.task import Method, Task, portrait
 from gradsim.fit.goals import GoalImage, GoalState
-from gradsim.fit.least_change import LeastChange
+from gradsim.fit.minimum_norm import MinimumNorm
 from gradsim.fit.optimizers import RandomSearch
 from gradsim.fit.policies import Sinusoids
 from gradsim.scene.bodies import Cloth
@@ -89,7 +89,7 @@ def towards(x: float, seed: int) -> Task:
         walked = trajectory["walker"].position[..., 0].double()
         return ((walked[..., -1] - walked[..., 0]) / x - 1.0).abs()
 
-    place, descent = Moments(size=0.0, height=0.0), LeastChange(iterations=ITERATIONS)
+    place, descent = Moments(size=0.0, height=0.0), MinimumNorm(iterations=ITERATIONS)
     return Task(
         "walker",
         seed,

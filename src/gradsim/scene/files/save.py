@@ -16,7 +16,7 @@ from gradsim.scene.errors import InvalidInput, SceneFileError
 from gradsim.scene.files.document import written
 from gradsim.scene.files.forms import kind_of
 from gradsim.scene.meshes import TetMesh, TriMesh
-from gradsim.scene.quantity import Each, Signal
+from gradsim.scene.quantity import PerElement, Signal
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 from gradsim.scene.unknown import Unknown
@@ -89,8 +89,8 @@ def _written(value: Any, path: str, arrays: _Arrays, *, kinds: bool = False) -> 
         return value
     if isinstance(value, (np.ndarray, np.generic, torch.Tensor)):
         return arrays.written(_numbers(value), path)
-    if isinstance(value, Each):
-        return {"each": _written(value.values, path, arrays)}
+    if isinstance(value, PerElement):
+        return {"per_element": _written(value.values, path, arrays)}
     if isinstance(value, Signal):
         return {"signal": _written(value.values, path, arrays)}
     if isinstance(value, Unknown):
@@ -138,7 +138,7 @@ def _numbers(value: Any) -> np.ndarray:
 def same(value: Any, other: Any) -> bool:
     """Whether two values of a field mean the same."""
     if isinstance(value, (np.ndarray, torch.Tensor)):
-        if other is None or isinstance(other, (Each, Signal, Unknown)) or dataclasses.is_dataclass(other):
+        if other is None or isinstance(other, (PerElement, Signal, Unknown)) or dataclasses.is_dataclass(other):
             return False
         return other is not dataclasses.MISSING and np.array_equal(_numbers(value), _numbers(other))
     if dataclasses.is_dataclass(value):

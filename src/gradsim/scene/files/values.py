@@ -1,7 +1,7 @@
 """Quantities and arrays as a scene file has them.
 
-A quantity is a number, a list, or a mapping: {unknown: guess, low: ..., high: ...}, {each: [...]}, {signal: [...]},
-{file: numbers.npy}, {file: numbers.npz, key: name}.
+A quantity is a number, a list, or a mapping: {unknown: guess, low: ..., high: ...}, {per_element: [...]},
+{signal: [...]}, {file: numbers.npy}, {file: numbers.npz, key: name}.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from pydantic import AfterValidator, PlainValidator, StrictStr, ValidationInfo, 
 
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongType
 from gradsim.scene.paths import closest
-from gradsim.scene.quantity import Each, Signal, Spec
+from gradsim.scene.quantity import PerElement, Signal, Spec
 from gradsim.scene.unknown import unknown
 
 WRAPPERS = {
     "unknown": ("unknown", "low", "high", "shape"),
-    "each": ("each",),
+    "per_element": ("per_element",),
     "signal": ("signal",),
     "file": ("file", "key"),
 }
-NUMBERS = "must be a number, a list of numbers, or one of {unknown: ...}, {each: ...}, {signal: ...}, {file: ...}"
+NUMBERS = (
+    "must be a number, a list of numbers, or one of {unknown: ...}, {per_element: ...}, {signal: ...}, {file: ...}"
+)
 
 
 def short(value: Any) -> str:
@@ -96,8 +98,8 @@ def _quantity(value: Any, info: ValidationInfo) -> Any:
         check_keys(value, WRAPPERS, "a quantity")
         raise WrongType("", "{}", NUMBERS)
     check_keys(value, WRAPPERS[kind], f"{{{kind}: ...}}")
-    if kind == "each":
-        return Each(_quantity(value["each"], info))
+    if kind == "per_element":
+        return PerElement(_quantity(value["per_element"], info))
     if kind == "signal":
         return Signal(_quantity(value["signal"], info))
     if kind == "file":
@@ -119,7 +121,7 @@ def quantity_type(spec: Spec | None = None) -> Any:
     if spec is not None:
         limits = {"exclusiveMinimum": spec.above, "minimum": spec.low, "exclusiveMaximum": spec.below}
         number |= {name: limit for name, limit in limits.items() if limit is not None}
-        per = "" if spec.per is None else f"; or {{each: ...}}, one for each {spec.per}"
+        per = "" if spec.per is None else f"; or {{per_element: ...}}, one for each {spec.per}"
         signal = "; or {signal: ...}" if spec.signal else ""
         shape = f", shape {list(spec.shape)}" if spec.shape else ""
         schema["description"] = f"[{spec.unit}]{shape}{per}{signal}; or {{unknown: guess, low: ..., high: ...}}"

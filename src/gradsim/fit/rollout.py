@@ -1,4 +1,4 @@
-"""drive(): a scene moves under policies, open or closed loop."""
+"""rollout(): a scene moves under policies, open or closed loop."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gradsim.fit.policies import Feedback, Policy, module_of
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName, WrongShape, WrongType
 from gradsim.scene.integrators import Integrator, SymplecticEuler
 from gradsim.scene.paths import closest
-from gradsim.scene.quantity import Each, Signal, Spec
+from gradsim.scene.quantity import PerElement, Signal, Spec
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State, Trajectory
-from gradsim.simulate.rollout import simulate
+from gradsim.simulate.simulate import simulate
 
 Weights = Mapping[str, torch.Tensor]  # by path and name, "gear.actuation.weight": [..., *shape]
 
 
-def drive(
+def rollout(
     scene: Scene,
     controls: Mapping[str, Policy],
     *,
@@ -194,29 +194,29 @@ class Said:
     """What a policy said: values at times, of the whole body or of each of its elements."""
 
     values: torch.Tensor  # [..., K, *shape] or [..., K, count, *shape]
-    each: bool
+    per_element: bool
     dims: int  # of the quantity's own shape
 
     @property
     def axis(self) -> int:
         """The dimension of time."""
-        return self.values.ndim - 1 - int(self.each) - self.dims
+        return self.values.ndim - 1 - int(self.per_element) - self.dims
 
     def signal(self) -> Signal:
-        return Signal(Each(self.values) if self.each else self.values)
+        return Signal(PerElement(self.values) if self.per_element else self.values)
 
     def frames(self, frame: int) -> Said:
         """From a frame to the next."""
-        return Said(self.values.narrow(self.axis, frame, 2), self.each, self.dims)
+        return Said(self.values.narrow(self.axis, frame, 2), self.per_element, self.dims)
 
     def held(self) -> Said:
         """The only value, at two times."""
-        return Said(torch.cat([self.values, self.values], self.axis), self.each, self.dims)
+        return Said(torch.cat([self.values, self.values], self.axis), self.per_element, self.dims)
 
     def after(self, others: list[Said]) -> Said:
         """Others, then this one, held at the end."""
         all_values = [*(other.values for other in others), self.values, self.values]
-        return Said(torch.cat(all_values, self.axis), self.each, self.dims)
+        return Said(torch.cat(all_values, self.axis), self.per_element, self.dims)
 
 
 def _filled(scene: Scene, said: Mapping[str, Said]) -> Scene:

@@ -1,4 +1,4 @@
-"""LeastChange: few residuals, many unknowns."""
+"""MinimumNorm: few residuals, many unknowns."""
 
 import itertools
 
@@ -17,7 +17,7 @@ def test_a_linear_problem_is_solved_in_one_step_by_the_least_change():
     rows = torch.randn(3, 40, generator=generator, dtype=torch.float64)
     aim = torch.randn(3, generator=generator, dtype=torch.float64)
     start = torch.randn(1, 40, generator=generator, dtype=torch.float64)
-    (_, first), (place, last) = _steps(gs.LeastChange(iterations=1), lambda z: z @ rows.T - aim, start)
+    (_, first), (place, last) = _steps(gs.MinimumNorm(iterations=1), lambda z: z @ rows.T - aim, start)
     assert first > 1.0
     assert last < 1e-14 * first
     nearest = start[0] + torch.linalg.pinv(rows) @ (aim - rows @ start[0])
@@ -29,19 +29,19 @@ def test_a_bent_problem_is_solved_in_a_few_steps():
         return torch.stack([z.square().mean(1) - 2.0, torch.sin(z).sum(1) - 3.0], 1)
 
     start = torch.linspace(-0.5, 1.0, 20, dtype=torch.float64)[None]
-    costs = [cost for _, cost in _steps(gs.LeastChange(iterations=6), residual, start)]
+    costs = [cost for _, cost in _steps(gs.MinimumNorm(iterations=6), residual, start)]
     assert costs[-1] < 1e-10 * costs[0]
 
 
 def test_steps_are_no_longer_than_allowed():
-    steps = _steps(gs.LeastChange(iterations=2, largest_step=0.1), lambda z: z.sum(1, keepdim=True) - 100.0, _zero())
+    steps = _steps(gs.MinimumNorm(iterations=2, largest_step=0.1), lambda z: z.sum(1, keepdim=True) - 100.0, _zero())
     for (before, _), (after, _) in itertools.pairwise(steps):
         assert float((after - before).square().mean().sqrt()) == pytest.approx(0.1, rel=1e-9)
 
 
 def test_the_best_of_several_starts_goes_on():
     starts = torch.tensor([[5.0, 5.0], [1.0, 2.0], [9.0, -3.0]], dtype=torch.float64)
-    place, _ = _steps(gs.LeastChange(iterations=1), lambda z: z.sum(1, keepdim=True) - 4.0, starts)[0]
+    place, _ = _steps(gs.MinimumNorm(iterations=1), lambda z: z.sum(1, keepdim=True) - 4.0, starts)[0]
     assert place.tolist() == [1.0, 2.0]
 
 
@@ -50,19 +50,19 @@ def test_a_length_that_diverges_is_not_taken():
         r = z.sum(1, keepdim=True) - 1.0
         return torch.where(z[:, :1].abs() > 0.2, torch.inf, r)
 
-    (_, first), (place, last) = _steps(gs.LeastChange(iterations=1), residual, _zero())
+    (_, first), (place, last) = _steps(gs.MinimumNorm(iterations=1), residual, _zero())
     assert 0.0 < float(place[0]) <= 0.2
     assert last < first
 
 
 def test_a_flat_residual_stays_where_it_is():
-    places = [place for place, _ in _steps(gs.LeastChange(iterations=2), lambda z: 0.0 * z[:, :1] + 1.0, _zero())]
+    places = [place for place, _ in _steps(gs.MinimumNorm(iterations=2), lambda z: 0.0 * z[:, :1] + 1.0, _zero())]
     assert all(torch.equal(place, places[0]) for place in places)
 
 
 def test_many_residuals_are_refused():
     with pytest.raises(gs.InvalidInput, match=r"65 residuals: is for at most 64.*gs\.Moments"):
-        list(gs.LeastChange().steps(lambda z: z.repeat(1, 13), torch.zeros(1, 5, dtype=torch.float64)))
+        list(gs.MinimumNorm().steps(lambda z: z.repeat(1, 13), torch.zeros(1, 5, dtype=torch.float64)))
 
 
 def test_it_serves_minimize():
@@ -71,7 +71,7 @@ def test_it_serves_minimize():
     def miss(scene):
         return gs.simulate(scene, frames=2, fps=2, substeps=8)["ball"].position[..., -1, :2] - torch.tensor([0.4, 0.9])
 
-    best = gs.minimize(miss, scene, gs.LeastChange(iterations=2, largest_step=10.0))
+    best = gs.minimize(miss, scene, gs.MinimumNorm(iterations=2, largest_step=10.0))
     assert best.loss < 1e-12
     assert float(best.values["ball.velocity"][2]) == pytest.approx(0.5)  # what nothing asks for is left alone
 

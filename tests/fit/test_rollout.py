@@ -1,4 +1,4 @@
-"""drive(): gradients through open and closed loops, batches, and what it refuses."""
+"""rollout(): gradients through open and closed loops, batches, and what it refuses."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gradsim as gs
-from gradsim.fit.drive import Driver, Rhythm
+from gradsim.fit.rollout import Driver, Rhythm
 
 MESH = gs.meshes.tet_box((0.4, 0.2, 0.2), (2, 1, 1))
 TIME = {"frames": 7, "fps": 30.0, "substeps": 24}
@@ -39,7 +39,7 @@ def closed_loop() -> gs.Feedback:
 
 def moved(policy, **options) -> torch.Tensor:
     """A number that every node's last place and speed are in."""
-    end = gs.drive(scene(), {PATH: policy}, **{**TIME, **options})["block"]
+    end = gs.rollout(scene(), {PATH: policy}, **{**TIME, **options})["block"]
     weights = torch.linspace(-1.0, 1.0, end.vertices[-1].numel(), dtype=torch.float64).reshape(-1, 3)
     return (end.vertices[-1] * weights + 0.1 * end.velocities[-1] * weights.flip(0)).sum()
 
@@ -75,7 +75,7 @@ def test_feedback_of_time_alone_is_a_signal_held_within_frames():
         def forward(self, seen):
             return 0.2 * torch.sin(9.0 * seen[..., 0])
 
-    held = gs.drive(scene(), {PATH: gs.Feedback(Clock(), lambda trajectory: trajectory.time)}, **TIME)
+    held = gs.rollout(scene(), {PATH: gs.Feedback(Clock(), lambda trajectory: trajectory.time)}, **TIME)
     state, pieces = None, []
     for frame in range(TIME["frames"] - 1):
         constant = scene(actuation=0.2 * np.sin(9.0 * frame / TIME["fps"]))
@@ -109,21 +109,21 @@ def test_feedback_with_goals_makes_one_world_many():
         seen = seen.expand(2, 6) if seen.ndim == 1 else seen
         return torch.cat([seen[:, :5], goals[:, None]], -1)
 
-    both_worlds = gs.drive(scene(), {PATH: gs.Feedback(policy.module, both)}, **TIME)["block"].vertices
+    both_worlds = gs.rollout(scene(), {PATH: gs.Feedback(policy.module, both)}, **TIME)["block"].vertices
     for k, goal in enumerate(goals):
         one = gs.Feedback(policy.module, lambda t, goal=goal: torch.cat([sees(t)[:5], goal[None]]))
-        alone = gs.drive(scene(), {PATH: one}, **TIME)["block"].vertices
+        alone = gs.rollout(scene(), {PATH: one}, **TIME)["block"].vertices
         torch.testing.assert_close(both_worlds[k], alone, rtol=0.0, atol=1e-12)
 
 
 def test_an_unknown_path_is_named():
     with pytest.raises(gs.errors.UnknownName, match=r"block\.actuation"):
-        gs.drive(scene(), {"block.actuaton": open_loop()}, **TIME)
+        gs.rollout(scene(), {"block.actuaton": open_loop()}, **TIME)
 
 
 def test_a_policy_is_a_module_or_feedback():
     with pytest.raises(gs.errors.WrongType, match=r"gs\.Feedback"):
-        gs.drive(scene(), {PATH: lambda time: time}, **TIME)
+        gs.rollout(scene(), {PATH: lambda time: time}, **TIME)
 
 
 def test_the_shape_of_what_is_said_is_checked():
@@ -132,22 +132,22 @@ def test_the_shape_of_what_is_said_is_checked():
             return torch.zeros(len(time) + 1, len(MESH.tets), dtype=torch.float64)
 
     with pytest.raises(gs.errors.WrongShape, match="at K times"):
-        gs.drive(scene(), {PATH: Wrong()}, **TIME)
+        gs.rollout(scene(), {PATH: Wrong()}, **TIME)
 
     class TooMuch(torch.nn.Module):
         def forward(self, seen):
             return torch.zeros(2, 3, 4, dtype=torch.float64)
 
     with pytest.raises(gs.errors.WrongShape, match="of what was seen"):
-        gs.drive(scene(), {PATH: gs.Feedback(TooMuch(), sees)}, **TIME)
+        gs.rollout(scene(), {PATH: gs.Feedback(TooMuch(), sees)}, **TIME)
 
 
 def test_feedback_beside_a_signal_is_refused():
     push = gs.Signal(np.zeros((4, 3)))
     with pytest.raises(gs.InvalidInput, match=r"block\.force.*policy of time"):
-        gs.drive(scene(force=push), {PATH: closed_loop()}, **TIME)
+        gs.rollout(scene(force=push), {PATH: closed_loop()}, **TIME)
 
 
 def test_a_policy_needs_time():
     with pytest.raises(gs.errors.OutOfRange, match="frames"):
-        gs.drive(scene(), {PATH: open_loop()}, **{**TIME, "frames": 1})
+        gs.rollout(scene(), {PATH: open_loop()}, **{**TIME, "frames": 1})

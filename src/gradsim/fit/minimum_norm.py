@@ -20,7 +20,7 @@ RIDGE = 1e-9  # relative, of J J'
 
 
 @dataclass(frozen=True)
-class LeastChange:
+class MinimumNorm:
     """Least squares for a handful of residuals and any number of unknowns.
 
     Of several starts only the best goes on.
@@ -74,7 +74,7 @@ def _linearized(residual: Loss, place: torch.Tensor) -> tuple[torch.Tensor, torc
     r = residual(leaf)[0]
     if len(r) > MOST_RESIDUALS:
         raise InvalidInput(
-            "LeastChange", f"{len(r)} residuals", f"is for at most {MOST_RESIDUALS}, such as those of gs.Moments()"
+            "MinimumNorm", f"{len(r)} residuals", f"is for at most {MOST_RESIDUALS}, such as those of gs.Moments()"
         )
     rows = [torch.autograd.grad(value, leaf, retain_graph=True)[0][0] for value in r]
     return r.detach(), torch.stack(rows)
