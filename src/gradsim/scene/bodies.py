@@ -169,7 +169,7 @@ class Cloth:
         drag, lift: Air on each triangle [kg/m^3]: -(drag A |n.u| u + lift A (n.u) |u| n).
         position, rotation, vertices, velocity, pinned, force, contact, look: As for `Soft`.
         actuation: Relative growth of area each triangle strives for; may be `Signal` and `gs.per_element`.
-        folding: Change of the rest angle of hinges [rad], positive towards a ridge; may be `Signal` and `gs.per_element`.
+        folding: Change of the hinges' rest angle [rad], positive towards a ridge; may be `Signal` and `gs.per_element`.
     """
 
     name: str
