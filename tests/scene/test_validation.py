@@ -106,7 +106,7 @@ CASES = {
     "each of a signal": (
         lambda: soft(actuation=gs.per_element(gs.Signal([0.0, 1.0]))),
         WrongType,
-        r"box\.actuation = each\(Signal.*Signal\(per_element",
+        r"box\.actuation = per_element\(Signal.*Signal\(per_element",
     ),
     "no worlds": (lambda: simulate(soft(density=torch.ones(0))), WrongShape, r"batch = \(0,\)"),
     "a body without a list": (lambda: gs.Scene(soft()), WrongType, r"scene\.bodies = Soft: must be a list"),
