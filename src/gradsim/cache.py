@@ -1,0 +1,158 @@
+"""One cache for everything that is built once and looked up by an explicit key.
+
+Keys are made from values, never from identities: arrays can be written to. Tensors either do not take part in a key
+(`cache_key` returns None) or only with shape, dtype and device (`signature_key`), since their numbers may change in
+place or carry a gradient.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+
+V = TypeVar("V")
+
+_ATOMS = frozenset((str, int, float, bool, np.float64, torch.dtype, torch.device))
+
+
+class Cache(Generic[V]):
+    """A bounded mapping from keys to values; the least recently used entry is dropped first.
+
+    Args:
+        size: Most entries.
+    """
+
+    def __init__(self, size: int):
+        self.size = size
+        self._values: dict[Hashable, V] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, build: Callable[[], V]) -> V:
+        """Returns the value of a key, from `build()` if there is none yet.
+
+        Values are built outside inference mode, so that later calls can differentiate through them.
+        """
+        value = self._values.get(key)
+        if value is None:
+            with torch.inference_mode(False):
+                value = build()
+            with self._lock:
+                self._values[key] = value
+                while len(self._values) > self.size:
+                    del self._values[next(iter(self._values))]
+        elif value is not next(reversed(self._values.values()), None):
+            with self._lock:
+                self._values.pop(key, None)
+                self._values[key] = value
+        return value
+
+    def values(self) -> Iterator[V]:
+        """All values, the least recently used first."""
+        return iter(tuple(self._values.values()))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._values
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+
+
+class _NoKey(Exception):
+    """A value that has no key."""
+
+
+def cache_key(*values: Any, size: int = 64) -> Hashable | None:
+    """Returns a key that is equal for equal plain values; None if there is a tensor among them or a large array.
+
+    Args:
+        values: Numbers, strings, arrays, sequences, mappings and dataclasses of these.
+        size: Most numbers of an array; hashing more takes as long as converting them.
+    """
+    try:
+        return _key(values, size, (), tensors=False)
+    except _NoKey:
+        return None
+
+
+def signature_key(*values: Any, size: int = 16384, skip: tuple[str, ...] = ()) -> Hashable | None:
+    """Returns a key that is equal for values that differ in the numbers of their tensors alone; None for large arrays.
+
+    Args:
+        values: As for `cache_key`, and tensors.
+        size: Most numbers of an array.
+        skip: Names of dataclass fields to leave out.
+    """
+    try:
+        return _key(values, size, skip, tensors=True)
+    except _NoKey:
+        return None
+
+
+def _key(values: Iterable[Any], size: int, skip: tuple[str, ...], *, tensors: bool) -> Hashable:
+    key: list[Hashable] = []
+    arrays: list[np.ndarray] = []
+    _extend(key, arrays, values, size, skip, tensors)
+    try:
+        return *key, b"".join(arrays)  # type: ignore[arg-type]
+    except TypeError:  # some are not contiguous
+        return *key, b"".join(array.tobytes() for array in arrays)
+
+
+def _extend(
+    key: list[Hashable],
+    arrays: list[np.ndarray],
+    values: Iterable[Any],
+    size: int,
+    skip: tuple[str, ...],
+    tensors: bool,
+) -> None:
+    """Append values to a key; every entry also determines where the next one begins."""
+    for value in values:
+        kind = type(value)
+        if kind is np.ndarray:
+            if value.size > size:
+                raise _NoKey
+            key += (value.shape, value.dtype)
+            arrays.append(value)
+        elif value is None:
+            key.append(None)
+        elif kind in _ATOMS:
+            key.append(value)
+        elif is_dataclass(kind):
+            key.append(kind)
+            _extend(key, arrays, _reader(kind, skip)(value), size, skip, tensors)
+        elif isinstance(value, torch.Tensor):
+            if not tensors:
+                raise _NoKey
+            key += (torch.Tensor, value.shape, value.dtype, value.device)
+        elif kind is tuple or kind is list:
+            key += (Sequence, len(value))
+            _extend(key, arrays, value, size, skip, tensors)
+        elif isinstance(value, Mapping):
+            key += (Mapping, tuple(value))
+            _extend(key, arrays, value.values(), size, skip, tensors)
+        else:
+            raise _NoKey
+
+
+@functools.cache
+def _reader(kind: type, skip: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """Returns a function that reads the fields of a dataclass; one with a property `key` is known by that alone."""
+    if hasattr(kind, "key"):
+        return lambda scene_object: (scene_object.key,)
+    names = [item.name for item in fields(kind) if item.name not in skip]
+    if len(names) == 1:
+        read_one = operator.attrgetter(names[0])
+        return lambda scene_object: (read_one(scene_object),)
+    return operator.attrgetter(*names) if names else lambda scene_object: ()
