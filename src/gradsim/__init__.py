@@ -39,7 +39,8 @@ from gradsim.scene.errors import (
 )
 from gradsim.scene.files.forms import scene_schema
 from gradsim.scene.files.load import load_scene, load_scene_file
-from gradsim.scene.integrators import Midpoint, SymplecticEuler
+from gradsim.scene.forces import Force, Tether
+from gradsim.scene.integrators import Integrator, Midpoint, RungeKutta4, SymplecticEuler, explicit_runge_kutta
 from gradsim.scene.lights import AmbientLight, DirectionalLight, PointLight
 from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
@@ -82,11 +83,13 @@ __all__ = [
     "Exact",
     "Feedback",
     "Fit",
+    "Force",
     "GaussNewton",
     "GoalImage",
     "GoalState",
     "GradsimError",
     "Ground",
+    "Integrator",
     "InvalidInput",
     "Keyframes",
     "LBFGS",
@@ -107,6 +110,7 @@ __all__ = [
     "RandomSearch",
     "Region",
     "Rigid",
+    "RungeKutta4",
     "Scene",
     "SceneFileError",
     "Signal",
@@ -124,6 +128,7 @@ __all__ = [
     "StaticSphere",
     "SymplecticEuler",
     "TetMesh",
+    "Tether",
     "Time",
     "Tracks",
     "Trajectory",
@@ -136,6 +141,7 @@ __all__ = [
     "per_element",
     "errors",
     "estimate",
+    "explicit_runge_kutta",
     "load_mesh",
     "load_scene",
     "load_scene_file",

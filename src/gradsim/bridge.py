@@ -130,7 +130,7 @@ class Pool:
         """What no buffer has taken yet."""
         return self.tensor[self._used :]
 
-    def is_tame(self) -> bool:
+    def all_finite_fast(self) -> bool:
         """Whether no number is NaN, infinite, or so large that the sum is; also of those between the buffers."""
         return math.isfinite(self.tensor.sum().item())
 

@@ -185,10 +185,10 @@ def test_engineering_moduli_accept_tensors_and_each():
 
 
 def test_density_of_each_element_sums_to_the_mass():
-    from gradsim.simulate.assemble import assemble
+    from gradsim.simulate.compile.compiled_scene import compile_scene
 
     densities = np.linspace(1.0, 2.0, TETS)
-    table = assemble(gs.Scene([soft(density=gs.per_element(densities))])).tables["node"]
+    table = compile_scene(gs.Scene([soft(density=gs.per_element(densities))])).parameters["node"]
     assert float((1 / table[0, 0]).sum()) == pytest.approx((densities * BOX.volumes).sum(), rel=1e-13)
 
 

@@ -105,6 +105,22 @@ class Enumeration:
         return f"namespace {self.scope} {{ enum {{ {', '.join((*self.names, 'count'))} }}; }}"
 
 
+class Constants:
+    """Integers by name: `constants.name` in Python, `gradsim::name` in C++."""
+
+    def __init__(self, **values: int):
+        self.values = values
+
+    def __getattr__(self, name: str) -> int:
+        if name == "values" or name not in self.values:
+            raise AttributeError(name)
+        return self.values[name]
+
+    def cpp(self) -> str:
+        """C++ definition."""
+        return "\n".join(f"constexpr int {name} = {value};" for name, value in self.values.items())
+
+
 def Rows(family: str, *names: str) -> Enumeration:
     """Rows of a family's parameter array: `rows.mu` in Python, `family_row::mu` in C++."""
     return Enumeration(f"{family}_row", names)

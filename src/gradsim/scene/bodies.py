@@ -276,6 +276,12 @@ def node_count(body: NodeBody) -> int:
     return plain(body.points).shape[-2] if isinstance(body, Springs) else len(body.mesh.vertices)
 
 
+def body_size(body: Any) -> float:
+    """Largest extent of a body's rest shape [m]."""
+    points = _first_world(body.points) if isinstance(body, Springs) else body.mesh.vertices
+    return float(np.ptp(points, axis=0).max())
+
+
 def _first_world(points: Any) -> np.ndarray:
     given = plain(points)
     array = given if isinstance(given, np.ndarray) else given.detach().cpu().numpy()

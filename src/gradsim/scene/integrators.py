@@ -1,28 +1,181 @@
-"""Ways to step through time."""
+"""Time integrators as data: the stages of one step and their coefficients.
+
+A step evaluates the forces once per stage. With x_0, v_0 the state at its start and a_j the acceleration at stage j,
+stage s leads to the state
+
+    v = v_0 + dt sum_j acceleration[j] a_j
+    x = x_0 + dt (sum_j velocity[j] v_j + new_velocity v),    j <= s
+
+of the next stage; after the last stage this is the state at the end of the step. Explicit Runge-Kutta rules use both
+sums with the same weights, partitioned rules such as symplectic Euler use the new velocity. The rotation of a rigid
+body follows the same weights as x, with dq/dt = (w, 0) q / 2 as the velocity, and is normalized.
+
+A new integrator is a subclass of `Integrator` that names its stages; both the portable and the native step read them.
+"""
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
+
+TOLERATED_GROWTH = 1e-3  # of the fastest oscillation in one stable step
 
 
 @dataclass(frozen=True)
-class SymplecticEuler:
-    """v += dt a(x, v), then x += dt v: first order, one evaluation of the forces a step, the seed's integrator."""
+class Stage:
+    """Weights that lead from one evaluation of the forces to the next state of the step."""
 
-    order: ClassVar[int] = 1
-    evaluations: ClassVar[int] = 1
+    acceleration: tuple[float, ...]  # of the stages so far
+    velocity: tuple[float, ...]  # of the stages so far
+    new_velocity: float = 0.0
+
+    @property
+    def time(self) -> float:
+        """Time of the state it leads to, as a fraction of the step."""
+        return sum(self.velocity) + self.new_velocity
+
+
+def explicit_runge_kutta(*rows: Sequence[float]) -> tuple[Stage, ...]:
+    """Stages of an explicit Runge-Kutta rule.
+
+    Args:
+        rows: Rows 2, 3, ... of the Butcher tableau, without their zeros on and above the diagonal, then the weights:
+            `explicit_runge_kutta((0.5,), (0.0, 1.0))` is the midpoint rule.
+    """
+    return tuple(Stage(tuple(map(float, row)), tuple(map(float, row))) for row in rows)
 
 
 @dataclass(frozen=True)
-class Midpoint:
-    """Explicit midpoint: second order, two evaluations of the forces a step.
+class Integrator:
+    """Base of the time integrators; subclasses set `stages` and `order`."""
 
-    Undamped oscillations grow by (w dt)^4 / 8 a step, so it wants smaller steps for stiff, undamped bodies.
+    stages: ClassVar[tuple[Stage, ...]]
+    order: ClassVar[int]
+    kinds: ClassVar[list[type[Integrator]]] = []  # all subclasses, for scene files
+
+    def __init_subclass__(cls) -> None:
+        for number, stage in enumerate(cls.stages):
+            if not len(stage.acceleration) == len(stage.velocity) == number + 1:
+                raise TypeError(f"{cls.__name__}.stages[{number}] needs {number + 1} weights of each kind")
+        Integrator.kinds.append(cls)
+
+    @property
+    def evaluations(self) -> int:
+        """Evaluations of the forces in one step."""
+        return len(self.stages)
+
+    @property
+    def stage_times(self) -> tuple[float, ...]:
+        """Times of the evaluations, as fractions of the step."""
+        return 0.0, *(stage.time for stage in self.stages[:-1])
+
+    def stable_dt(self, frequency: float, damping: float) -> float:
+        """Returns the largest step [s] in which x'' = -frequency^2 x - damping x' grows by at most `TOLERATED_GROWTH`.
+
+        Args:
+            frequency: Angular frequency without damping [rad/s].
+            damping: Damping rate [1/s].
+        """
+        if frequency == 0.0 and damping == 0.0:
+            return math.inf
+        most = len(self.stages) * symplectic_euler_dt(frequency, damping)
+        if any(stage.new_velocity for stage in self.stages):
+            return _bisect(lambda dt: _growth_of_matrix(self.stages, frequency, damping, dt), most)
+        half, square = 0.5 * damping, 0.25 * damping**2 - frequency**2
+        rate = complex(-half, math.sqrt(-square)) if square < 0.0 else complex(-half - math.sqrt(square))
+        polynomial = _stability_polynomial(self.stages)
+
+        def growth(dt: float) -> float:
+            z, value = rate * dt, 0j
+            for coefficient in polynomial:
+                value = value * z + coefficient
+            return abs(value) - 1.0
+
+        return _bisect(growth, most)
+
+
+def symplectic_euler_dt(frequency: float, damping: float) -> float:
+    """Largest stable step of symplectic Euler for a damped oscillator [s]."""
+    return 4.0 / (damping + math.sqrt(damping**2 + 4.0 * frequency**2))
+
+
+def _bisect(growth: Callable[[float], float], most: float) -> float:
+    """Returns the largest step up to `most` with tolerated growth."""
+    low, high = 0.0, most
+    if growth(high) <= TOLERATED_GROWTH:
+        return high
+    for _ in range(40):
+        dt = 0.5 * (low + high)
+        low, high = (dt, high) if growth(dt) <= TOLERATED_GROWTH else (low, dt)
+    return low
+
+
+@functools.cache
+def _stability_polynomial(stages: tuple[Stage, ...]) -> tuple[float, ...]:
+    """Coefficients of R(z), highest power first: a step multiplies a motion of rate s by R(s dt)."""
+    values = [[1.0]]  # of the stages, lowest power first
+    for stage in stages:
+        value = [1.0] + [0.0] * len(stages)
+        for weight, other in zip(stage.velocity, values, strict=True):
+            for power, coefficient in enumerate(other):
+                if weight and coefficient:
+                    value[power + 1] += weight * coefficient
+        values.append(value)
+    return tuple(reversed(values[-1]))
+
+
+def _growth_of_matrix(stages: tuple[Stage, ...], frequency: float, damping: float, dt: float) -> float:
+    """Spectral radius, less one, of the matrix that one step applies to (x, v)."""
+    columns = []
+    for x0, v0 in ((1.0, 0.0), (0.0, 1.0)):
+        x, v, accelerations, velocities = x0, v0, [], []
+        for stage in stages:
+            accelerations.append(-(frequency**2) * x - damping * v)
+            velocities.append(v)
+            v = v0 + dt * sum(w * a for w, a in zip(stage.acceleration, accelerations, strict=True))
+            moved = sum(w * u for w, u in zip(stage.velocity, velocities, strict=True))
+            x = x0 + dt * (moved + stage.new_velocity * v)
+        columns.append((x, v))
+    (a, c), (b, d) = columns
+    half, det = 0.5 * (a + d), a * d - b * c
+    square = half * half - det
+    return (math.sqrt(max(det, 0.0)) if square < 0.0 else abs(half) + math.sqrt(square)) - 1.0
+
+
+@dataclass(frozen=True)
+class SymplecticEuler(Integrator):
+    """v += dt a(x, v), then x += dt v: first order, one evaluation of the forces a step; the paper's integrator.
+
+    A rigid body's rotation takes the spin at the middle of the step, which costs no evaluation.
     """
 
-    order: ClassVar[int] = 2
-    evaluations: ClassVar[int] = 2
+    stages = (Stage((1.0,), (0.0,), new_velocity=1.0),)
+    order = 1
+
+    def stable_dt(self, frequency: float, damping: float) -> float:
+        return symplectic_euler_dt(frequency, damping) if frequency or damping else math.inf
 
 
-Integrator: TypeAlias = SymplecticEuler | Midpoint
+@dataclass(frozen=True)
+class Midpoint(Integrator):
+    """Explicit midpoint rule: second order, two evaluations of the forces a step.
+
+    Undamped oscillations grow by (w dt)^4 / 8 a step, so it needs smaller steps for stiff, undamped bodies.
+    """
+
+    stages = explicit_runge_kutta((0.5,), (0.0, 1.0))
+    order = 2
+
+
+@dataclass(frozen=True)
+class RungeKutta4(Integrator):
+    """Classical Runge-Kutta rule: fourth order, four evaluations of the forces a step.
+
+    The order holds where the forces are smooth; an impact reduces it to that of the contact law's smoothness.
+    """
+
+    stages = explicit_runge_kutta((0.5,), (0.0, 0.5), (0.0, 0.0, 1.0), (1 / 6, 1 / 3, 1 / 3, 1 / 6))
+    order = 4

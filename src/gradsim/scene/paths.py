@@ -69,4 +69,7 @@ def _next(part: Any, steps: tuple[str | int, ...], scene: Scene) -> tuple[str | 
     for k, body in enumerate(scene.bodies):
         if body.name == head:
             return "bodies", (k, *rest)
+    for k, force in enumerate(scene.forces):
+        if force.name == head:
+            return "forces", (k, *rest)
     return head, rest

@@ -220,6 +220,18 @@ def numbers(value: Any) -> np.ndarray | None:
     return array
 
 
+def is_zero(value: Any) -> bool:
+    """Whether a quantity is a literal zero, which needs no gradient."""
+    return not isinstance(value, Signal) and isinstance(plain(value), np.ndarray) and not plain(value).any()
+
+
+def component(value: Any, axis: int) -> Any:
+    """One component of a vector quantity."""
+    if isinstance(value, (PerElement, Signal)):
+        return type(value)(component(value.values, axis))
+    return value[..., axis]
+
+
 def is_per_element(value: Any) -> bool:
     return isinstance(value, PerElement) or (isinstance(value, Signal) and isinstance(value.values, PerElement))
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs, node_count
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongShape, WrongType
+from gradsim.scene.forces import Force, check_forces
 from gradsim.scene.lights import DEFAULT_LIGHTS, LIGHTS, Light
 from gradsim.scene.looks import check_color, look_quantities
 from gradsim.scene.materials import Ground
@@ -47,6 +48,7 @@ class Scene:
             `StaticBox`.
         camera: Who looks at it; `render` needs one.
         lights: `AmbientLight`, `DirectionalLight`, `PointLight`; without any, bare colours are seen.
+        forces: Forces on or between bodies: `Tether`, or a user's own; each with a name of its own.
         background: What is seen where nothing is: a colour [..., 3], or with three dimensions or more an image
             [..., H, W, 3], in [0, 1].
     """
@@ -58,6 +60,7 @@ class Scene:
     camera: Camera | None = None
     lights: Sequence[Light] = DEFAULT_LIGHTS
     background: Plain = (1.0, 1.0, 1.0)
+    forces: Sequence[Force] = ()
 
     def __post_init__(self) -> None:
         validate_quantities(self, "scene")
@@ -86,6 +89,7 @@ class Scene:
             if not isinstance(shape, SHAPES) or name == "ground":
                 raise WrongType(f"scene.shapes[{name!r}]", type(shape).__name__, "must be a static shape, not 'ground'")
         self._check_contacts()
+        object.__setattr__(self, "forces", check_forces(self))
         self._check_view()
 
     def _check_view(self) -> None:
@@ -152,6 +156,7 @@ class Scene:
     def quantities(self) -> Iterator[tuple[str, Any, Spec]]:
         """Path, value and specification of every quantity that is given, such as `beam.material.mu`."""
         parts: list[tuple[str, Any]] = [("scene", self), *self.obstacles.items()]
+        parts += [(force.name, force) for force in self.forces]
         for body in self.bodies:
             parts.append((body.name, body))
             for part in ("material", "bending"):

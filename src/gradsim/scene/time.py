@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradsim.scene.errors import OutOfRange, WrongType
-from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
+from gradsim.scene.integrators import Integrator, Midpoint
 
 
 @dataclass(frozen=True)
@@ -34,25 +34,31 @@ class Time:
             raise WrongType("time.fps", repr(self.fps), "must be a number [1/s]")
         if not 0.0 < self.fps < float("inf"):
             raise OutOfRange("time.fps", self.fps, "must be > 0 and finite [1/s]")
-        integrator: Any = self.integrator
-        if not isinstance(integrator, (Midpoint, SymplecticEuler)):
-            raise WrongType("time.integrator", repr(integrator), "must be gs.Midpoint() or gs.SymplecticEuler()")
+        check_integrator("time.integrator", self.integrator)
 
     @property
     def steps(self) -> int:
         """Time steps from the first frame to the last."""
-        return (self.frames - 1) * self._substeps
+        return (self.frames - 1) * self.steps_per_frame
 
     @property
     def dt(self) -> float:
         """Time step [s]."""
-        return 1.0 / (self.fps * self._substeps)
+        return 1.0 / (self.fps * self.steps_per_frame)
 
     @property
-    def _substeps(self) -> int:
+    def steps_per_frame(self) -> int:
+        """Time steps between two frames, which must be known."""
         if self.substeps is None:
             raise OutOfRange("time.substeps", None, "must be a whole number >= 1 before time steps can be counted")
         return self.substeps
+
+
+def check_integrator(name: str, integrator: Any) -> None:
+    """Raise unless the value is an integrator object."""
+    if not isinstance(integrator, Integrator):
+        kinds = ", ".join(f"gs.{kind.__name__}()" for kind in Integrator.kinds)
+        raise WrongType(name, repr(integrator), f"must be an integrator: {kinds}")
 
 
 def _check_whole(name: str, value: Any) -> None:

@@ -196,17 +196,12 @@ class Motions(Mapping[str, Any]):
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Everything at one moment, to continue from: `simulate(scene, start=state)`."""
+    """The state of a scene at one time, to continue from: `simulate(scene, start=state)`."""
 
     vertices: torch.Tensor | None = None  # of all nodes [m], [..., N, 3]
     velocities: torch.Tensor | None = None  # [m/s], [..., N, 3]
     time: float = 0.0  # [s]
-    others: dict[str, torch.Tensor] = field(default_factory=dict)  # states of what is not made of nodes
-
-    def values(self) -> dict[str, torch.Tensor]:
-        """All tensors by the name the engine knows them by."""
-        nodes = {"node.x": self.vertices, "node.v": self.velocities}
-        return {name: value for name, value in {**nodes, **self.others}.items() if value is not None}
+    others: dict[str, torch.Tensor] = field(default_factory=dict)  # states of everything but nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +213,8 @@ class Trajectory:
 
     time: torch.Tensor  # [s], [T]
     motions: Mapping[str, Any]  # body name -> its motion
-    states: dict[str, torch.Tensor] = field(repr=False)  # [..., T, count, width] by the engine's names
+    states: dict[str, torch.Tensor] = field(repr=False)  # [..., T, count, width] by the simulator's names
+    nodes: BodyMotion | None = field(repr=False, default=None)  # of all bodies made of nodes
 
     def __len__(self) -> int:
         return len(self.time)
@@ -240,8 +236,9 @@ class Trajectory:
         solid = [motion for motion in self.motions.values() if hasattr(motion, "vertices")]
         if not solid:
             raise UnknownName(name, ", ".join(self.motions), "smoke has no vertices: look at its densities")
-        if all(isinstance(motion, BodyMotion) for motion in solid):
-            return self.states["node.x" if name == "vertices" else "node.v"]
+        if self.nodes is not None and all(isinstance(motion, BodyMotion) for motion in solid):
+            joined: torch.Tensor = getattr(self.nodes, name)
+            return joined
         return torch.cat([getattr(motion, name) for motion in solid], -2)
 
     @overload
@@ -259,7 +256,8 @@ class Trajectory:
                 raise IndexError(f"frame {frame}: the trajectory has {len(self)} frames")
             key = slice(frame % len(self), frame % len(self) + 1)
         motions = {name: motion.at(key) for name, motion in self.motions.items()}
-        return Trajectory(self.time[key], motions, {n: s[..., key, :, :] for n, s in self.states.items()})
+        states = {name: state[..., key, :, :] for name, state in self.states.items()}
+        return Trajectory(self.time[key], motions, states, None if self.nodes is None else self.nodes.at(key))
 
     def shifted(self, offset: torch.Tensor) -> Trajectory:
         """What is seen of the motion at other moments: all frames but the last, `offset` [s], [...], later.
@@ -287,13 +285,21 @@ class Trajectory:
         first = trajectories[0]
         motions = {name: m.joined([t.motions[name] for t in trajectories]) for name, m in first.motions.items()}
         states = {name: torch.cat([t.states[name] for t in trajectories], -3) for name in first.states}
-        return Trajectory(torch.cat([t.time for t in trajectories]), motions, states)
+        nodes = None
+        if first.nodes is not None:
+            nodes = BodyMotion.joined([t.nodes for t in trajectories if t.nodes is not None])
+        return Trajectory(torch.cat([t.time for t in trajectories]), motions, states, nodes)
 
     def state(self, frame: int) -> State:
         """The state at a frame, counted from the end if negative."""
-        values = {name: tensor[..., frame, :, :] for name, tensor in self.states.items()}
-        nodes = (values.pop("node.x", None), values.pop("node.v", None))
-        return State(*nodes, time=float(self.time[frame]), others=values)
+        nodes = (None, None)
+        if self.nodes is not None:
+            nodes = (self.nodes.vertices[..., frame, :, :], self.nodes.velocities[..., frame, :, :])
+        others = {name: tensor[..., frame, :, :] for name, tensor in self.states.items() if not self._is_node(tensor)}
+        return State(*nodes, time=float(self.time[frame]), others=others)
+
+    def _is_node(self, state: torch.Tensor) -> bool:
+        return self.nodes is not None and (state is self.nodes.vertices or state is self.nodes.velocities)
 
     @property
     def final(self) -> State:

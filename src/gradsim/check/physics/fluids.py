@@ -13,7 +13,7 @@ from gradsim.check.physics.measure import Check, fitted_order
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import Boundary, Closed, Periodic, Smoke, SmokeMotion
 from gradsim.simulate.simulate import simulate
-from gradsim.simulate.smoke import divergence
+from gradsim.simulate.state.smoke_rollout import divergence
 
 BOUNDARIES: tuple[tuple[str, Boundary], ...] = (("closed", Closed()), ("periodic", Periodic()))
 

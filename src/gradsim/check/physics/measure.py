@@ -13,7 +13,7 @@ from gradsim.check.fact import Fact, relative
 from gradsim.scene.integrators import Integrator, SymplecticEuler
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State, Trajectory
-from gradsim.simulate.assemble import assemble
+from gradsim.simulate.compile.compiled_scene import compile_scene
 from gradsim.simulate.simulate import simulate
 from gradsim.simulate.stability import stable_dt
 
@@ -30,14 +30,15 @@ class Check:
 
 def node_masses(scene: Scene) -> torch.Tensor:
     """Masses of all nodes [kg], [B, N]; zero where pinned, since such nodes carry no momentum."""
-    inverse = assemble(scene).tables["node"][:, 0]
+    inverse = compile_scene(scene).parameters["node"][:, 0]
     return torch.where(inverse > 0.0, 1.0 / inverse, 0.0)
 
 
 def forces(scene: Scene, start: State | None = None) -> torch.Tensor:
     """Forces on all nodes at the start [N], [B, N, 3], from their velocities after one step."""
-    dt = stable_dt(scene)
-    step = simulate(scene, frames=2, fps=1.0 / dt, substeps=1, start=start)
+    integrator = SymplecticEuler()
+    dt = stable_dt(scene, integrator)
+    step = simulate(scene, frames=2, fps=1.0 / dt, substeps=1, start=start, integrator=integrator)
     change = step.velocities[..., 1, :, :] - step.velocities[..., 0, :, :]
     return node_masses(scene)[..., None] * change.reshape(-1, *change.shape[-2:]) / dt
 

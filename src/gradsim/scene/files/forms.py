@@ -37,7 +37,7 @@ from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, WrongType
 from gradsim.scene.files.values import ARRAY, FILE, NODES, check_keys, quantity_type, short
 from gradsim.scene.gears import tet_gear
-from gradsim.scene.integrators import Midpoint, SymplecticEuler
+from gradsim.scene.integrators import Integrator
 from gradsim.scene.lights import LIGHTS
 from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
@@ -244,7 +244,7 @@ def _names() -> Names:
     names |= dict.fromkeys(("TriMesh", "TetMesh"), _meshes(names))
     families = {
         "Boundary": ("boundary", (Closed, Periodic)),
-        "Integrator": ("integrator", (Midpoint, SymplecticEuler)),
+        "Integrator": ("integrator", tuple(Integrator.kinds)),
         "Light": ("light", LIGHTS),
         "StaticShape": ("shape", SHAPES),
         "Body": ("body", BODIES),

@@ -1,0 +1,1 @@
+"""From a scene to flat, batched arrays: topology, parameter arrays, initial state, signature."""

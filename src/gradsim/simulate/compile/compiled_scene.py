@@ -1,0 +1,162 @@
+"""Compilation of a scene: from scene objects to the flat, batched tensors of a rollout, differentiably."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from gradsim import bridge
+from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
+from gradsim.scene.quantity import PerElement, batch_shape, check_known, plain
+from gradsim.scene.scene import Scene
+from gradsim.scene.trajectory import State
+from gradsim.simulate.compile.batcher import Batcher
+from gradsim.simulate.compile.parameters import column_period, parameter_array, signal_samples
+from gradsim.simulate.compile.signature import SceneSignature, signature_of
+from gradsim.simulate.compile.topology import Topology, topology_of
+from gradsim.simulate.forces.family import scene_objects
+
+
+@dataclass(eq=False)
+class CompiledScene:
+    """A scene as tensors. The worlds of the batch are flattened into the first dimension, B."""
+
+    signature: SceneSignature
+    batcher: Batcher
+    states: dict[str, torch.Tensor]  # "node.x" -> initial state [B, count, width]
+    parameters: dict[str, torch.Tensor]  # family -> [B, rows, elements]
+    signals: tuple[torch.Tensor, ...]  # one for each of the topology's, [B, samples, elements]
+    _arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    @property
+    def topology(self) -> Topology:
+        return self.signature.topology
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.signature.batch
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.signature.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.signature.device
+
+    @property
+    def world_count(self) -> int:
+        return math.prod(self.batch)
+
+    @cached_property
+    def inputs(self) -> tuple[torch.Tensor, ...]:
+        """Everything a rollout is a function of, in the order in which the engine takes it."""
+        return *self.states.values(), *self.parameters.values(), *self.signals
+
+    def array(self, family: str) -> np.ndarray:
+        """A parameter array for NumPy, which handles a few numbers in half of Torch's time."""
+        if ("parameters", family) not in self.signature.shared:
+            self.batcher.uses_tensors = True
+        if family not in self._arrays:
+            table = self.parameters[family].detach()
+            self._arrays[family] = table.numpy() if table.is_cpu else table.cpu().numpy()
+        return self._arrays[family]
+
+    def state(self, name: str) -> torch.Tensor:
+        """An initial state without gradient."""
+        if ("state", name) not in self.signature.shared:
+            self.batcher.uses_tensors = True
+        return self.states[name].detach()
+
+
+@bridge.on_one_torch_thread
+def compile_scene(scene: Scene, *, dtype: torch.dtype | None = None, start: State | None = None) -> CompiledScene:
+    """Flatten a scene; see `CompiledScene`."""
+    signature = signature_of(scene, dtype, start, lambda: _signature(scene, dtype, start))
+    topology = signature.topology
+    batcher = Batcher(signature, 0.0 if start is None else start.time)
+    parameters = {
+        name: batcher.cached(
+            ("parameters", name), lambda family=family: parameter_array(family, scene, topology, batcher)
+        )
+        for name, family in topology.families.items()
+    }
+    states = {}
+    for part in topology.state_layout.values():
+        for state, name in zip(part.states, part.state_names, strict=True):
+            if start is not None:
+                states[name] = part.continued_state(state, start, topology, batcher)
+            else:
+                states[name] = batcher.cached(
+                    ("state", name), lambda part=part, state=state: part.initial_state(state, scene, topology, batcher)
+                )
+    signals: tuple[torch.Tensor, ...] = ()
+    if topology.signals:
+        objects = dict(scene_objects(scene))
+        signals = tuple(
+            batcher.cached(
+                ("signal", number),
+                lambda signal=signal: signal_samples(signal, objects[signal.owner], topology, batcher),
+            )
+            for number, signal in enumerate(topology.signals)
+        )
+    return CompiledScene(signature, batcher, states, parameters, signals)
+
+
+def _signature(scene: Scene, dtype: torch.dtype | None, start: State | None) -> SceneSignature:
+    batch, dtype, device = _common(scene, dtype, start)
+    topology, objects = topology_of(scene), dict(scene_objects(scene))
+    periods = {
+        (family, owner): column_period(topology.families[family], objects[owner], scene, end - first)
+        for (family, owner), (first, end) in topology.ranges.items()
+    }
+    return SceneSignature(topology, batch, dtype, device, periods)
+
+
+def _common(
+    scene: Scene, dtype: torch.dtype | None, start: State | None
+) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
+    """Batch shape, dtype and device on which all tensors of a scene agree."""
+    given = [(path, value, spec.shape) for path, value, spec in scene.quantities()]
+    if start is not None:
+        values = {"vertices": start.vertices, "velocities": start.velocities, **start.others}
+        given += [
+            (f"start.{name}", PerElement(value), tuple(value.shape[-1:]))
+            for name, value in values.items()
+            if value is not None
+        ]
+    batch: tuple[int, ...] = ()
+    lead: tuple[str, torch.Tensor] | None = None
+    for path, value, shape in given:
+        if isinstance(value, np.ndarray) and value.ndim == len(shape):
+            continue  # plain numbers for all worlds: nothing to agree on
+        check_known(path, value)
+        array = plain(value)
+        own = batch_shape(value, shape)
+        if own:
+            try:
+                batch = tuple(torch.broadcast_shapes(batch, own))
+            except RuntimeError:
+                raise WrongShape(
+                    path, f"batch {own}", f"does not broadcast with the batch {batch} of the quantities before it"
+                ) from None
+        if not isinstance(array, torch.Tensor):
+            continue
+        if lead is None:
+            lead = (path, array)
+        if array.dtype != lead[1].dtype:
+            raise MixedDtypes(path, array.dtype, f"{lead[0]} is {lead[1].dtype}; all tensors must share one dtype")
+        if array.device != lead[1].device:
+            raise MixedDevices(path, array.device, f"{lead[0]} is on {lead[1].device}; all tensors must share a device")
+    if 0 in batch:
+        raise WrongShape("batch", batch, "a batch needs at least one world")
+    if lead is not None and dtype is not None and lead[1].dtype != dtype:
+        raise MixedDtypes(lead[0], lead[1].dtype, f"dtype={dtype} was requested; convert the tensor or leave dtype out")
+    dtype = dtype or (lead[1].dtype if lead is not None else torch.float64)
+    if dtype not in (torch.float32, torch.float64):
+        raise MixedDtypes("dtype", dtype, "must be torch.float32 or torch.float64")
+    return batch, dtype, lead[1].device if lead is not None else torch.device("cpu")

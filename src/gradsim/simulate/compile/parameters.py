@@ -1,0 +1,38 @@
+"""Parameter arrays of a scene: the parameters of all elements of a family, over all worlds, differentiably."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gradsim.scene.quantity import is_per_element
+from gradsim.scene.scene import Scene
+from gradsim.simulate.compile.batcher import Batcher
+from gradsim.simulate.compile.topology import SignalBinding, Topology
+from gradsim.simulate.forces.family import ParameterFamily
+
+
+def parameter_array(family: ParameterFamily, scene: Scene, topology: Topology, batcher: Batcher) -> torch.Tensor:
+    """Parameters of all elements of a family, [B, rows, elements]; rows that a signal sets hold zero."""
+    pieces = []
+    for name, owner in family.owners_in(scene):
+        if (family.name, name) in topology.ranges:
+            if family.columns is not None:
+                pieces.append(family.columns(owner, scene, topology, batcher))
+            else:
+                first, end = topology.ranges[family.name, name]
+                pieces.append(batcher.rows((family.name, name), family.values(owner), end - first))
+    return batcher.concatenate(pieces, 2)
+
+
+def column_period(family: ParameterFamily, owner: Any, scene: Scene, count: int) -> int:
+    """After how many columns the parameters of an owner's `count` elements repeat."""
+    if family.columns is not None:
+        return family.period(scene) if family.period is not None else count
+    return count if any(map(is_per_element, family.values(owner))) else 1
+
+
+def signal_samples(signal: SignalBinding, owner: Any, topology: Topology, batcher: Batcher) -> torch.Tensor:
+    """The samples of a signal, [B, samples, elements]."""
+    return batcher(topology.families[signal.family].value(signal.row, owner), signal.count)

@@ -1,0 +1,143 @@
+"""Topology of a scene: nodes, bodies and elements, and their constants; nothing here depends on parameter values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from gradsim.cache import Cache
+from gradsim.scene.quantity import sample_count
+from gradsim.scene.scene import Scene
+from gradsim.simulate.forces.family import ForceFamily, ParameterFamily
+from gradsim.simulate.forces.registry import families_of
+from gradsim.simulate.state.part import StatePart
+from gradsim.simulate.state.registry import STATE_PARTS
+
+V = TypeVar("V")
+
+_topologies: Cache[Topology] = Cache(32)
+
+
+@dataclass(frozen=True)
+class SignalBinding:
+    """A signal that sets one row of a family's parameters, for the elements of one owner."""
+
+    owner: str
+    family: str
+    row: str
+    first: int  # element of the family it starts at
+    count: int
+    samples: int
+
+
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """The elements of one world. `elements` counts the columns of every family's parameters."""
+
+    key: Hashable
+    families: dict[str, ParameterFamily]  # with elements in the scene, state parts first
+    ranges: dict[tuple[str, str], tuple[int, int]]  # (family, owner) -> its elements
+    elements: dict[str, int]
+    signals: tuple[SignalBinding, ...]
+    arrays: dict[str, np.ndarray] = field(repr=False)
+    derived: dict[Hashable, Any] = field(repr=False, default_factory=dict)
+
+    @functools.cached_property
+    def state_layout(self) -> dict[str, StatePart]:
+        """The parts of the state that the scene has, by name."""
+        return {name: family for name, family in self.families.items() if isinstance(family, StatePart)}
+
+    @functools.cached_property
+    def state_names(self) -> tuple[str, ...]:
+        """Names of all states, part by part: "node.x", "node.v", "rigid.p", ..."""
+        return tuple(name for part in self.state_layout.values() for name in part.state_names)
+
+    @functools.cached_property
+    def forces(self) -> tuple[ForceFamily, ...]:
+        """Force families that the scene has, in the order in which they are added up."""
+        return tuple(family for family in self.families.values() if isinstance(family, ForceFamily))
+
+    @property
+    def is_coupled(self) -> bool:
+        """Whether a force acts between parts of the state."""
+        return any(force.couples for force in self.forces)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether every force has a native twin."""
+        return all(force.native is not None for force in self.forces)
+
+    def owner(self, family: str, index: int) -> str:
+        """Name of the scene object that an element belongs to."""
+        ranges = ((owner, span) for (name, owner), span in self.ranges.items() if name == family)
+        return next(owner for owner, (first, end) in ranges if first <= index < end)
+
+    def tensor(self, name: str, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """An array of the topology as a tensor, converted once."""
+
+        def build() -> torch.Tensor:
+            with torch.inference_mode(False):  # a later call may differentiate through it
+                return torch.tensor(self.arrays[name], dtype=dtype, device=device)
+
+        return self.constant((name, dtype, device), build)
+
+    def constant(self, key: Hashable, build: Callable[[], V]) -> V:
+        """Returns build(), computed once for the topology."""
+        if key not in self.derived:
+            self.derived[key] = build()
+        value: V = self.derived[key]
+        return value
+
+
+class Placement:
+    """Where the elements of a topology under construction begin; see `ParameterFamily.elements`."""
+
+    def __init__(self, scene: Scene):
+        self.scene = scene
+        self.ranges: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def first(self, family: str, owner: Any) -> int:
+        """First element of an owner in a family that was placed before."""
+        return self.ranges[family, owner.name][0]
+
+
+def topology_of(scene: Scene) -> Topology:
+    """The topology of a scene, from a cache if one with equal elements was built before."""
+    owned = [(family, list(family.owners_in(scene))) for family in (*STATE_PARTS, *families_of(scene))]
+    key = tuple(
+        (family.name, name, type(owner), family.key(owner), _sample_counts(family, owner))
+        for family, owners in owned
+        for name, owner in owners
+    )
+    return _topologies.get(key, lambda: _build(scene, key, owned))
+
+
+def _sample_counts(family: ParameterFamily, owner: Any) -> tuple[int, ...]:
+    return tuple(sample_count(family.value(row, owner)) for row in family.signals)
+
+
+def _build(scene: Scene, key: Hashable, owned: list[tuple[ParameterFamily, list[tuple[str, Any]]]]) -> Topology:
+    place, signals = Placement(scene), []
+    families: dict[str, ParameterFamily] = {}
+    elements: dict[str, int] = {}
+    pieces: dict[str, list[np.ndarray]] = {}
+    for family, owners in owned:
+        for name, owner in owners:
+            count, arrays = family.elements(owner, place)
+            if not count:
+                continue
+            first = elements.get(family.name, 0)
+            families[family.name], elements[family.name] = family, first + count
+            place.ranges[family.name, name] = (first, first + count)
+            for array_name, array in arrays.items():
+                pieces.setdefault(f"{family.name}.{array_name}", []).append(array)
+            for row, samples in zip(family.signals, _sample_counts(family, owner), strict=True):
+                if samples > 1:
+                    signals.append(SignalBinding(name, family.name, row, first, count, samples))
+    arrays = {name: np.concatenate(parts) for name, parts in pieces.items()}
+    return Topology(key, families, place.ranges, elements, tuple(signals), arrays)

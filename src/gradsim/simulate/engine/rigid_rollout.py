@@ -1,0 +1,84 @@
+"""Native rollout of rigid bodies that no force couples to anything else: one launch for all steps of a graph.
+
+A thread takes one body through many steps with its state in registers (`native/rigid_rollout.h`) and writes the history,
+one row per evaluation of the forces and one at the end. The lanes of a vector hold the same body of several worlds, or
+several contact points of one body if there is one world only. The portable kernels are the reference and serve every
+other device.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import warp as wp
+
+from gradsim.native import kernel_module
+from gradsim.scene.integrators import Integrator
+from gradsim.simulate.engine.structures import RIGID_BODIES, SHARED_DEFINITIONS, SIZES, Tableau, packed
+from gradsim.simulate.engine.world_rollout import HEADERS
+from gradsim.simulate.forces.family import types_of
+
+
+class RigidRolloutKernels(NamedTuple):
+    forward: Any
+    adjoint: Any
+
+
+@functools.cache
+def rigid_rollout_kernels(real: Any, integrator: Integrator, lanes: int) -> RigidRolloutKernels:
+    """The kernels of an integrator, with `lanes` worlds per thread."""
+    types = types_of(real)
+    reals, ints, structures, c = types.reals, types.ints, wp.array(dtype=wp.uint8, ndim=2), types.name
+    tableau = Tableau(integrator)
+    stem = f"rigid_rollout_{tableau.name}_{'points' if lanes == 1 else 'worlds'}"
+    module = kernel_module(stem, real, HEADERS / "rigid_rollout.h", definitions=(*SHARED_DEFINITIONS, tableau))
+    number = c if lanes == 1 else f"gradsim::Lanes<{c}>"
+    arguments = f"thread, steps, clock.data, dt.data, *(const gradsim::RigidBodies<{c}>*)bodies.data"
+
+    @wp.func_native(f"gradsim::rigid_rollout<{c}, {number}>({arguments});")
+    def rollout_body(thread: int, steps: int, clock: ints, dt: reals, bodies: structures): ...
+
+    @wp.func_native(f"gradsim::rigid_rollout_adjoint<{c}, {number}>({arguments});")
+    def rollout_body_adjoint(thread: int, steps: int, clock: ints, dt: reals, bodies: structures): ...
+
+    @wp.kernel(enable_backward=False, module=module)
+    def rigid_rollout(steps: int, clock: ints, dt: reals, bodies: structures):
+        rollout_body(wp.tid(), steps, clock, dt, bodies)
+
+    @wp.kernel(enable_backward=False, module=module)
+    def rigid_rollout_adjoint(steps: int, clock: ints, dt: reals, bodies: structures):
+        rollout_body_adjoint(wp.tid(), steps, clock, dt, bodies)
+
+    return RigidRolloutKernels(rigid_rollout, rigid_rollout_adjoint)
+
+
+@dataclass(frozen=True)
+class RigidRollout:
+    """The rigid bodies of some worlds: all that a launch needs."""
+
+    integrator: Integrator
+    threads: int
+    lanes: int  # worlds per thread
+    fields: dict[str, Any]  # of the native structure but for the history
+    arrays: tuple[Any, ...]  # that the structure points into
+    structures: Any = None
+
+    @property
+    def row_size(self) -> int:
+        """Scalars of history per evaluation of the forces."""
+        return self.threads * SIZES.rigid_state * self.lanes
+
+    def with_history(self, history: Any) -> "RigidRollout":
+        """The same with memory for its history, [threads, rows, state * lanes]."""
+        structure = RIGID_BODIES(**self.fields, history=history.ptr, row_count=history.shape[1])
+        arrays = (*self.arrays, history)
+        return RigidRollout(
+            self.integrator, self.threads, self.lanes, self.fields, arrays, packed([structure], RIGID_BODIES)
+        )
+
+
+def launch_rigid_rollout(rollout: RigidRollout, clock: Any, dt: Any, steps: int, *, adjoint: bool) -> None:
+    """Take all rigid bodies through the steps of a graph, or their adjoint back over these."""
+    kernels = rigid_rollout_kernels(dt.dtype, rollout.integrator, rollout.lanes)
+    kernel = kernels.adjoint if adjoint else kernels.forward
+    wp.launch(kernel, rollout.threads, inputs=[steps, clock, dt, rollout.structures], device="cpu")

@@ -1,0 +1,86 @@
+"""One portable time step and its adjoint: signals, forces, updates, stage by stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gradsim.simulate.engine.launch import (
+    PortableSystem,
+    add_force_adjoints,
+    add_forces,
+    roll_out,
+    update,
+    update_adjoint,
+)
+from gradsim.simulate.engine.rigid_rollout import RigidRollout, launch_rigid_rollout
+from gradsim.simulate.engine.signals import add_signal_adjoints, sample_signals
+from gradsim.simulate.engine.world_rollout import WorldRollout, launch_world_rollout
+
+
+@dataclass(frozen=True)
+class System:
+    """How the worlds of a shard advance: natively, part by part or together, and portably for what is left."""
+
+    portable: PortableSystem
+    rigid_rollout: RigidRollout | None = None
+    world_rollout: WorldRollout | None = None  # of nodes, and of rigid bodies if forces couple them to nodes
+    coupled: bool = False  # whether the rigid bodies are part of the world rollout
+
+
+def take_steps(system: System, count: int) -> None:
+    """Advance the state by the `count` steps of a graph."""
+    _roll_out_native(system, count, adjoint=False)
+    portable = system.portable
+    for part in portable.parts.values():
+        if part.whole_steps:
+            roll_out(part, portable, count, adjoint=False)
+    for step in range(count if _stepped(portable) else 0):
+        take_step(portable, step)
+
+
+def take_steps_adjoint(system: System, count: int) -> None:
+    """Take the adjoint from the end of a graph's steps to their start."""
+    _roll_out_native(system, count, adjoint=True)
+    portable = system.portable
+    for part in portable.parts.values():
+        if part.whole_steps:
+            roll_out(part, portable, count, adjoint=True)
+    for step in reversed(range(count if _stepped(portable) else 0)):
+        take_step_adjoint(portable, step)
+
+
+def _roll_out_native(system: System, count: int, *, adjoint: bool) -> None:
+    clock = system.portable.clock
+    if system.rigid_rollout is not None and not system.coupled:
+        launch_rigid_rollout(system.rigid_rollout, clock.counts, clock.dt, count, adjoint=adjoint)
+    if system.world_rollout is not None:
+        launch_world_rollout(system.world_rollout, clock.counts, clock.dt, count, adjoint=adjoint)
+
+
+def _stepped(system: PortableSystem) -> list[Any]:
+    """The parts that advance stage by stage."""
+    return [part for part in system.parts.values() if not part.whole_steps]
+
+
+def take_step(system: PortableSystem, step: int) -> None:
+    """Advance the state by one step, number `step` of a graph."""
+    times = system.integrator.stage_times
+    for stage, time in enumerate(times):
+        sample_signals(system.signals, system.clock.counts, step, time)
+        for force in system.forces:
+            add_forces(force, system, step, time)
+        for part in _stepped(system):
+            update(part, system, stage, len(times) * step + stage)
+
+
+def take_step_adjoint(system: PortableSystem, step: int) -> None:
+    """Take the adjoint from the end of a step to its start."""
+    times = system.integrator.stage_times
+    for stage, time in reversed(list(enumerate(times))):
+        for part in _stepped(system):
+            update_adjoint(part, system, stage, len(times) * step + stage)
+        sample_signals(system.signals, system.clock.counts, step, time)
+        for force in system.forces:
+            add_force_adjoints(force, system, step, time)
+        add_signal_adjoints(system.signals, system.clock.counts, step, time)

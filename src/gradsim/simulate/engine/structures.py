@@ -1,0 +1,157 @@
+"""Structures, enumerations and constants that the native rollouts share with Python."""
+
+from __future__ import annotations
+
+import ctypes
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from gradsim.native.structures import INT64, Constants, Enumeration, Structure
+from gradsim.scene.integrators import Integrator
+from gradsim.simulate.forces import shapes
+from gradsim.simulate.forces.contact_law import ROWS as CONTACT_ROWS
+from gradsim.simulate.forces.registry import FORCE_FAMILIES
+from gradsim.simulate.state.registry import STATE_PARTS
+
+NATIVE_FORCES = tuple(family for family in FORCE_FAMILIES if family.native is not None)
+FORCE_KIND = Enumeration("force_kind", tuple(family.name for family in NATIVE_FORCES))
+SIZES = Constants(
+    rigid_state=13,  # scalars of a rigid body's state: p, q, v, l
+    point_block_rows=5,  # of a block of contact points: x, y, z, offset of the distance, bounding sphere
+    pair_scratch=32,  # scalars of scratch memory for a rigid body and a shape
+    push_scratch=16,  # for a push
+    body_scratch=192,  # for a rigid body
+    stage_scratch=32,  # for a rigid body and a stage
+)
+
+TABLE = Structure(
+    "Table",
+    {"value": "T*", "grad": "T*", "stride": INT64},
+    comment="A parameter array [rows, elements] with its gradient.",
+)
+FORCE = Structure(
+    "ForceArrays",
+    {"kind": INT64, "count": INT64, "constants": ("const void*", 4), "tables": (TABLE, 2)},
+    comment="A force family: blocks of lanes, or elements, in one world; index arrays, constants, parameters.",
+    members="""
+    inline const int* ints(int k) const { return (const int*)constants[k]; }
+    inline const T* reals(int k) const { return (const T*)constants[k]; }""",
+)
+SIGNAL = Structure(
+    "SignalArrays",
+    {
+        **dict.fromkeys(("value", "grad"), "T*"),  # of the row it sets
+        "samples": "const T*",
+        "samples_grad": "T*",
+        **dict.fromkeys(
+            ("sample_count", "count", "first", "stride"), INT64
+        ),  # `count` elements from `first` of a world
+    },
+    comment="Samples [worlds, samples, elements] that set a range of one row of a parameter array.",
+)
+NODE_BUFFERS = ("x", "v", "f", "x_adj", "v_adj", "f_adj", "x_start", "v_start")
+NODES = Structure(
+    "Nodes",
+    {
+        "blocks": INT64,  # of a world
+        "row": INT64,  # scalars of the history in one evaluation
+        "count": INT64,  # nodes of all worlds
+        **dict.fromkeys((*NODE_BUFFERS, "v_stage", "a_stage", "xs", "vs", "fs"), "T*"),
+        "table": TABLE,
+    },
+    comment="All nodes of some worlds, each of which fills whole blocks. Buffers have rows of four scalars a node, the"
+    " history xs, vs, fs has three.",
+)
+RIGID_STATES = ("p", "q", "v", "l")
+RIGID_BODIES = Structure(
+    "RigidBodies",
+    {
+        **dict.fromkeys(("world_count", "body_count", "shape_count", "push_count", "row_count"), INT64),
+        "blocks": "const int*",  # where a body's blocks of points start
+        "sizes": "const int*",  # points of a body
+        "points": "const T*",
+        "kinds": "const int*",  # of shapes
+        "pushed": "const int*",  # bodies that pushes act on
+        **dict.fromkeys(("contact", "shape", "push", "body"), TABLE),
+        **dict.fromkeys((*RIGID_STATES, *(f"{state}_adj" for state in RIGID_STATES)), "T*"),
+        "history": "T*",  # [threads, rows, rigid_state, lanes]
+        "scratch": "T*",
+    },
+    comment="All rigid bodies of some worlds.",
+)
+
+
+class Tableau:
+    """An integrator's coefficients as C++ constants."""
+
+    def __init__(self, integrator: Integrator):
+        self.integrator = integrator
+
+    def cpp(self) -> str:
+        stages = self.integrator.stages
+        count = len(stages)
+
+        def matrix(name: str) -> str:
+            rows = [[*getattr(stage, name), *[0.0] * (count - k - 1)] for k, stage in enumerate(stages)]
+            text = ", ".join("{" + ", ".join(map(repr, row)) + "}" for row in rows)
+            return f"    static constexpr double {name}[{count}][{count}] = {{{text}}};"
+
+        new = ", ".join(repr(stage.new_velocity) for stage in stages)
+        times = ", ".join(map(repr, self.integrator.stage_times))
+        return "\n".join(
+            (
+                f"// {type(self.integrator).__name__}: weights of accelerations and velocities, stage by stage.",
+                "struct Tableau {",
+                f"    static constexpr int stages = {count};",
+                matrix("acceleration"),
+                matrix("velocity"),
+                f"    static constexpr double new_velocity[{count}] = {{{new}}};",
+                f"    static constexpr double time[{count}] = {{{times}}};",
+                "};",
+            )
+        )
+
+    @property
+    def name(self) -> str:
+        """Part of the name of a kernel module; different coefficients have different names."""
+        digest = zlib.crc32(repr(self.integrator.stages).encode())
+        return f"{type(self.integrator).__name__}_{digest:08x}"
+
+
+class ForceList:
+    """A C++ macro that applies another one to every family of node forces, and one for forces between parts."""
+
+    def cpp(self) -> str:
+        node = " ".join(f"X({family.name})" for family in NATIVE_FORCES if family.acts_on == ("node",))
+        between = " ".join(f"X({family.name})" for family in NATIVE_FORCES if family.couples)
+        return f"#define FOR_NODE_FORCES(X) {node}\n#define FOR_COUPLING_FORCES(X) {between}"
+
+
+SHARED_DEFINITIONS = (
+    SIZES,
+    FORCE_KIND,
+    shapes.KINDS,
+    CONTACT_ROWS,
+    *(family.rows for family in (*STATE_PARTS, shapes.STATIC_SHAPES, *NATIVE_FORCES)),
+    TABLE,
+    FORCE,
+    SIGNAL,
+    NODES,
+    RIGID_BODIES,
+    ForceList(),
+)
+
+
+def table_of(table: Any) -> Any:
+    """The native view of a parameter array with `.value` and `.grad`."""
+    return TABLE(value=table.value.ptr, grad=table.grad.ptr, stride=table.value.shape[1])
+
+
+def packed(structures: Sequence[Any], kind: Structure) -> Any:
+    """Structures as a Warp array of bytes, [count, size]."""
+    data = np.frombuffer(b"".join(map(bytes, structures)), np.uint8).reshape(-1, ctypes.sizeof(kind.ctype))
+    return wp.array(data, dtype=wp.uint8, device="cpu")

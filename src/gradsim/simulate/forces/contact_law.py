@@ -1,0 +1,172 @@
+"""The contact law: force from depth, normal and velocity, its adjoint, and its parameters.
+
+With the depth c, its rate dc/dt and the slip velocity u, the law printed in the paper is
+
+    normal force    max(0, ke c + kd dc/dt)
+    friction        min(mu |f_n|, kf |u|) against the slip (a cone)
+
+Its force jumps at touch-down by kd dc/dt and has corners at release and between stick and slip, and an adjoint misses
+all of these. A depth delta > 0 makes it continuously differentiable: the elastic force e starts as the parabola
+ke c^2 / (2 delta) and goes on as ke (c - delta/2); the damping force d = kd dc/dt is blended in by a smoothstep over
+delta; on the way out, where d < 0, the two give e^2 / (e - d), which is e + d for weak damping and never pulls; and the
+friction is a u / sqrt(u^2 + (a/kf)^2) with a = mu f_n: kf u for slow slip, a for fast. delta = 0 is the printed law.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from gradsim.native.structures import Enumeration
+from gradsim.scene.bodies import body_size
+from gradsim.scene.materials import Contact
+from gradsim.scene.shapes import StaticShape
+from gradsim.simulate.forces.family import types_of
+
+ROW_NAMES = ("ke", "kd", "kf", "mu", "delta")  # [N/m], [N s/m], [N s/m], [1], [m]
+ROWS = Enumeration("contact_row", ROW_NAMES)
+
+CONTACT_DEPTH = 0.005  # of the body's size: delta where it is not given
+
+
+def contact_columns(body: Any, scene: Any, topology: Any, batcher: Any, pair_count: int) -> Any:
+    """Contact parameters of a body's pairs with the static shapes, [B, rows, pairs]; shapes vary fastest."""
+    laws = [contact_law(body, name, shape) for name, shape in scene.obstacles.items()]
+    depth = None
+    if any(law.delta is None for law in laws):
+        depth = batcher.geometry(body, lambda: np.asarray(CONTACT_DEPTH * body_size(body)))
+    columns = []
+    for number, law in enumerate(laws):
+        values = (law.ke, law.kd, law.kf, law.mu, depth if law.delta is None else law.delta)
+        columns.append(batcher.rows(("contact", body.name, number), values, 1))
+    return batcher.concatenate(columns, 2).repeat(1, 1, pair_count // len(laws))
+
+
+def contact_law(body: Any, name: str, shape: StaticShape) -> Contact:
+    """The body's own contact parameters for a shape, or else the shape's."""
+    own = body.contact.get(name) if isinstance(body.contact, Mapping) else body.contact
+    return own if own is not None else shape
+
+
+def contact_pairs(first: int, count: int, shape_count: int) -> dict[str, np.ndarray]:
+    """Pairs of each of `count` elements from `first` on with each static shape; shapes vary fastest."""
+    own = np.repeat(np.arange(first, first + count, dtype=np.int32), shape_count)
+    return {"own": own, "shapes": np.tile(np.arange(shape_count, dtype=np.int32), count)}
+
+
+@functools.cache
+def contact_law_functions(real: Any) -> tuple[Any, Any]:
+    """Functions for the force of a contact and for its adjoint."""
+    vec3 = types_of(real).vec3
+    vec5 = wp.types.vector(5, real)
+    zero, half, one, two, three, six, tiny = (real(a) for a in (0.0, 0.5, 1.0, 2.0, 3.0, 6.0, 1.0e-30))
+
+    @wp.func
+    def contact_force(c: real, n: vec3, v: vec3, ke: real, kd: real, kf: real, mu: real, delta: real):
+        """Force at depth c > 0 [m] below a surface of normal n, the point moving with v."""
+        elastic = ke * c
+        blend = one
+        if delta > zero:
+            t = c / delta
+            elastic = ke * (c - half * delta)
+            if t < one:
+                elastic = half * ke * c * t
+                blend = t * t * (three - two * t)
+        vn = wp.dot(n, v)
+        drag = -kd * blend * vn
+        fn = elastic + drag
+        if drag < zero and delta > zero:
+            fn = elastic * elastic / (elastic - drag)
+        force = vec3()
+        if fn > zero:
+            u = v - n * vn
+            slip2 = wp.dot(u, u)
+            a = mu * fn
+            k = kf
+            if delta > zero:
+                k = a * kf / (wp.sqrt(kf * kf * slip2 + a * a) + tiny)
+            else:
+                slip = wp.sqrt(slip2 + tiny)
+                if kf * slip > a:
+                    k = a / slip
+            force = n * fn - u * k
+        return force
+
+    @wp.func
+    def contact_force_adjoint(b: vec3, c: real, n: vec3, v: vec3, ke: real, kd: real, kf: real, mu: real, delta: real):
+        """Adjoints of depth, normal, velocity and the five parameters, for the adjoint b of the force."""
+        lever = c  # elastic / ke, with its derivatives in depth and in delta
+        lever_c = one
+        lever_delta = zero
+        blend = one
+        blend_c = zero
+        blend_delta = zero
+        if delta > zero:
+            t = c / delta
+            lever = c - half * delta
+            lever_delta = -half
+            if t < one:
+                lever = half * c * t
+                lever_c = t
+                lever_delta = -half * t * t
+                blend = t * t * (three - two * t)
+                blend_c = six * t * (one - t) / delta
+                blend_delta = -blend_c * t
+        vn = wp.dot(n, v)
+        elastic = ke * lever
+        drag = -kd * blend * vn
+        fn = elastic + drag
+        fn_elastic = one
+        fn_drag = one
+        if drag < zero and delta > zero:
+            part = elastic / (elastic - drag)
+            fn = elastic * part
+            fn_elastic = part * (two - part)
+            fn_drag = part * part
+        c_adj = zero
+        n_adj = vec3()
+        v_adj = vec3()
+        law_adj = vec5()
+        if fn > zero:
+            # Friction -k u: k and its derivatives in a = mu fn, in kf and in u^2.
+            u = v - n * vn
+            slip2 = wp.dot(u, u)
+            a = mu * fn
+            k = kf
+            k_a = zero
+            k_kf = one
+            k_slip2 = zero
+            if delta > zero:
+                root = wp.sqrt(kf * kf * slip2 + a * a) + tiny
+                k = a * kf / root
+                k_a = kf * slip2 * (kf / root) * (kf / root) / root
+                k_kf = (a / root) * (a / root) * (a / root)
+                k_slip2 = -half * k * (kf / root) * (kf / root)
+            else:
+                slip = wp.sqrt(slip2 + tiny)
+                if kf * slip > a:
+                    k = a / slip
+                    k_a = one / slip
+                    k_kf = zero
+                    k_slip2 = -half * k / (slip2 + tiny)
+            k_adj = -wp.dot(b, u)
+            u_adj = u * (two * k_adj * k_slip2) - b * k
+            fn_adj = wp.dot(b, n) + k_adj * k_a * mu
+            elastic_adj = fn_adj * fn_elastic
+            drag_adj = fn_adj * fn_drag
+            vn_adj = -drag_adj * kd * blend - wp.dot(u_adj, n)
+            c_adj = elastic_adj * ke * lever_c - drag_adj * kd * blend_c * vn
+            n_adj = b * fn - u_adj * vn + v * vn_adj
+            v_adj = u_adj + n * vn_adj
+            law_adj = vec5(
+                elastic_adj * lever,
+                -drag_adj * blend * vn,
+                k_adj * k_kf,
+                k_adj * k_a * fn,
+                elastic_adj * ke * lever_delta - drag_adj * kd * blend_delta * vn,
+            )
+        return c_adj, n_adj, v_adj, law_adj
+
+    return contact_force, contact_force_adjoint

@@ -1,0 +1,71 @@
+"""All force families.
+
+`FORCE_FAMILIES` is in the order in which forces are added up.
+"""
+
+from collections.abc import Iterator
+
+from gradsim.scene.errors import InvalidInput
+from gradsim.scene.forces import Force
+from gradsim.scene.scene import Scene
+from gradsim.simulate.forces.bending import BENDING, HINGES
+from gradsim.simulate.forces.external import EXTERNAL
+from gradsim.simulate.forces.family import ForceFamily, ParameterFamily
+from gradsim.simulate.forces.node_contact import NODE_CONTACT
+from gradsim.simulate.forces.pushes import PUSHES
+from gradsim.simulate.forces.rigid_contact import RIGID_CONTACT
+from gradsim.simulate.forces.shapes import STATIC_SHAPES
+from gradsim.simulate.forces.springs import SPRINGS
+from gradsim.simulate.forces.tethers import TETHERS
+from gradsim.simulate.forces.tetrahedra import TETRAHEDRA
+from gradsim.simulate.forces.triangles import TRIANGLES
+
+FORCE_FAMILIES: tuple[ForceFamily, ...] = (
+    EXTERNAL,
+    SPRINGS,
+    TRIANGLES,
+    BENDING,
+    TETRAHEDRA,
+    NODE_CONTACT,
+    RIGID_CONTACT,
+    PUSHES,
+    TETHERS,
+)
+PARAMETER_FAMILIES: tuple[ParameterFamily, ...] = (STATIC_SHAPES, HINGES)  # that forces share
+
+_registered: dict[type[Force], ForceFamily] = {}
+
+
+def register(family: ForceFamily) -> ForceFamily:
+    """Make a force family known, so that scenes may hold the forces that own its elements.
+
+    Raises:
+        InvalidInput: The name belongs to a family that comes with gradsim, or an owner is not a `gs.Force`.
+    """
+    known = [own.name for own in (*FORCE_FAMILIES, *PARAMETER_FAMILIES)]
+    if family.name in known:
+        raise InvalidInput("ForceFamily.name", repr(family.name), f"is taken; gradsim has {', '.join(known)}")
+    for owner in family.owners:
+        if not issubclass(owner, Force):
+            raise InvalidInput("ForceFamily.owners", owner.__name__, "must be subclasses of gs.Force")
+        _registered[owner] = family
+    return family
+
+
+def families_of(scene: Scene) -> Iterator[ParameterFamily]:
+    """All families that may have elements in a scene: shared parameters first, then forces in order."""
+    yield from PARAMETER_FAMILIES
+    yield from FORCE_FAMILIES
+    yield from dict.fromkeys(_family_of(force) for force in scene.forces if not isinstance(force, TETHERS.owners))
+
+
+def _family_of(force: Force) -> ForceFamily:
+    family = _registered.get(type(force))
+    if family is None:
+        kind = type(force).__name__
+        raise InvalidInput(
+            force.name,
+            f"a {kind}",
+            f"no force family is registered for {kind}: gs.node_force, gs.rigid_force or gs.register",
+        )
+    return family

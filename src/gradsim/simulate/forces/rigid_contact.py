@@ -1,0 +1,165 @@
+"""Contact of rigid bodies' points with static shapes, under the law of `contact_law.py`."""
+
+import functools
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from gradsim.native import kernel_module
+from gradsim.native.structures import Rows
+from gradsim.scene.rigid import Rigid
+from gradsim.simulate.forces.contact_law import ROW_NAMES, contact_columns, contact_law_functions, contact_pairs
+from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
+from gradsim.simulate.forces.shapes import KINDS, shape_functions
+from gradsim.simulate.state.kernels.rigid import rotation_functions
+
+
+def rigid_contact_elements(body: Rigid, place: Any) -> Elements:
+    pairs = contact_pairs(place.first("rigid", body), 1, len(place.scene.obstacles))
+    return Elements(len(pairs["own"]), {"bodies": pairs["own"], "shapes": pairs["shapes"]})
+
+
+def rigid_contact_columns(body: Rigid, scene: Any, topology: Any, batcher: Any) -> Any:
+    return contact_columns(body, scene, topology, batcher, len(scene.obstacles))
+
+
+def rigid_contact_arrays(layout: Any) -> tuple[Any, ...]:
+    """Bodies and shapes of the pairs, where each body's points begin, the points, and the shapes' kinds."""
+    bodies, shapes = (
+        layout.indices("rigid_contact", name, into) for name, into in (("bodies", "rigid"), ("shapes", "shape"))
+    )
+    sizes = layout.spread(layout.topology.arrays["rigid.sizes"])
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    points = layout.constant(layout.spread(layout.topology.arrays["rigid.points"]), "vector")
+    return bodies, shapes, layout.constant(first), points, layout.shared("shape.kinds")
+
+
+def rigid_contact_rate(view: Any) -> tuple[float, float]:
+    """As many points count as lie in the body's largest flat, each moving the body and turning it by its longest lever."""
+    ke, kd, kf = (view.largest(view.row(row)) for row in ("ke", "kd", "kf"))
+    compliance = view.rigid_compliance()
+    return ke * compliance, max(kd, kf) * compliance
+
+
+@functools.cache
+def rigid_contact_kernels(real: Any) -> ForceKernels:
+    types = types_of(real)
+    vec3, vec3s, mat33, table, quats, ints = types.vec3, types.vec3s, types.mat33, types.table, types.quats, types.ints
+    module = kernel_module("rigid_contact", real)
+    functions = rotation_functions(real)
+    inverse_inertia, add_inertia_adjoint, spin = (
+        functions.inverse_inertia,
+        functions.add_inertia_adjoint,
+        functions.spin,
+    )
+    spin_work, rotation_work = functions.spin_work, functions.rotation_work
+    law_force, law_adjoint = contact_law_functions(real)
+    distance_of, hessian_of = shape_functions(real)
+    zero = real(0.0)
+
+    @wp.kernel(enable_backward=False, module=module)
+    def rigid_contact_force(
+        bodies: ints, shapes: ints, first: ints, points: vec3s, kinds: ints, law: table, shape: table, body: table,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, f: vec3s, t: vec3s,
+    ):  # fmt: skip
+        """One thread per body and shape: all contact points of the body against the shape."""
+        e = wp.tid()
+        i = bodies[e]
+        j = shapes[e]
+        R = wp.quat_to_matrix(q[i])
+        w = spin(q[i], l[i], inverse_inertia(body, i))
+        center = vec3(body[4, i], body[5, i], body[6, i])
+        force = vec3()
+        torque = vec3()
+        for k in range(first[i], first[i + 1]):
+            arm = R * (points[k] - center)
+            gap, n = distance_of(kinds[j], shape, j, p[i] + arm)
+            if gap < zero:
+                u = v[i] + wp.cross(w, arm)
+                push = law_force(-gap, n, u, law[0, e], law[1, e], law[2, e], law[3, e], law[4, e])
+                force += push
+                torque += wp.cross(arm, push)
+        wp.atomic_add(f, i, force)
+        wp.atomic_add(t, i, torque)
+
+    @wp.kernel(enable_backward=False, module=module)
+    def rigid_contact_force_adjoint(
+        bodies: ints, shapes: ints, first: ints, points: vec3s, kinds: ints, law: table, shape: table, body: table,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, f_adj: vec3s, t_adj: vec3s,
+        law_adj: table, shape_adj: table, body_adj: table,
+        p_adj: vec3s, q_adj: quats, v_adj: vec3s, l_adj: vec3s,
+    ):  # fmt: skip
+        e = wp.tid()
+        i = bodies[e]
+        j = shapes[e]
+        R = wp.quat_to_matrix(q[i])
+        J = inverse_inertia(body, i)
+        w = spin(q[i], l[i], J)
+        center = vec3(body[4, i], body[5, i], body[6, i])
+        touched = wp.int32(0)
+        place_adj = vec3()
+        velocity_adj = vec3()
+        w_adj = vec3()
+        arms_adj = vec3()
+        R_adj = mat33()
+        for k in range(first[i], first[i + 1]):
+            local = points[k] - center
+            arm = R * local
+            x = p[i] + arm
+            gap, n = distance_of(kinds[j], shape, j, x)
+            if gap < zero:
+                touched = wp.int32(1)
+                u = v[i] + wp.cross(w, arm)
+                push = law_force(-gap, n, u, law[0, e], law[1, e], law[2, e], law[3, e], law[4, e])
+                b = f_adj[i] + wp.cross(t_adj[i], arm)
+                c_adj, n_adj, u_adj, five = law_adjoint(
+                    b, -gap, n, u, law[0, e], law[1, e], law[2, e], law[3, e], law[4, e]
+                )
+                for m in range(5):
+                    law_adj[m, e] = law_adj[m, e] + five[m]
+                if kinds[j] == wp.static(KINDS.plane):
+                    m_adj = n_adj - x * c_adj
+                    wp.atomic_add(shape_adj, 0, j, m_adj[0])
+                    wp.atomic_add(shape_adj, 1, j, m_adj[1])
+                    wp.atomic_add(shape_adj, 2, j, m_adj[2])
+                    wp.atomic_add(shape_adj, 3, j, c_adj)
+                x_adj = hessian_of(kinds[j], shape, j, x, n, n_adj) - n * c_adj
+                arm_adj = x_adj + wp.cross(u_adj, w) + wp.cross(push, t_adj[i])
+                place_adj += x_adj
+                velocity_adj += u_adj
+                w_adj += wp.cross(arm, u_adj)
+                arms_adj += arm_adj
+                R_adj += wp.outer(arm_adj, local)
+        if touched == 1:
+            b3, q_spin, l_spin, J_adj = wp.grad(spin_work)(w_adj, q[i], l[i], J)
+            B, q_turn = wp.grad(rotation_work)(R_adj, q[i])
+            away = wp.transpose(R) * arms_adj
+            for m in range(3):
+                wp.atomic_add(body_adj, 4 + m, i, -away[m])
+            wp.atomic_add(p_adj, i, place_adj)
+            wp.atomic_add(v_adj, i, velocity_adj)
+            wp.atomic_add(l_adj, i, l_spin)
+            wp.atomic_add(q_adj, i, q_spin + q_turn)
+            add_inertia_adjoint(J_adj, body_adj, i)
+
+    return ForceKernels(rigid_contact_force, rigid_contact_force_adjoint)
+
+
+RIGID_CONTACT = ForceFamily(
+    name="rigid_contact",
+    rows=Rows("rigid_contact", *ROW_NAMES),
+    owners=(Rigid,),
+    elements=rigid_contact_elements,
+    columns=rigid_contact_columns,
+    period=lambda scene: len(scene.obstacles),
+    present=lambda body, scene: bool(scene.obstacles),
+    acts_on=("rigid",),
+    kernels=rigid_contact_kernels,
+    indices={"bodies": Index("rigid"), "shapes": Index("shape")},
+    arrays=rigid_contact_arrays,
+    uses=("shape",),
+    native="rigid_contact.h",
+    stable_rate=rigid_contact_rate,
+    reason="contact stiffness or friction",
+)

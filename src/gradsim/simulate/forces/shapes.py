@@ -1,0 +1,147 @@
+"""Static shapes as signed distances: the distance of a point, its gradient (the normal) and its Hessian.
+
+The distance g of a shape is negative inside and has the outward normal as its gradient, so the depth is -g and the
+normal changes with the point by the Hessian of g. Only planes have gradients with respect to their own parameters.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from gradsim.native.structures import Enumeration, Rows
+from gradsim.scene.materials import Ground
+from gradsim.scene.shapes import SHAPES, StaticBox, StaticCapsule, StaticShape, StaticSphere
+from gradsim.simulate.forces.family import Elements, ParameterFamily, types_of
+
+KINDS = Enumeration("shape_kind", ("plane", "sphere", "capsule", "box"))
+KIND_OF = {Ground: KINDS.plane, StaticSphere: KINDS.sphere, StaticCapsule: KINDS.capsule, StaticBox: KINDS.box}
+
+# plane: normal, offset; sphere: centre, radius; capsule: an end, radius, the other end; box: centre, -, half sizes,
+# rotation as a quaternion (x, y, z, w)
+ROWS = Rows("shape", "x", "y", "z", "radius", "bx", "by", "bz", "qx", "qy", "qz", "qw")
+
+
+def shape_columns(shape: StaticShape, scene: Any, topology: Any, batcher: Any) -> Any:
+    """A shape's geometry, [B, rows, 1]."""
+    if isinstance(shape, Ground):
+        normal = batcher(shape.normal, 1, (3,))
+        normal = normal / normal.norm(dim=-1, keepdim=True)
+        rest = batcher(np.zeros(7), 1, (7,))
+        return batcher.concatenate([normal, batcher(shape.offset, 1)[..., None], rest], -1).transpose(1, 2)
+    column = np.zeros(len(ROWS))
+    if isinstance(shape, StaticSphere):
+        column[:3], column[3] = shape.position, shape.radius
+    elif isinstance(shape, StaticCapsule):
+        column[:3], column[3], column[4:7] = shape.start, shape.radius, shape.end
+    elif isinstance(shape, StaticBox):
+        column[:3], column[4:7], column[7:] = shape.position, shape.size / 2, shape.rotation
+    return batcher(column, 1, (len(column),)).transpose(1, 2)
+
+
+STATIC_SHAPES = ParameterFamily(
+    name="shape",
+    rows=ROWS,
+    owners=SHAPES,
+    elements=lambda shape, place: Elements(1, {"kinds": np.array([KIND_OF[type(shape)]], dtype=np.int32)}),
+    columns=shape_columns,
+    key=lambda shape: type(shape).__name__,
+    present=lambda shape, scene: any(hasattr(body, "contact") for body in scene.bodies),
+)
+
+
+@functools.cache
+def shape_functions(real: Any) -> tuple[Any, Any]:
+    """Functions for the signed distance of a point with its normal, and for the product of its Hessian with a vector."""
+    types = types_of(real)
+    vec3, table = types.vec3, types.table
+    quat = wp.types.quaternion(real)
+    zero, one, tiny = (real(a) for a in (0.0, 1.0, 1.0e-30))
+
+    @wp.func
+    def nearest_on_segment(a: vec3, b: vec3, x: vec3):
+        axis = b - a
+        return wp.clamp(wp.dot(x - a, axis) / (wp.dot(axis, axis) + tiny), zero, one)
+
+    @wp.func
+    def box_local(shape: table, j: int, x: vec3):
+        q = quat(shape[7, j], shape[8, j], shape[9, j], shape[10, j])
+        return wp.quat_rotate_inv(q, x - vec3(shape[0, j], shape[1, j], shape[2, j]))
+
+    @wp.func
+    def shape_distance(kind: int, shape: table, j: int, x: vec3):
+        first = vec3(shape[0, j], shape[1, j], shape[2, j])
+        gap = zero
+        normal = first
+        if kind == wp.static(KINDS.plane):
+            gap = wp.dot(first, x) - shape[3, j]
+        elif kind == wp.static(KINDS.box):
+            p = box_local(shape, j, x)
+            qx = wp.abs(p[0]) - shape[4, j]
+            qy = wp.abs(p[1]) - shape[5, j]
+            qz = wp.abs(p[2]) - shape[6, j]
+            out = vec3(wp.max(qx, zero), wp.max(qy, zero), wp.max(qz, zero))
+            distance = wp.length(out)
+            local = vec3()
+            if distance > zero:
+                gap = distance
+                local = vec3(out[0] * wp.sign(p[0]), out[1] * wp.sign(p[1]), out[2] * wp.sign(p[2])) / distance
+            elif qx >= qy and qx >= qz:
+                gap = qx
+                local = vec3(wp.sign(p[0]), zero, zero)
+            elif qy >= qz:
+                gap = qy
+                local = vec3(zero, wp.sign(p[1]), zero)
+            else:
+                gap = qz
+                local = vec3(zero, zero, wp.sign(p[2]))
+            q = quat(shape[7, j], shape[8, j], shape[9, j], shape[10, j])
+            normal = wp.quat_rotate(q, local)
+        else:
+            center = first
+            if kind == wp.static(KINDS.capsule):
+                second = vec3(shape[4, j], shape[5, j], shape[6, j])
+                center = first + (second - first) * nearest_on_segment(first, second, x)
+            away = x - center
+            distance = wp.length(away)
+            gap = distance - shape[3, j]
+            normal = away / (distance + tiny)
+        return gap, normal
+
+    @wp.func
+    def shape_hessian(kind: int, shape: table, j: int, x: vec3, n: vec3, a: vec3):
+        """Hessian of the distance times a."""
+        first = vec3(shape[0, j], shape[1, j], shape[2, j])
+        result = vec3()
+        if kind == wp.static(KINDS.box):
+            p = box_local(shape, j, x)
+            out = vec3(
+                wp.max(wp.abs(p[0]) - shape[4, j], zero),
+                wp.max(wp.abs(p[1]) - shape[5, j], zero),
+                wp.max(wp.abs(p[2]) - shape[6, j], zero),
+            )
+            distance = wp.length(out)
+            if distance > zero:
+                q = quat(shape[7, j], shape[8, j], shape[9, j], shape[10, j])
+                local = wp.quat_rotate_inv(q, a)
+                kept = vec3(
+                    wp.where(out[0] > zero, local[0], zero),
+                    wp.where(out[1] > zero, local[1], zero),
+                    wp.where(out[2] > zero, local[2], zero),
+                )
+                result = (wp.quat_rotate(q, kept) - n * wp.dot(n, a)) / distance
+        elif kind != wp.static(KINDS.plane):
+            center = first
+            flat = n * wp.dot(n, a)
+            if kind == wp.static(KINDS.capsule):
+                second = vec3(shape[4, j], shape[5, j], shape[6, j])
+                t = nearest_on_segment(first, second, x)
+                center = first + (second - first) * t
+                if t > zero and t < one:
+                    axis = wp.normalize(second - first)
+                    flat += axis * wp.dot(axis, a)
+            result = (a - flat) / (wp.length(x - center) + tiny)
+        return result
+
+    return shape_distance, shape_hessian

@@ -1,0 +1,328 @@
+// A rigid body, of one world or of several in lanes: its parameters, state and history, the forces on it, and their
+// adjoints. ../state/kernels/rigid.py and ../forces/{rigid_contact,pushes}.py define these; their portable kernels are the
+// reference. Two differences of form, none of value: contact and spin are computed in the body's axes, and the adjoint of
+// a rotation is a vector, the gradient with respect to a rotation about the world axes.
+#pragma once
+#include "lane_worlds.h"
+#include "rigid_contact.h"
+
+namespace gradsim {
+
+constexpr int PREFETCH = 2;  // rows of history
+
+// A body and a shape, a push: their parameters, and the gradients summed for them.
+template <class S> struct ShapePair {
+    S shape[shape_row::count];
+    ContactLaw<S> law;
+    Vector<S> normal_adj;
+    S offset_adj, law_adj[contact_row::count];
+    int kind;
+};
+template <class S> struct Push {
+    Vector<S> force, point;
+    S start, end;
+    Vector<S> force_adj, point_adj;
+};
+
+template <class S> struct RigidAdjoint {
+    Vector<S> p, turn, v, l;
+};
+
+// When a launch begins: first step, first row of the history, and whether that is written.
+template <class T> struct RolloutClock {
+    int step, row;
+    bool keep;
+    T dt;
+    LANES_MEMBER RolloutClock(const int* clock, const T* dt_) : step(clock[0]), row(clock[1]), keep(clock[3]), dt(*dt_) {}
+};
+
+template <class T, class S> struct RigidBody {
+    static_assert(sizeof(ShapePair<S>) <= pair_scratch * sizeof(S), "scratch memory of a pair");
+    static_assert(sizeof(Push<S>) <= push_scratch * sizeof(S), "scratch memory of a push");
+    typedef Lanes<T> L;
+    typedef RigidAdjoint<S> Adjoint;
+    const RigidBodies<T>& all;
+    const RolloutClock<T>& clock;
+    LaneWorlds<T, S> worlds;
+    int index;
+    S inverse_mass, reach;
+    Vector<S> gravity, center;
+    Symmetric<S> inverse_inertia;
+    Points<T> points;
+    ShapePair<S>* pairs;
+    Push<S>* pushes;
+    int push_count = 0;
+    T* rows;  // of the history
+
+    S inverse_mass_adj = {};
+    Vector<S> gravity_adj = {}, center_adj = {};
+    Symmetric<S> inverse_inertia_adj = {};
+
+    // `thread` counts bodies, then blocks of worlds; `scratch` holds the body's pairs and pushes.
+    LANES_MEMBER RigidBody(const RigidBodies<T>& all_, const RolloutClock<T>& clock_, int thread, T* scratch)
+        : all(all_), clock(clock_) {
+        constexpr int width = LaneWorlds<T, S>::width;
+        const int block_count = (all.world_count + width - 1) / width, block = thread % block_count;
+        index = thread / block_count;
+        worlds.first = (long long)block * width;
+        worlds.count = all.world_count - block * width < width ? all.world_count - block * width : (int)width;
+        rows = all.history + ((long long)thread * all.row_count + clock.row) * rigid_state * width;
+        auto value = [&](int row) LANES_LAMBDA {
+            return worlds.read(all.body.value + row * all.body.stride + index, all.body_count);
+        };
+        inverse_mass = value(rigid_row::inverse_mass);
+        gravity = {value(rigid_row::gravity_x), value(rigid_row::gravity_y), value(rigid_row::gravity_z)};
+        center = {value(rigid_row::center_x), value(rigid_row::center_y), value(rigid_row::center_z)};
+        for (int k = 0; k < 6; k++) inverse_inertia.c[k] = value(rigid_row::inverse_inertia_xx + k);
+        const int first = all.blocks[index];
+        points = {all.points + (long long)first * point_block_rows * LaneTypes<T>::width, all.blocks[index + 1] - first,
+                  all.sizes[index]};
+        pairs = (ShapePair<S>*)scratch;
+        pushes = (Push<S>*)(pairs + all.shape_count);
+        load_forces();
+    }
+
+    LANES_MEMBER void load_forces() {
+        S reach2 = {};
+        for (int k = 0; k < (all.shape_count ? points.count : 0); k++) {
+            const Vector<T> x = points.point(k);
+            const Vector<S> arm = {x.x - center.x, x.y - center.y, x.z - center.z};
+            reach2 = larger(dot(arm, arm), reach2);
+        }
+        reach = square_root(reach2) * T(1.0001);
+        for (int j = 0; j < all.shape_count; j++) {
+            ShapePair<S>& pair = pairs[j];
+            pair = {};
+            pair.kind = all.kinds[j];
+            for (int k = 0; k < shape_row::count; k++)
+                pair.shape[k] = worlds.read(all.shape.value + k * all.shape.stride + j, all.shape_count);
+            if (pair.kind == shape_kind::sphere)
+                for (int k = 0; k < 3; k++) pair.shape[shape_row::bx + k] = pair.shape[k];
+            const T* law = all.contact.value + index * all.shape_count + j;
+            const long long step = (long long)all.body_count * all.shape_count;
+            auto value = [&](int row) LANES_LAMBDA { return worlds.read(law + row * all.contact.stride, step); };
+            const S delta = value(contact_row::delta), never = S{} + T(1e30);
+            const S per_delta = delta > 0 ? 1 / delta : never;
+            pair.law = {value(contact_row::ke), value(contact_row::kd), value(contact_row::kf), value(contact_row::mu),
+                        delta, per_delta, any(delta <= 0)};
+        }
+        for (int e = 0; e < all.push_count; e++) {
+            if (all.pushed[e] != index) continue;
+            auto value = [&](int row) LANES_LAMBDA {
+                return worlds.read(all.push.value + row * all.push.stride + e, all.push_count);
+            };
+            pushes[push_count++] = {{value(push_row::force_x), value(push_row::force_y), value(push_row::force_z)},
+                                    {value(push_row::point_x), value(push_row::point_y), value(push_row::point_z)},
+                                    value(push_row::start), value(push_row::end), {}, {}};
+        }
+    }
+
+    // --- state ---------------------------------------------------------------------------------------------------
+
+    LANES_MEMBER RigidState<S> load_state() const {
+        const long long n = all.body_count, i = index;
+        return {worlds.read3(all.p + 3 * i, 3 * n),
+                {worlds.read3(all.q + 4 * i, 4 * n), worlds.read(all.q + 4 * i + 3, 4 * n)},
+                worlds.read3(all.v + 3 * i, 3 * n),
+                worlds.read3(all.l + 3 * i, 3 * n)};
+    }
+    LANES_MEMBER void save_state(const RigidState<S>& s) const {
+        const long long n = all.body_count, i = index;
+        worlds.write3(all.p + 3 * i, 3 * n, s.p);
+        worlds.write3(all.q + 4 * i, 4 * n, s.q.a), worlds.write(all.q + 4 * i + 3, 4 * n, s.q.w);
+        worlds.write3(all.v + 3 * i, 3 * n, s.v);
+        worlds.write3(all.l + 3 * i, 3 * n, s.l);
+    }
+    LANES_MEMBER void record(int row, const RigidState<S>& s) const {
+        if (!clock.keep) return;
+        __builtin_memcpy(at(row), &s, sizeof(s));
+        fetch<1>(at(row + PREFETCH));
+    }
+    LANES_MEMBER RigidState<S> recorded(int row) const {
+        RigidState<S> s;
+        __builtin_memcpy(&s, at(row), sizeof(s));
+        fetch<0>(at(row - PREFETCH));
+        return s;
+    }
+    LANES_MEMBER T* at(int row) const { return rows + (long long)row * rigid_state * LaneWorlds<T, S>::width; }
+    // Prefetches a row that will be written (1) or read (0) some steps later.
+    template <int write> LANES_MEMBER static void fetch(const T* row) {
+        for (unsigned k = 0; k < sizeof(RigidState<S>); k += 64) __builtin_prefetch((const char*)row + k, write);
+    }
+
+    // --- forces --------------------------------------------------------------------------------------------------
+
+    // Fraction of this step's time in which a push acts, as `active_fraction` in ../forces/pushes.py.
+    LANES_MEMBER S active_fraction(const Push<S>& push, int step) const {
+        const T dt = clock.dt, number = T(clock.step + step), begin = number * dt;
+        const S from = __builtin_elementwise_max(push.start, S{} + begin);
+        const S till = __builtin_elementwise_min(push.end, S{} + (begin + dt));
+        const S part = __builtin_elementwise_max(till - from, S{}) * (1 / dt), whole = S{} + 1 / dt;
+        const S moment = __builtin_elementwise_floor(push.start / dt + T(1e-3));
+        return push.end < push.start ? (moment == number ? whole : S{}) : part;
+    }
+
+    // Calls visit(pair, shape, plane) with the shape in the body's frame, unless it is out of reach.
+    template <class F> LANES_MEMBER void for_each_shape(const Rotation<S>& R, const Vector<S>& p, F visit) const {
+        const Frame<S> frame = {R, p, center};
+        for (int j = 0; j < all.shape_count; j++) {
+            ShapePair<S>& pair = pairs[j];
+            if (pair.kind == shape_kind::plane) {
+                const Plane<S> shape(pair.shape, frame);
+                if (any(shape.distance(center) < reach)) visit(pair, shape, true);
+            } else if (pair.kind == shape_kind::box) {
+                const Box<S> shape(pair.shape, frame);
+                if (any(shape.distance(center) < reach)) visit(pair, shape, false);
+            } else {
+                const Round<S> shape(pair.shape, frame);
+                if (any(shape.distance(center) < reach)) visit(pair, shape, false);
+            }
+        }
+    }
+
+    // Force and torque about the centre, in the world's axes.
+    LANES_MEMBER void forces(const RigidState<S>& s, const Rotation<S>& R, int step, Vector<S>& f, Vector<S>& t) const {
+        f = {}, t = {};
+        if (all.shape_count) {
+            Vector<L> force = {}, torque = {};
+            bool in_contact = false;
+            const Vector<S> v = R.back(s.v), w = inverse_inertia * R.back(s.l);
+            const Motion<L> motion = {lift(center), lift(v), lift(w)};
+            for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool) LANES_LAMBDA {
+                in_contact |= add_rigid_contact<T, S>(points, lift(shape), lift(pair.law), motion, force, torque);
+            });
+            if (in_contact) {
+                Vector<S> sum;
+                fold(force, sum);
+                f = R * sum;
+                fold(torque, sum);
+                t = R * sum;
+            }
+        }
+        for (int e = 0; e < push_count; e++) {
+            const S part = active_fraction(pushes[e], step);
+            if (!any(part > 0)) continue;
+            const Vector<S> force = pushes[e].force * part;
+            f += force;
+            t += cross(R * (pushes[e].point - center), force);
+        }
+    }
+
+    // --- adjoints ------------------------------------------------------------------------------------------------
+
+    // Of J R' l, for its adjoint w.
+    LANES_MEMBER void add_spin_adjoint(const Vector<S>& w, const Rotation<S>& R, const Vector<S>& l, Adjoint& adj) {
+        inverse_inertia_adj.add_adjoint(w, R.back(l));
+        const Vector<S> a = R * (inverse_inertia * w);
+        adj.l += a;
+        adj.turn += cross(a, l);
+    }
+
+    // Adds the adjoints of state and parameters, for the adjoint a_adj of the acceleration and t_adj of the torque;
+    // returns the force in world axes.
+    LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Rotation<S>& R, int step,
+                                              const Vector<S>& a_adj, const Vector<S>& t_adj, Adjoint& adj) {
+        const Vector<S> f_adj = a_adj * inverse_mass;
+        Vector<S> total = {};
+        gravity_adj += a_adj;
+        if (all.shape_count) {
+            const Vector<S> v = R.back(s.v), w = inverse_inertia * R.back(s.l);
+            const Vector<S> f_own = R.back(f_adj), t_own = R.back(t_adj);
+            const Motion<L> motion = {lift(center), lift(v), lift(w)};
+            for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool plane) LANES_LAMBDA {
+                RigidContactAdjoint<L> sum = {};
+                if (!add_rigid_contact_adjoint<T, S>(points, lift(shape), lift(pair.law), motion, lift(f_own),
+                                                     lift(t_own), plane, sum))
+                    return;
+                Vector<S> force, torque, v_own, w_own, x, turn;
+                fold(sum.force, force), fold(sum.torque, torque), fold(sum.v, v_own), fold(sum.w, w_own);
+                if (plane) {
+                    Vector<S> normal;
+                    S distance;
+                    fold(sum.normal, normal), fold(sum.distance, distance);
+                    const Vector<S> n = R.back(corner(pair.shape));
+                    pair.normal_adj += R * normal + s.p * distance;
+                    pair.offset_adj -= distance;
+                    x = n * distance;
+                    turn = cross(normal, n);
+                } else {
+                    fold(sum.x, x), fold(sum.turn, turn);
+                }
+                for (int k = 0; k < contact_row::count; k++) {
+                    S part;
+                    fold(sum.law[k], part);
+                    pair.law_adj[k] += part;
+                }
+                total += R * force;
+                center_adj -= x + cross(v_own, w) + cross(force, t_own);
+                adj.p += R * x;
+                adj.v += R * v_own;
+                adj.turn += R * (turn + cross(v_own, v) + cross(force, f_own) + cross(torque, t_own));
+                add_spin_adjoint(w_own, R, s.l, adj);
+            });
+        }
+        for (int e = 0; e < push_count; e++) {
+            Push<S>& push = pushes[e];
+            const S part = active_fraction(push, step);
+            if (!any(part > 0)) continue;
+            const Vector<S> force = push.force * part, arm = R * (push.point - center), arm_adj = cross(force, t_adj);
+            const Vector<S> point_adj = R.back(arm_adj);
+            total += force;
+            push.force_adj += (f_adj + cross(t_adj, arm)) * part;
+            push.point_adj += point_adj;
+            center_adj -= point_adj;
+            adj.turn += cross(arm, arm_adj);
+        }
+        return total;
+    }
+    // The force of a stage is known: adds its share of the inverse mass's adjoint.
+    LANES_MEMBER void add_mass_adjoint(const Vector<S>& a_adj, const Vector<S>& force) {
+        inverse_mass_adj += dot(a_adj, force);
+    }
+
+    LANES_MEMBER Adjoint load_adjoint(const RigidState<S>& s) const {
+        const long long n = all.body_count, i = index;
+        const Quaternion<S> q = {worlds.read3(all.q_adj + 4 * i, 4 * n), worlds.read(all.q_adj + 4 * i + 3, 4 * n)};
+        const Vector<S> turn = (q * conjugate(s.q)).a * T(0.5);
+        return {worlds.read3(all.p_adj + 3 * i, 3 * n), turn, worlds.read3(all.v_adj + 3 * i, 3 * n),
+                worlds.read3(all.l_adj + 3 * i, 3 * n)};
+    }
+    LANES_MEMBER void save_adjoint(const RigidState<S>& s, const Adjoint& adj) const {
+        const long long n = all.body_count, i = index;
+        const Quaternion<S> q = (adj.turn + adj.turn) * s.q;
+        worlds.write3(all.p_adj + 3 * i, 3 * n, adj.p);
+        worlds.write3(all.q_adj + 4 * i, 4 * n, q.a), worlds.write(all.q_adj + 4 * i + 3, 4 * n, q.w);
+        worlds.write3(all.v_adj + 3 * i, 3 * n, adj.v);
+        worlds.write3(all.l_adj + 3 * i, 3 * n, adj.l);
+    }
+    LANES_MEMBER void add_gradients() const {
+        auto add = [&](const Table<T>& table, int row, int element, long long step, S value) LANES_LAMBDA {
+            worlds.add(table.grad + row * table.stride + element, step, value);
+        };
+        auto add3 = [&](const Table<T>& table, int row, int element, long long step, const Vector<S>& a) LANES_LAMBDA {
+            add(table, row, element, step, a.x), add(table, row + 1, element, step, a.y);
+            add(table, row + 2, element, step, a.z);
+        };
+        const long long bodies = all.body_count, shapes = all.shape_count;
+        add(all.body, rigid_row::inverse_mass, index, bodies, inverse_mass_adj);
+        add3(all.body, rigid_row::gravity_x, index, bodies, gravity_adj);
+        add3(all.body, rigid_row::center_x, index, bodies, center_adj);
+        for (int k = 0; k < 6; k++)
+            add(all.body, rigid_row::inverse_inertia_xx + k, index, bodies, inverse_inertia_adj.c[k]);
+        for (int j = 0; j < shapes; j++) {
+            const ShapePair<S>& pair = pairs[j];
+            add3(all.shape, shape_row::x, j, shapes, pair.normal_adj);
+            add(all.shape, shape_row::radius, j, shapes, pair.offset_adj);
+            for (int k = 0; k < contact_row::count; k++)
+                add(all.contact, k, index * shapes + j, bodies * shapes, pair.law_adj[k]);
+        }
+        for (int e = 0, own = 0; e < all.push_count; e++) {
+            if (all.pushed[e] != index) continue;
+            const Push<S>& push = pushes[own++];
+            add3(all.push, push_row::force_x, e, all.push_count, push.force_adj);
+            add3(all.push, push_row::point_x, e, all.push_count, push.point_adj);
+        }
+    }
+};
+
+}  // namespace gradsim

@@ -1,0 +1,104 @@
+// Contact of a rigid body's points with one shape, in the body's axes, and its adjoint.
+// The portable kernels of ../forces/rigid_contact.py are the reference.
+#pragma once
+#include "contact_law.h"
+#include "shapes.h"
+
+namespace gradsim {
+
+// Blocks of `width` points: x, y, z; an offset of the depth, far below 0 where a lane only fills its block; centre and
+// radius of a bounding sphere.
+template <class T> struct Points {
+    const T* blocks;
+    int block_count, count;
+    enum { width = LaneTypes<T>::width };
+    LANES_MEMBER const T* block(int k) const { return blocks + (long long)k * point_block_rows * width; }
+    LANES_MEMBER Vector<T> point(int k) const {
+        const T* b = block(k / width) + k % width;
+        return {b[0], b[width], b[2 * width]};
+    }
+};
+// Calls visit(x, offset) with lanes that may lie in the shape: points of one body (S = T), or the same point of several
+// worlds (S = Lanes<T>).
+template <class T, class S, class Shape, class F>
+LANES_INLINE void for_each_point(const Points<T>& points, const Shape& shape, F visit) {
+    typedef Lanes<T> L;
+    constexpr int width = LaneTypes<T>::width;
+    for (int k = 0; k < points.block_count; k++) {
+        const T* b = points.block(k);
+        if constexpr (sizeof(S) == sizeof(T)) {
+            visit(Vector<L>{load(b), load(b + width), load(b + 2 * width)}, load(b + 3 * width));
+        } else {
+            const T* sphere = b + 4 * width;
+            const Vector<L> middle = {splat(sphere[0]), splat(sphere[1]), splat(sphere[2])};
+            if (points.block_count > 1 && !any(shape.distance(middle) < splat(sphere[3]))) continue;
+            const int left = points.count - k * width;
+            for (int i = 0; i < (left < width ? left : width); i++)
+                visit(Vector<L>{splat(b[i]), splat(b[i + width]), splat(b[i + 2 * width])}, L{});
+        }
+    }
+}
+
+// Motion of a body's points in the body's axes, as lanes.
+template <class L> struct Motion {
+    Vector<L> center, v, w;
+};
+
+template <class T, class S, class Shape>
+LANES_INLINE bool add_rigid_contact(const Points<T>& points, const Shape& shape, const ContactLaw<Lanes<T>>& law,
+                            const Motion<Lanes<T>>& body, Vector<Lanes<T>>& force, Vector<Lanes<T>>& torque) {
+    typedef Lanes<T> L;
+    bool in_contact = false;
+    for_each_point<T, S>(points, shape, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
+        const L depth = offset - shape.distance(x);
+        if (!any(depth > 0)) return;
+        in_contact = true;
+        const Vector<L> arm = x - body.center, u = body.v + cross(body.w, arm);
+        const Vector<L> push = contact_force<T>(law, larger(depth, L{}), shape.normal(x), u);
+        force += push;
+        torque += cross(arm, push);
+    });
+    return in_contact;
+}
+
+// Sums over the points, in the body's axes.
+template <class L> struct RigidContactAdjoint {
+    Vector<L> force, torque;  // not adjoints
+    Vector<L> v, w;
+    Vector<L> x, turn;  // of the position, and of a rotation about it
+    Vector<L> normal;   // of a plane's own normal, and of its distances
+    L distance;
+    L law[contact_row::count];
+};
+
+template <class T, class S, class Shape>
+LANES_INLINE bool add_rigid_contact_adjoint(const Points<T>& points, const Shape& shape, const ContactLaw<Lanes<T>>& law,
+                                    const Motion<Lanes<T>>& body, const Vector<Lanes<T>>& force_adj,
+                                    const Vector<Lanes<T>>& torque_adj, bool plane, RigidContactAdjoint<Lanes<T>>& sum) {
+    typedef Lanes<T> L;
+    bool in_contact = false;
+    for_each_point<T, S>(points, shape, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
+        const L depth = offset - shape.distance(x);
+        if (!any(depth > 0)) return;
+        in_contact = true;
+        const Vector<L> arm = x - body.center, u = body.v + cross(body.w, arm), n = shape.normal(x);
+        const Vector<L> b = force_adj + cross(torque_adj, arm);
+        const ContactAdjoint<L> adj = contact_force_adjoint<T>(law, b, larger(depth, L{}), n, u);
+        sum.force += adj.force;
+        sum.torque += cross(arm, adj.force);
+        sum.v += adj.v;
+        sum.w += cross(arm, adj.v);
+        for (int k = 0; k < contact_row::count; k++) sum.law[k] += adj.law[k];
+        if (plane) {
+            sum.normal += adj.n - arm * adj.c;
+            sum.distance -= adj.c;
+        } else {
+            const Vector<L> x_adj = shape.hessian(x, n, adj.n) - n * adj.c;
+            sum.x += x_adj;
+            sum.turn += cross(arm, x_adj) + cross(adj.n, n);
+        }
+    });
+    return in_contact;
+}
+
+}  // namespace gradsim

@@ -1,0 +1,280 @@
+// Rigid bodies through many steps in one launch, and back: one step of a body in stages, and the rollout of bodies that
+// no force couples to anything else, with the state in registers.
+#pragma once
+#include "rigid_body.h"
+
+namespace gradsim {
+
+// --- rotation --------------------------------------------------------------------------------------------------------
+
+// `start` rotated by what q is rotated by in half the time that b stands for: the direction of start + q b.
+template <class S>
+LANES_INLINE Quaternion<S> rotated(const Quaternion<S>& start, const Quaternion<S>& q, const Vector<S>& b) {
+    return normalized(start + q * b);
+}
+// Adjoint of a normalized sum y of quaternions, for the adjoint `turn` of a rotation of the result: the quaternion z so
+// that a term m of the sum has (z conjugate(m)).a as the adjoint of its rotation.
+template <class S> LANES_INLINE Quaternion<S> normalized_adjoint(const Vector<S>& turn, const Quaternion<S>& y) {
+    return scaled(turn * y, 1 / (dot(y.a, y.a) + y.w * y.w));
+}
+// Adjoint of `rotated`: those of rotations of start and q, and that of b.
+template <class S>
+LANES_INLINE void rotated_adjoint(const Vector<S>& turn, const Quaternion<S>& start, const Quaternion<S>& q,
+                                  const Vector<S>& b, Vector<S>& start_turn, Vector<S>& q_turn, Vector<S>& b_adj) {
+    const Quaternion<S> moved = q * b;
+    const Quaternion<S> z = normalized_adjoint(turn, start + moved);
+    start_turn = (z * conjugate(start)).a;
+    q_turn = (z * conjugate(moved)).a;
+    b_adj = (conjugate(q) * (z + z)).a;
+}
+// The same where start is q: a rotation of q rotates the result alike, and only b is left.
+template <class S> LANES_INLINE Vector<S> own_rotated_adjoint(const Vector<S>& turn, const Vector<S>& b) {
+    return (turn + cross(turn, b)) * (2 / (dot(b, b) + 1));
+}
+
+// Flushes denormals to zero in this scope: they slow down a body at rest by half, as its slip and its adjoints decay.
+struct FlushDenormals {
+#ifdef __SSE__
+    unsigned before;
+    LANES_MEMBER FlushDenormals() : before(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(before | 0x8040); }
+    LANES_MEMBER ~FlushDenormals() { __builtin_ia32_ldmxcsr(before); }
+#endif
+};
+
+// --- one step in stages ----------------------------------------------------------------------------------------------
+
+constexpr bool uses_velocities(int stage) {
+    for (int j = 0; j <= stage; j++)
+        if (Tableau::velocity[stage][j] != 0) return true;
+    return false;
+}
+
+// A body with the state of the step it takes. Forces are added to f and t between `begin_stage` and `update`.
+template <class T, class S> struct RigidStep {
+    RigidBody<T, S> body;
+    RigidState<S> s, start;
+    Rotation<S> R;
+    Vector<S> f, t;
+    struct Slope {
+        Quaternion<S> q;  // dq/dt
+        Vector<S> v, a, t;
+    } slopes[Tableau::stages];
+
+    LANES_MEMBER RigidStep(const RigidBodies<T>& all, const RolloutClock<T>& clock, int thread, T* scratch)
+        : body(all, clock, thread, scratch) {}
+
+    LANES_MEMBER void begin_step() { start = s; }
+
+    // Records the state and computes the body's own forces.
+    template <int stage> LANES_MEMBER void begin_stage(int step) {
+        R = Rotation<S>(s.q);
+        body.record(Tableau::stages * step + stage, s);
+        body.forces(s, R, step, f, t);
+    }
+
+    // Spin in the body's axes times half a time.
+    LANES_MEMBER Vector<S> half_spin(const Rotation<S>& rotation, const Vector<S>& l, T time) const {
+        return (body.inverse_inertia * rotation.back(l)) * (T(0.5) * time);
+    }
+
+    // From the forces at a stage to the state of the next one, or at the end of the step.
+    template <int stage> LANES_MEMBER void update() {
+        const T dt = body.clock.dt;
+        Slope& own = slopes[stage];
+        own.v = s.v, own.t = t;
+        own.a = f * body.inverse_mass + body.gravity;
+        if constexpr (needs_rate(stage)) own.q = s.q * half_spin(R, s.l, T(1));
+        RigidState<S> next = start;
+        add_slopes<stage>(next, dt);
+        if constexpr (uses_velocities(stage)) next.q = normalized(next.q);
+        if constexpr (Tableau::new_velocity[stage] != 0) {
+            const T h = T(Tableau::new_velocity[stage]) * dt;
+            next.p += next.v * h;
+            const Rotation<S> Q(next.q);
+            const Quaternion<S> middle = rotated(next.q, next.q, half_spin(Q, next.l, T(0.5) * h));
+            next.q = rotated(next.q, middle, half_spin(Rotation<S>(middle), next.l, h));
+        }
+        s = next;
+    }
+
+    static constexpr bool needs_rate(int stage) {
+        for (int row = stage; row < Tableau::stages; row++)
+            if (Tableau::velocity[row][stage] != 0) return true;
+        return false;
+    }
+    static constexpr bool is_used_later(int stage) {
+        for (int row = stage + 1; row < Tableau::stages; row++)
+            if (Tableau::velocity[row][stage] != 0) return true;
+        return false;
+    }
+    template <int stage, int j = 0> LANES_MEMBER void add_slopes(RigidState<S>& next, T dt) const {
+        if constexpr (j <= stage) {
+            if constexpr (Tableau::acceleration[stage][j] != 0) {
+                const T h = T(Tableau::acceleration[stage][j]) * dt;
+                next.v += slopes[j].a * h;
+                next.l += slopes[j].t * h;
+            }
+            if constexpr (Tableau::velocity[stage][j] != 0) {
+                const T h = T(Tableau::velocity[stage][j]) * dt;
+                next.p += slopes[j].v * h;
+                next.q = next.q + scaled(slopes[j].q, S{} + h);
+            }
+            add_slopes<stage, j + 1>(next, dt);
+        }
+    }
+
+    // --- adjoint ---------------------------------------------------------------------------------------------------
+    // `adj` is the adjoint of the state after a stage, then of the state at it. The slopes hold recorded rates of the
+    // rotation, and sums of adjoints: z for these rates, those of velocities, accelerations and torques.
+
+    RigidAdjoint<S> adj, start_adj;
+    Vector<S> a_adj, t_adj;
+    Quaternion<S> z[Tableau::stages];
+
+    // Reads the states of a step; `end` is the state after it.
+    LANES_MEMBER void begin_step_adjoint(int step, const RigidState<S>& end) {
+        start = body.recorded(Tableau::stages * step);
+        s = end;
+        start_adj = {};
+        for (int j = 0; j < Tableau::stages; j++) {
+            slopes[j].v = slopes[j].a = slopes[j].t = {};
+            z[j] = {};
+        }
+        read_rates<0>(step);
+    }
+    // Rates that rows of later stages use.
+    template <int stage> LANES_MEMBER void read_rates(int step) {
+        if constexpr (stage < Tableau::stages) {
+            if constexpr (is_used_later(stage)) {
+                const RigidState<S> at = stage == 0 ? start : body.recorded(Tableau::stages * step + stage);
+                slopes[stage].q = at.q * half_spin(Rotation<S>(at.q), at.l, T(1));
+            }
+            read_rates<stage + 1>(step);
+        }
+    }
+
+    // From the adjoint of the next state to a_adj and t_adj and, but for the forces' share, to that of the stage's state.
+    template <int stage> LANES_MEMBER void update_adjoint(int step) {
+        const T dt = body.clock.dt;
+        const RigidState<S> next = s;
+        s = stage == 0 ? start : body.recorded(Tableau::stages * step + stage);
+        R = Rotation<S>(s.q);
+        if constexpr (needs_rate(stage) && !is_used_later(stage)) slopes[stage].q = s.q * half_spin(R, s.l, T(1));
+        Quaternion<S> sum = start.q;
+        if constexpr (uses_velocities(stage)) add_rates<stage>(sum, dt);
+        if constexpr (Tableau::new_velocity[stage] != 0) new_velocity_adjoint<stage>(sum, next.l, dt);
+        if constexpr (uses_velocities(stage)) {
+            const Quaternion<S> y_adj = normalized_adjoint(adj.turn, sum);
+            add_slopes_adjoint<stage>(y_adj, dt);
+            start_adj.turn += (y_adj * conjugate(start.q)).a;
+        } else {
+            add_slopes_adjoint<stage>(Quaternion<S>{}, dt);
+            start_adj.turn += adj.turn;
+        }
+        start_adj.p += adj.p, start_adj.v += adj.v, start_adj.l += adj.l;
+        a_adj = slopes[stage].a, t_adj = slopes[stage].t;
+        adj = {{}, {}, slopes[stage].v, {}};
+        if constexpr (needs_rate(stage)) {
+            adj.turn = (z[stage] * conjugate(slopes[stage].q)).a;
+            body.add_spin_adjoint((conjugate(s.q) * (z[stage] + z[stage])).a * T(0.5), R, s.l, adj);
+        }
+        if constexpr (stage == 0) {
+            adj.p += start_adj.p, adj.turn += start_adj.turn, adj.v += start_adj.v, adj.l += start_adj.l;
+        }
+    }
+    // Adds the own forces' share; `other` is the sum of the forces that others exert.
+    LANES_MEMBER void forces_adjoint(int step, const Vector<S>& other = {}) {
+        const Vector<S> own = body.add_forces_adjoint(s, R, step, a_adj, t_adj, adj);
+        body.add_mass_adjoint(a_adj, own + other);
+    }
+
+    template <int stage, int j = 0> LANES_MEMBER void add_rates(Quaternion<S>& sum, T dt) const {
+        if constexpr (j <= stage) {
+            if constexpr (Tableau::velocity[stage][j] != 0)
+                sum = sum + scaled(slopes[j].q, S{} + T(Tableau::velocity[stage][j]) * dt);
+            add_rates<stage, j + 1>(sum, dt);
+        }
+    }
+    template <int stage, int j = 0> LANES_MEMBER void add_slopes_adjoint(const Quaternion<S>& y_adj, T dt) {
+        if constexpr (j <= stage) {
+            if constexpr (Tableau::acceleration[stage][j] != 0) {
+                const T h = T(Tableau::acceleration[stage][j]) * dt;
+                slopes[j].a += adj.v * h;
+                slopes[j].t += adj.l * h;
+            }
+            if constexpr (Tableau::velocity[stage][j] != 0) {
+                const T h = T(Tableau::velocity[stage][j]) * dt;
+                slopes[j].v += adj.p * h;
+                z[j] = z[j] + scaled(y_adj, S{} + h);
+            }
+            add_slopes_adjoint<stage, j + 1>(y_adj, dt);
+        }
+    }
+    // The part of an update that uses the new velocity and momentum l; leaves adj.turn as that of the sum before it.
+    template <int stage> LANES_MEMBER void new_velocity_adjoint(const Quaternion<S>& sum, const Vector<S>& l, T dt) {
+        const T h = T(Tableau::new_velocity[stage]) * dt, half = T(0.5) * h, quarter = T(0.25) * h;
+        const Quaternion<S> q = uses_velocities(stage) ? normalized(sum) : sum;
+        adj.v += adj.p * h;
+        const Rotation<S> Q(q);
+        const Vector<S> first = (body.inverse_inertia * Q.back(l)) * quarter;
+        const Quaternion<S> middle = rotated(q, q, first);
+        const Rotation<S> M(middle);
+        const Vector<S> second = (body.inverse_inertia * M.back(l)) * half;
+        Vector<S> start_turn, middle_turn, second_adj;
+        rotated_adjoint(adj.turn, q, middle, second, start_turn, middle_turn, second_adj);
+        adj.turn = middle_turn;
+        body.add_spin_adjoint(second_adj * half, M, l, adj);
+        const Vector<S> first_adj = own_rotated_adjoint(Q.back(adj.turn), first);
+        adj.turn += start_turn;
+        body.add_spin_adjoint(first_adj * quarter, Q, l, adj);
+    }
+};
+
+// --- rollout ---------------------------------------------------------------------------------------------------------
+
+template <int stage = 0, class T, class S> LANES_INLINE void rigid_stages(RigidStep<T, S>& body, int step) {
+    if constexpr (stage < Tableau::stages) {
+        body.template begin_stage<stage>(step);
+        body.template update<stage>();
+        rigid_stages<stage + 1>(body, step);
+    }
+}
+template <int stage = Tableau::stages - 1, class T, class S>
+LANES_INLINE void rigid_stages_adjoint(RigidStep<T, S>& body, int step) {
+    if constexpr (stage >= 0) {
+        body.template update_adjoint<stage>(step);
+        body.forces_adjoint(step);
+        rigid_stages_adjoint<stage - 1>(body, step);
+    }
+}
+
+template <class T, class S>
+LANES_INLINE void rigid_rollout(int thread, int steps, const int* clock, const T* dt, const RigidBodies<T>& all) {
+    const FlushDenormals flushed;
+    const RolloutClock<T> time(clock, dt);
+    RigidStep<T, S> body(all, time, thread, all.scratch);
+    body.s = body.body.load_state();
+    for (int step = 0; step < steps; step++) {
+        body.begin_step();
+        rigid_stages(body, step);
+    }
+    body.body.record(Tableau::stages * steps, body.s);
+    body.body.save_state(body.s);
+}
+
+template <class T, class S>
+LANES_INLINE void rigid_rollout_adjoint(int thread, int steps, const int* clock, const T* dt, const RigidBodies<T>& all) {
+    const FlushDenormals flushed;
+    const RolloutClock<T> time(clock, dt);
+    RigidStep<T, S> body(all, time, thread, all.scratch);
+    body.s = body.body.recorded(Tableau::stages * steps);
+    body.adj = body.body.load_adjoint(body.s);
+    for (int step = steps - 1; step >= 0; step--) {
+        body.begin_step_adjoint(step, body.s);
+        rigid_stages_adjoint(body, step);
+    }
+    body.body.save_adjoint(body.s, body.adj);
+    body.body.add_gradients();
+}
+
+}  // namespace gradsim

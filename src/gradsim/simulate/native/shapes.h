@@ -1,0 +1,104 @@
+// Static shapes as signed distances in the frame of a body; ../forces/shapes.py has the portable functions and the rows.
+#pragma once
+#include "space.h"
+
+namespace gradsim {
+
+// The frame of a body: x in world axes is R'(x - p) + center in the body's.
+template <class S> struct Frame {
+    Rotation<S> R;
+    Vector<S> p, center;
+    LANES_MEMBER Vector<S> point(const Vector<S>& x) const { return R.back(x - p) + center; }
+};
+
+// The first and the second vector of a shape's rows.
+template <class S> LANES_INLINE Vector<S> corner(const S* c) {
+    return {c[shape_row::x], c[shape_row::y], c[shape_row::z]};
+}
+template <class S> LANES_INLINE Vector<S> second(const S* c) {
+    return {c[shape_row::bx], c[shape_row::by], c[shape_row::bz]};
+}
+
+// Each kind gives the signed `distance` and, where that is negative, its gradient `normal` and the product of its
+// `hessian` with a.
+template <class S> struct Plane {
+    Vector<S> n;
+    S offset;
+    LANES_MEMBER Plane(const Vector<S>& n_, S offset_) : n(n_), offset(offset_) {}
+    LANES_MEMBER Plane(const S* c, const Frame<S>& frame) {
+        const Vector<S> up = corner(c);
+        n = frame.R.back(up);
+        offset = c[shape_row::radius] - dot(up, frame.p) + dot(n, frame.center);
+    }
+    LANES_MEMBER S distance(const Vector<S>& x) const { return dot(n, x) - offset; }
+    LANES_MEMBER Vector<S> normal(const Vector<S>&) const { return n; }
+    LANES_MEMBER Vector<S> hessian(const Vector<S>&, const Vector<S>&, const Vector<S>&) const { return {}; }
+};
+template <class S> LANES_INLINE auto lift(const Plane<S>& a) -> Plane<decltype(lift(a.offset))> {
+    return {lift(a.n), lift(a.offset)};
+}
+
+// A ball around a point or a segment.
+template <class S> struct Round {
+    Vector<S> first, axis;
+    S per_axis2, radius;
+    LANES_MEMBER Round(const Vector<S>& f, const Vector<S>& a, S s, S r) : first(f), axis(a), per_axis2(s), radius(r) {}
+    LANES_MEMBER Round(const S* c, const Frame<S>& frame) {
+        first = frame.point(corner(c));
+        axis = frame.R.back(second(c) - corner(c));
+        per_axis2 = 1 / (dot(axis, axis) + (S{} + 1e-30f));
+        radius = c[shape_row::radius];
+    }
+    LANES_MEMBER S place(const Vector<S>& x) const {
+        const S t = dot(x - first, axis) * per_axis2, one = S{} + 1;
+        return __builtin_elementwise_min(__builtin_elementwise_max(t, S{}), one);
+    }
+    LANES_MEMBER Vector<S> away(const Vector<S>& x) const { return x - first - axis * place(x); }
+    LANES_MEMBER S distance(const Vector<S>& x) const { return length(away(x)) - radius; }
+    LANES_MEMBER Vector<S> normal(const Vector<S>& x) const {
+        const Vector<S> a = away(x);
+        return a * (1 / (length(a) + (S{} + 1e-30f)));
+    }
+    LANES_MEMBER Vector<S> hessian(const Vector<S>& x, const Vector<S>& n, const Vector<S>& a) const {
+        const S t = place(x), along = dot(axis, a) * per_axis2;
+        const Vector<S> flat = n * dot(n, a) + axis * (((t > 0) & (t < 1)) ? along : S{});
+        return (a - flat) * (1 / (length(away(x)) + (S{} + 1e-30f)));
+    }
+};
+template <class S> LANES_INLINE auto lift(const Round<S>& a) -> Round<decltype(lift(a.radius))> {
+    return {lift(a.first), lift(a.axis), lift(a.per_axis2), lift(a.radius)};
+}
+
+template <class S> struct Box {
+    Vector<S> center, half;
+    Rotation<S> axes;
+    LANES_MEMBER Box(const Vector<S>& c, const Vector<S>& h, const Rotation<S>& r) : center(c), half(h), axes(r) {}
+    LANES_MEMBER Box(const S* c, const Frame<S>& frame) {
+        center = frame.point(corner(c));
+        half = second(c);
+        const Rotation<S> r(Quaternion<S>{{c[shape_row::qx], c[shape_row::qy], c[shape_row::qz]}, c[shape_row::qw]});
+        axes = {frame.R.back(r.x), frame.R.back(r.y), frame.R.back(r.z)};
+    }
+    LANES_MEMBER Vector<S> beyond(const Vector<S>& a) const {  // the faces, where positive
+        return {magnitude(a.x) - half.x, magnitude(a.y) - half.y, magnitude(a.z) - half.z};
+    }
+    LANES_MEMBER S distance(const Vector<S>& x) const {
+        const Vector<S> q = beyond(axes.back(x - center));
+        const S most = larger(larger(q.x, q.y), q.z), zero = {};
+        return most > 0 ? length(Vector<S>{larger(q.x, zero), larger(q.y, zero), larger(q.z, zero)}) : most;
+    }
+    LANES_MEMBER Vector<S> normal(const Vector<S>& x) const {
+        const Vector<S> a = axes.back(x - center), q = beyond(a);
+        const auto on_x = (q.x >= q.y) & (q.x >= q.z);
+        const S zero = {}, one = zero + 1, minus = zero - 1;
+        const S sx = a.x < 0 ? minus : one, sy = a.y < 0 ? minus : one, sz = a.z < 0 ? minus : one;
+        return axes * Vector<S>{on_x ? sx : zero, on_x ? zero : q.y >= q.z ? sy : zero,
+                                on_x ? zero : q.y >= q.z ? zero : sz};
+    }
+    LANES_MEMBER Vector<S> hessian(const Vector<S>&, const Vector<S>&, const Vector<S>&) const { return {}; }
+};
+template <class S> LANES_INLINE auto lift(const Box<S>& a) -> Box<decltype(lift(a.half.x))> {
+    return {lift(a.center), lift(a.half), lift(a.axes)};
+}
+
+}  // namespace gradsim

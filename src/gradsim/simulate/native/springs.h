@@ -1,0 +1,54 @@
+// Damped springs and their adjoint, `width` springs at a time.
+// ../forces/springs.py defines the law; its portable kernel is the reference.
+#pragma once
+#include "nodes.h"
+
+namespace gradsim {
+
+template <class T> struct SpringBlock {
+    static constexpr int width = LaneTypes<T>::width;
+    const int* id;
+    Lanes<T> stiffness, damping, rest, length, inverse, rate, pull;
+    Vec<T> n, u;  // direction and relative velocity
+    LANES_MEMBER SpringBlock(const ForceArrays<T>& force, long long block, const Nodes<T>& nodes) {
+        id = force.ints(0) + block * 2 * width;
+        const T* values = force.tables[0].value + block * width;
+        const long long stride = force.tables[0].stride;
+        stiffness = load(values + spring_row::stiffness * stride), damping = load(values + spring_row::damping * stride);
+        rest = load(values + spring_row::rest_length * stride);
+        const Vec<T> d = difference(nodes.x);
+        length = root(dot(d, d));
+        inverse = length > T(0) ? T(1) / length : Lanes<T>{};  // no direction where the ends meet
+        n = d * inverse;
+        u = difference(nodes.v);
+        rate = dot(u, n);
+        pull = stiffness * (length - rest) + damping * rate;
+    }
+    LANES_MEMBER Vec<T> difference(const T* x) const { return gather(x, id + width) - gather(x, id); }
+    LANES_MEMBER void add_difference(T* x, const Vec<T>& d) const {
+        scatter_add(x, id, d * splat(T(-1)));
+        scatter_add(x, id + width, d);
+    }
+};
+
+template <class T> LANES_INLINE void spring_force(const ForceArrays<T>& force, long long block, const Nodes<T>& nodes) {
+    const SpringBlock<T> s(force, block, nodes);
+    s.add_difference(nodes.f, s.n * -s.pull);
+}
+
+template <class T>
+LANES_INLINE void spring_force_adjoint(const ForceArrays<T>& force, long long block, const Nodes<T>& nodes) {
+    const SpringBlock<T> s(force, block, nodes);
+    const Vec<T> b = s.difference(nodes.f_adj) * splat(T(-1));
+    const Lanes<T> pull_adj = dot(b, s.n), rate_adj = pull_adj * s.damping;
+    T* grad = force.tables[0].grad + block * s.width;
+    const long long stride = force.tables[0].stride;
+    accumulate(grad + spring_row::stiffness * stride, pull_adj * (s.length - s.rest));
+    accumulate(grad + spring_row::damping * stride, pull_adj * s.rate);
+    accumulate(grad + spring_row::rest_length * stride, -pull_adj * s.stiffness);
+    const Vec<T> n_adj = b * s.pull + s.u * rate_adj;
+    s.add_difference(nodes.x_adj, (n_adj - s.n * dot(s.n, n_adj)) * s.inverse + s.n * (pull_adj * s.stiffness));
+    s.add_difference(nodes.v_adj, s.n * rate_adj);
+}
+
+}  // namespace gradsim

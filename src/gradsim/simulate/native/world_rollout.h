@@ -1,0 +1,205 @@
+// Worlds through many steps in one launch, and back: signals, forces on nodes, forces on rigid bodies, forces between
+// them, then the updates of all parts, stage by stage. A thread takes one world.
+#pragma once
+#include "nodes.h"
+#include "rigid_rollout.h"
+
+namespace gradsim {
+struct InPlace {
+    void* memory;
+};
+}  // namespace gradsim
+inline void* operator new(__SIZE_TYPE__, gradsim::InPlace at) noexcept { return at.memory; }
+
+namespace gradsim {
+
+template <class T> struct World {
+    const Nodes<T>* nodes;
+    const RigidBodies<T>* rigid;  // those that forces couple to nodes; null without any
+    const ForceArrays<T>*forces, *couplings;
+    const SignalArrays<T>* signals;
+    int force_count, coupling_count, signal_count, index;
+    const int* clock;  // step, row of the history, steps of the rollout, whether to keep the history
+    RolloutClock<T> time;
+    RigidStep<T, T>* bodies;
+    Vector<T>* others;  // sums of the forces between parts, on the way back
+
+    LANES_MEMBER int body_count() const { return rigid ? (int)rigid->body_count : 0; }
+    template <class F> LANES_MEMBER void for_each_body(F visit) const {
+        for (int b = 0; b < body_count(); b++) visit(bodies[b]);
+    }
+    // `row` is that of the history, counted from where the graph starts.
+    template <class F> LANES_MEMBER void for_each_node_block(int row, F visit) const {
+        if (!nodes) return;
+        for (long long k = index * nodes->blocks, end = k + nodes->blocks; k < end; k++)
+            visit(NodeBlock<T>(*nodes, k, time.row + row));
+    }
+};
+
+// Memory of one world's rigid bodies: the steps, the sums of other forces, then pairs and pushes of each body.
+constexpr int step_scratch = body_scratch + stage_scratch * Tableau::stages;
+
+template <class T> LANES_INLINE void make_bodies(World<T>& world) {
+    if (!world.rigid) return;
+    const RigidBodies<T>& all = *world.rigid;
+    static_assert(sizeof(RigidStep<T, T>) <= step_scratch * sizeof(T), "scratch memory of a rigid body");
+    T* memory = all.scratch;
+    world.bodies = (RigidStep<T, T>*)memory;
+    memory += all.body_count * step_scratch;
+    world.others = (Vector<T>*)memory;
+    memory += all.body_count * 4;
+    for (int b = 0; b < all.body_count; b++) {
+        const int thread = b * (int)all.world_count + world.index;
+        new (InPlace{world.bodies + b}) RigidStep<T, T>(all, world.time, thread, memory);
+        memory += all.shape_count * pair_scratch + all.push_count * push_scratch;
+    }
+}
+
+// --- signals ---------------------------------------------------------------------------------------------------------
+
+// The samples around a time, and the weight of the second.
+template <class T> struct Sample {
+    long long at;
+    T w;
+    LANES_MEMBER Sample(const World<T>& world, const SignalArrays<T>& s, int step, T stage) {
+        const T place = (T(world.time.step + step) + stage) * T(s.sample_count - 1) / T(world.clock[2]);
+        const long long last = s.sample_count - 2, k = (long long)place < last ? (long long)place : last;
+        at = (world.index * s.sample_count + k) * s.count;
+        w = place - T(k);
+    }
+};
+template <class T> LANES_INLINE void sample_signals(const World<T>& world, int step, T stage) {
+    for (const SignalArrays<T>* s = world.signals; s < world.signals + world.signal_count; s++) {
+        const Sample<T> sample(world, *s, step, stage);
+        const T *a = s->samples + sample.at, *b = a + s->count;
+        T* value = s->value + world.index * s->stride + s->first;
+        for (long long k = 0; k < s->count; k++) value[k] = a[k] * (T(1) - sample.w) + b[k] * sample.w;
+    }
+}
+template <class T> LANES_INLINE void add_signal_adjoints(const World<T>& world, int step, T stage) {
+    for (const SignalArrays<T>* s = world.signals; s < world.signals + world.signal_count; s++) {
+        const Sample<T> sample(world, *s, step, stage);
+        T *a = s->samples_grad + sample.at, *b = a + s->count, *grad = s->grad + world.index * s->stride + s->first;
+        for (long long k = 0; k < s->count; k++) {
+            a[k] += grad[k] * (T(1) - sample.w);
+            b[k] += grad[k] * sample.w;
+            grad[k] = 0;
+        }
+    }
+}
+
+// --- forces ----------------------------------------------------------------------------------------------------------
+
+template <class T, class F> LANES_INLINE void for_each_block(const ForceArrays<T>& force, int world, F visit) {
+    for (long long b = world * force.count, end = b + force.count; b < end; b++) visit(b);
+}
+
+template <class T>
+static __attribute__((noinline)) void add_forces(const ForceArrays<T>& force, const Nodes<T>& nodes, int world) {
+#define CASE(name) case force_kind::name: return name##_force(force, block, nodes);
+    for_each_block(force, world, [&](long long block) LANES_LAMBDA {
+        switch (force.kind) { FOR_NODE_FORCES(CASE) }
+    });
+#undef CASE
+}
+template <class T>
+static __attribute__((noinline)) void add_force_adjoints(const ForceArrays<T>& force, const Nodes<T>& nodes, int world) {
+#define CASE(name) case force_kind::name: return name##_force_adjoint(force, block, nodes);
+    for_each_block(force, world, [&](long long block) LANES_LAMBDA {
+        switch (force.kind) { FOR_NODE_FORCES(CASE) }
+    });
+#undef CASE
+}
+
+// Forces between parts of the state: every family gets the nodes and the rigid bodies of the world.
+template <class T> LANES_INLINE void add_coupling_forces(const World<T>& world) {
+#define CASE(name) case force_kind::name: name##_force(force, e, *world.nodes, world.bodies); break;
+    for (int k = 0; k < world.coupling_count; k++) {
+        const ForceArrays<T>& force = world.couplings[k];
+        for (long long e = world.index * force.count, end = e + force.count; e < end; e++)
+            switch (force.kind) { FOR_COUPLING_FORCES(CASE) }
+    }
+#undef CASE
+}
+template <class T> LANES_INLINE void add_coupling_force_adjoints(const World<T>& world) {
+#define CASE(name) case force_kind::name: name##_force_adjoint(force, e, *world.nodes, world.bodies, world.others); break;
+    for (int k = 0; k < world.coupling_count; k++) {
+        const ForceArrays<T>& force = world.couplings[k];
+        for (long long e = world.index * force.count, end = e + force.count; e < end; e++)
+            switch (force.kind) { FOR_COUPLING_FORCES(CASE) }
+    }
+#undef CASE
+}
+
+// --- time ------------------------------------------------------------------------------------------------------------
+
+template <int stage, class T> LANES_INLINE void world_forces(const World<T>& world, int step) {
+    sample_signals(world, step, T(Tableau::time[stage]));
+    for (int k = 0; k < world.force_count; k++) add_forces(world.forces[k], *world.nodes, world.index);
+    world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA { body.template begin_stage<stage>(step); });
+    add_coupling_forces(world);
+}
+
+template <int stage, class T> LANES_INLINE void world_forces_adjoint(const World<T>& world, int step) {
+    sample_signals(world, step, T(Tableau::time[stage]));
+    for (int k = 0; k < world.force_count; k++) add_force_adjoints(world.forces[k], *world.nodes, world.index);
+    for (int b = 0; b < world.body_count(); b++) world.others[b] = {};
+    add_coupling_force_adjoints(world);
+    for (int b = 0; b < world.body_count(); b++) world.bodies[b].forces_adjoint(step, world.others[b]);
+    add_signal_adjoints(world, step, T(Tableau::time[stage]));
+}
+
+template <int stage = 0, class T> LANES_INLINE void world_stages(const World<T>& world, int step) {
+    if constexpr (stage < Tableau::stages) {
+        const T dt = world.time.dt;
+        const bool keep = world.time.keep;
+        world_forces<stage>(world, step);
+        world.for_each_node_block(Tableau::stages * step + stage, [&](const NodeBlock<T>& b)
+                                      LANES_LAMBDA { node_update<stage>(b, dt, keep); });
+        world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA { body.template update<stage>(); });
+        world_stages<stage + 1>(world, step);
+    }
+}
+
+template <int stage = Tableau::stages - 1, class T>
+LANES_INLINE void world_stages_adjoint(const World<T>& world, int step) {
+    if constexpr (stage >= 0) {
+        const T dt = world.time.dt;
+        world.for_each_node_block(Tableau::stages * step + stage, [&](const NodeBlock<T>& b)
+                                      LANES_LAMBDA { node_update_adjoint<stage>(b, dt); });
+        world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA { body.template update_adjoint<stage>(step); });
+        world_forces_adjoint<stage>(world, step);
+        world_stages_adjoint<stage - 1>(world, step);
+    }
+}
+
+template <class T> LANES_INLINE void world_rollout(World<T>& world, int steps) {
+    make_bodies(world);
+    world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA { body.s = body.body.load_state(); });
+    for (int step = 0; step < steps; step++) {
+        world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA { body.begin_step(); });
+        world_stages(world, step);
+    }
+    world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA {
+        body.body.record(Tableau::stages * steps, body.s);
+        body.body.save_state(body.s);
+    });
+}
+
+template <class T> LANES_INLINE void world_rollout_adjoint(World<T>& world, int steps) {
+    make_bodies(world);
+    world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA {
+        body.s = body.body.recorded(Tableau::stages * steps);
+        body.adj = body.body.load_adjoint(body.s);
+    });
+    for (int step = steps - 1; step >= 0; step--) {
+        world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA { body.begin_step_adjoint(step, body.s); });
+        world_stages_adjoint(world, step);
+    }
+    world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA {
+        body.body.save_adjoint(body.s, body.adj);
+        body.body.add_gradients();
+    });
+}
+
+}  // namespace gradsim

@@ -1,0 +1,126 @@
+"""Simple and double pendula in their angles, with the classical Runge-Kutta rule whatever the scene's integrator.
+
+Angles are measured from straight down, rotating about z; rods are massless and bobs are points. The rule is of fourth
+order, so that energy drifts by no more than (rate dt)^5 a step. No force couples pendula to other bodies, so a thread
+takes one pendulum through all steps of a captured graph.
+"""
+
+import functools
+from typing import Any
+
+import warp as wp
+
+from gradsim.native import kernel_module
+from gradsim.native.structures import Rows
+from gradsim.simulate.forces.family import types_of
+from gradsim.simulate.state.kernels import UpdateKernels
+
+# [m], [kg], torque of a joint over its rate [N m s], [m/s^2]; a simple pendulum ignores the second of each
+ROWS = Rows("pendulum", "length_1", "length_2", "mass_1", "mass_2", "damping_1", "damping_2", "gravity_x", "gravity_y")
+
+
+@functools.cache
+def pendulum_kernels(real: Any) -> UpdateKernels:
+    types = types_of(real)
+    table = types.table
+    vec2, vec4 = wp.types.vector(2, real), wp.types.vector(4, real)
+    vec8 = wp.types.vector(8, real)
+    vec2s, rows = wp.array(dtype=vec2), wp.array(dtype=vec2, ndim=2)
+    clocks, ints = wp.array(dtype=wp.int32), wp.array(dtype=wp.int32)
+    module = kernel_module("pendulum", real)
+    zero, half, sixth, two = (real(a) for a in (0.0, 0.5, 1.0 / 6.0, 2.0))
+
+    @wp.func
+    def rates(links: int, s: vec4, c: vec8):
+        """Time derivative of (angle 1, angle 2, rate 1, rate 2), from Lagrange's equations."""
+        l1 = c[0]
+        l2 = c[1]
+        m2 = c[3]
+        pull1 = c[6] * wp.cos(s[0]) + c[7] * wp.sin(s[0])  # gravity along the bobs' paths
+        pull2 = c[6] * wp.cos(s[1]) + c[7] * wp.sin(s[1])
+        a1 = pull1 / l1 - c[4] * s[2] / (c[2] * l1 * l1)
+        a2 = zero
+        w2 = zero
+        if links == 2:
+            w2 = s[3]
+            m = c[2] + m2
+            cd = wp.cos(s[0] - s[1])
+            sd = wp.sin(s[0] - s[1])
+            joint = c[5] * (s[3] - s[2])
+            r1 = m * l1 * pull1 - m2 * l1 * l2 * sd * s[3] * s[3] - c[4] * s[2] + joint
+            r2 = m2 * l2 * pull2 + m2 * l1 * l2 * sd * s[2] * s[2] - joint
+            m11 = m * l1 * l1
+            m12 = m2 * l1 * l2 * cd
+            m22 = m2 * l2 * l2
+            det = m11 * m22 - m12 * m12
+            a1 = (m22 * r1 - m12 * r2) / det
+            a2 = (m11 * r2 - m12 * r1) / det
+        return vec4(s[2], w2, a1, a2)
+
+    @wp.func
+    def runge_kutta(links: int, s: vec4, c: vec8, h: real):
+        k1 = rates(links, s, c)
+        k2 = rates(links, s + k1 * (half * h), c)
+        k3 = rates(links, s + k2 * (half * h), c)
+        k4 = rates(links, s + k3 * h, c)
+        return s + (k1 + k2 * two + k3 * two + k4) * (sixth * h)
+
+    @wp.func
+    def step_work(b: vec4, links: int, s: vec4, c: vec8, h: real):
+        return wp.dot(b, runge_kutta(links, s, c, h))
+
+    @wp.func
+    def constants(values: table, i: int):
+        return vec8(
+            values[0, i], values[1, i], values[2, i], values[3, i],
+            values[4, i], values[5, i], values[6, i], values[7, i],
+        )  # fmt: skip
+
+    # `wp.grad` makes Warp differentiate a function and what it calls, but not what those call in turn, and says nothing
+    # (1.19): a kernel with a backward pass makes it differentiate all of them.
+    @wp.kernel(enable_backward=True, module=module)
+    def differentiated(
+        links: ints, values: table, dt: types.reals, s: wp.array(dtype=vec4), result: wp.array(dtype=vec4)
+    ):
+        i = wp.tid()
+        result[i] = runge_kutta(links[i], s[i], constants(values, i), dt[0])
+
+    @wp.kernel(enable_backward=False, module=module)
+    def pendulum_rollout(
+        steps: int, evaluations: int, clock: ints, dt: types.reals, links: ints, values: table,
+        angles: rows, rates_: rows, angle: vec2s, rate: vec2s,
+    ):  # fmt: skip
+        i = wp.tid()
+        c = constants(values, i)
+        s = vec4(angle[i][0], angle[i][1], rate[i][0], rate[i][1])
+        for step in range(steps):
+            if clock[3] != 0:
+                r = clock[1] + step * evaluations
+                angles[r, i] = vec2(s[0], s[1])
+                rates_[r, i] = vec2(s[2], s[3])
+            s = runge_kutta(links[i], s, c, dt[0])
+        angle[i] = vec2(s[0], s[1])
+        rate[i] = vec2(s[2], s[3])
+
+    @wp.kernel(enable_backward=False, module=module)
+    def pendulum_rollout_adjoint(
+        steps: int, evaluations: int, clock: ints, dt: types.reals, links: ints, values: table,
+        angles: rows, rates_: rows, angle_adj: vec2s, rate_adj: vec2s, values_adj: table,
+    ):  # fmt: skip
+        i = wp.tid()
+        c = constants(values, i)
+        b = vec4(angle_adj[i][0], angle_adj[i][1], rate_adj[i][0], rate_adj[i][1])
+        for k in range(steps):
+            r = clock[1] + (steps - 1 - k) * evaluations
+            a = angles[r, i]
+            w = rates_[r, i]
+            b_adj, links_adj, s_adj, c_adj, h_adj = wp.grad(step_work)(
+                b, links[i], vec4(a[0], a[1], w[0], w[1]), c, dt[0]
+            )
+            b = s_adj
+            for m in range(8):
+                values_adj[m, i] = values_adj[m, i] + c_adj[m]
+        angle_adj[i] = vec2(b[0], b[1])
+        rate_adj[i] = vec2(b[2], b[3])
+
+    return UpdateKernels(pendulum_rollout, pendulum_rollout_adjoint)

@@ -1,0 +1,134 @@
+"""Nodes: the state of soft bodies, cloth and springs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs, node_count
+from gradsim.scene.meshes import TetMesh, TriMesh
+from gradsim.scene.quantity import PerElement, is_per_element
+from gradsim.scene.rotation import rotate
+from gradsim.scene.trajectory import BodyMotion
+from gradsim.simulate.forces.family import Elements
+from gradsim.simulate.state.kernels.nodes import ROWS, node_kernels
+from gradsim.simulate.state.part import StatePart
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.batcher import Batcher
+    from gradsim.simulate.compile.topology import Topology
+
+
+def node_key(body: NodeBody) -> Hashable:
+    """What the nodes of a body and everything built on them depend on."""
+    if isinstance(body, Springs):
+        shape = hashlib.sha1(body.edges.tobytes()).hexdigest() + f":{node_count(body)}"
+    else:
+        shape = body.mesh.key
+    return shape, np.asarray(body.pinned).tobytes()
+
+
+def node_elements(body: NodeBody, place: Any) -> Elements:
+    count = node_count(body)
+    free, degree = np.ones(count), np.zeros(count)
+    free[np.asarray(body.pinned)] = 0.0
+    if isinstance(body, Springs):
+        degree = np.bincount(body.edges.ravel(), minlength=count).astype(float)
+        measure, rest = np.zeros(count), np.zeros((count, 3))
+    else:
+        measure, rest = node_measures(body.mesh), body.mesh.vertices
+    return Elements(count, {"measure": measure, "rest": rest, "free": free, "degree": degree})
+
+
+def node_measures(mesh: TetMesh | TriMesh) -> np.ndarray:
+    """Volume [m^3] or area [m^2] that belongs to each node: an equal part of each of its elements, [N]."""
+    nodes, measures = (mesh.tets, mesh.volumes) if isinstance(mesh, TetMesh) else (mesh.faces, mesh.areas)
+    corners = nodes.shape[1]
+    return np.bincount(nodes.ravel(), np.repeat(measures / corners, corners), len(mesh.vertices))
+
+
+def node_columns(body: Any, scene: Any, topology: Topology, batcher: Batcher) -> torch.Tensor:
+    """Inverse masses and gravity of a body's nodes, [B, rows, N]."""
+    first, end = topology.ranges["node", body.name]
+    density = None if isinstance(body, Springs) else body.density
+    free, measure = (
+        topology.tensor(f"node.{name}", batcher.dtype, batcher.device)[first:end] for name in ("free", "measure")
+    )
+
+    def gravity() -> torch.Tensor:
+        rows = batcher(scene.gravity, end - first, (3,)).transpose(1, 2)
+        return torch.cat([torch.zeros_like(rows[:, :1]), rows], 1)
+
+    def inverse() -> torch.Tensor:
+        row = free if density is None else free / measure
+        return torch.nn.functional.pad(row[None], (0, 0, 0, 3))
+
+    if is_per_element(density) or is_per_element(body.mass):
+        row = free / _node_masses(body, topology, batcher)
+        return torch.cat([row[:, None], batcher(scene.gravity, end - first, (3,)).transpose(1, 2)], 1)
+    fixed = batcher.cached(("gravity", body.name), gravity)
+    shares = batcher.cached(("inverse mass", body.name), inverse)
+    return torch.addcdiv(fixed, shares, batcher.broadcastable(body.mass if density is None else density, 1))
+
+
+def _node_masses(body: NodeBody, topology: Topology, batcher: Batcher) -> torch.Tensor:
+    """Masses of a body's nodes where each node or element has its own [kg], [B, N]."""
+    first, end = topology.ranges["node", body.name]
+    if isinstance(body, Springs) or body.density is None:
+        return batcher(body.mass, end - first)
+    solid = isinstance(body, Soft)
+    nodes = body.mesh.tets if isinstance(body, Soft) else body.mesh.faces
+    measures = topology.tensor("tet.volume" if solid else "triangle.area", batcher.dtype, batcher.device)
+    start, stop = topology.ranges["tet" if solid else "triangle", body.name]
+    mass = batcher(body.density, len(nodes)) * measures[start:stop] / nodes.shape[1]
+    corners = torch.as_tensor(nodes.astype(np.int64).ravel(), device=batcher.device)
+    empty = torch.zeros(batcher.worlds, end - first, dtype=batcher.dtype, device=batcher.device)
+    return empty.index_add(1, corners, mass.repeat_interleave(nodes.shape[1], 1))
+
+
+def initial_positions(body: NodeBody, topology: Topology, batcher: Batcher) -> torch.Tensor:
+    points, rotation = (body.points, None) if isinstance(body, Springs) else (body.vertices, body.rotation)
+    first, end = topology.ranges["node", body.name]
+    given = topology.tensor("node.rest", batcher.dtype, batcher.device)[first:end] if points is None else points
+
+    def rest() -> torch.Tensor:
+        x = (
+            batcher(PerElement(given), end - first, (3,))
+            if points is not None
+            else given.expand(batcher.worlds, -1, -1)
+        )
+        return x if rotation is None else rotate(batcher.unit_quaternion(("rotation", body.name), rotation), x)
+
+    return batcher.cached(("rest", body.name), rest) + batcher(body.position, 1, (3,))
+
+
+def initial_velocities(body: NodeBody, topology: Topology, batcher: Batcher) -> torch.Tensor:
+    first, end = topology.ranges["node", body.name]
+    return batcher(body.velocity, end - first, (3,))
+
+
+def node_motion(body: NodeBody, compiled: Any, states: dict[str, torch.Tensor]) -> Callable[[], BodyMotion]:
+    first, end = compiled.topology.ranges["node", body.name]
+    return lambda: BodyMotion(*(states[name][..., first:end, :] for name in NODES.state_names))
+
+
+NODES = StatePart(
+    name="node",
+    rows=ROWS,
+    owners=(Soft, Cloth, Springs),
+    elements=node_elements,
+    columns=node_columns,
+    key=node_key,
+    states={"x": 3, "v": 3},
+    forces={"f": 3},
+    initial={"x": initial_positions, "v": initial_velocities},
+    motion=node_motion,
+    kernels=node_kernels,
+    stage_sums=(3, 3),
+    fixed={"v": "free"},
+    start_fields={"x": "vertices", "v": "velocities"},
+)

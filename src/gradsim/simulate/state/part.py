@@ -1,0 +1,79 @@
+"""Declaration of a part of the state: nodes, rigid bodies, pendula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gradsim.scene.errors import WrongShape
+from gradsim.scene.quantity import PerElement
+from gradsim.scene.trajectory import State
+from gradsim.simulate.forces.family import ParameterFamily
+from gradsim.simulate.state.kernels import UpdateKernels
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.batcher import Batcher
+    from gradsim.simulate.compile.topology import Topology
+
+Initial = Callable[[Any, "Topology", "Batcher"], torch.Tensor]  # (body, topology, batcher) -> [B, count, width]
+
+
+@dataclass(frozen=True, eq=False)
+class StatePart(ParameterFamily):
+    """A part of a world's state, with its parameters as for `ParameterFamily`.
+
+    Args:
+        states: Names of its states and their widths in scalars.
+        forces: Names of the forces that are summed for it, and their widths.
+        initial: Initial value of every state, for one body.
+        motion: Function (body, compiled scene, states) that returns a function for the body's motion.
+        kernels: Function of a Warp scalar type that returns the portable update.
+        stage_sums: Widths of what the adjoint of an update sums over later stages, in the kernel's order.
+        fixed: Array of the part that scales the initial values of some states: {"v": "free"} for pinned nodes.
+        start_fields: States that a `gs.State` has as fields of its own, by the names of these fields.
+        whole_steps: Whether its kernels take a whole rollout instead of one stage.
+    """
+
+    states: Mapping[str, int] = field(kw_only=True)
+    forces: Mapping[str, int] = field(kw_only=True)
+    initial: Mapping[str, Initial] = field(kw_only=True)
+    motion: Callable[..., Callable[[], Any]] = field(kw_only=True)
+    kernels: Callable[[Any], UpdateKernels] = field(kw_only=True)
+    stage_sums: tuple[int, ...] = ()
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    start_fields: Mapping[str, str] = field(default_factory=dict)
+    whole_steps: bool = False
+
+    @property
+    def width(self) -> int:
+        """Scalars of state and force together."""
+        return sum(self.states.values()) + sum(self.forces.values())
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Full names, such as "node.x"."""
+        return tuple(f"{self.name}.{state}" for state in self.states)
+
+    def initial_state(self, state: str, scene: Any, topology: Topology, batcher: Batcher) -> torch.Tensor:
+        """A state of the scene's own start, [B, count, width]."""
+        owners = [owner for name, owner in self.owners_in(scene)]
+        pieces = [self.initial[state](owner, topology, batcher) for owner in owners]
+        return self._masked(state, batcher.concatenate(pieces, 1), topology)
+
+    def continued_state(self, state: str, start: State, topology: Topology, batcher: Batcher) -> torch.Tensor:
+        """A state to continue from, [B, count, width]."""
+        name, count, width = f"{self.name}.{state}", topology.elements[self.name], self.states[state]
+        label = self.start_fields.get(state, name)
+        value = getattr(start, label) if state in self.start_fields else start.others.get(name)
+        if value is None or value.shape[-2:] != (count, width):
+            got = "nothing" if value is None else f"shape {tuple(value.shape)}"
+            raise WrongShape(f"start.{label}", got, f"the scene needs shape [..., {count}, {width}]")
+        return self._masked(state, batcher(PerElement(value), count, (width,)), topology)
+
+    def _masked(self, state: str, values: torch.Tensor, topology: Topology) -> torch.Tensor:
+        if state not in self.fixed:
+            return values
+        return values * topology.tensor(f"{self.name}.{self.fixed[state]}", values.dtype, values.device)[:, None]

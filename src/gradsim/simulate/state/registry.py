@@ -1,0 +1,9 @@
+"""All parts of the state."""
+
+from gradsim.simulate.state.nodes import NODES
+from gradsim.simulate.state.part import StatePart
+from gradsim.simulate.state.pendulum import PENDULA
+from gradsim.simulate.state.rigid import RIGID_BODIES
+
+STATE_PARTS: tuple[StatePart, ...] = (NODES, RIGID_BODIES, PENDULA)
+STATE_PART = {part.name: part for part in STATE_PARTS}

@@ -1,0 +1,143 @@
+"""Rigid bodies: position, rotation, velocity and angular momentum about the centre of mass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from gradsim.scene.quantity import is_per_element, is_zero
+from gradsim.scene.rigid import Rigid, unit_solid
+from gradsim.scene.rotation import rotate
+from gradsim.scene.trajectory import RigidMotion
+from gradsim.simulate.forces.family import Elements
+from gradsim.simulate.state.kernels.rigid import ROWS, rigid_kernels
+from gradsim.simulate.state.part import StatePart
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.batcher import Batcher
+    from gradsim.simulate.compile.topology import Topology
+
+
+def rigid_key(body: Rigid) -> Hashable:
+    return body.mesh.key, body.face_samples, len(body.pushes)
+
+
+def rigid_elements(body: Rigid, place: Any) -> Elements:
+    points = body.contact_points
+    reach = np.linalg.norm(points - points.mean(0), axis=1).max()
+    arrays = {"sizes": np.array([len(points)]), "flat": np.array([flat_count(body)]), "reach": np.array([reach])}
+    return Elements(1, {"points": points, **arrays})
+
+
+def flat_count(body: Rigid) -> int:
+    """How many of a body's points may touch a plane at once: those in a twentieth of its size, in any orientation."""
+    points = body.contact_points
+    corners = body.mesh.vertices[body.mesh.faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals = np.unique(np.round(normals / np.linalg.norm(normals, axis=1, keepdims=True), 6), axis=0)
+    down = np.concatenate([normals[:: max(1, len(normals) // 200)], -np.eye(3), np.eye(3)])
+    heights = points @ down.T
+    near = heights > heights.max(0) - 0.05 * np.ptp(points, axis=0).max()
+    return int(near.sum(0).max())
+
+
+def rigid_columns(body: Rigid, scene: Any, topology: Topology, batcher: Batcher) -> torch.Tensor:
+    """Inverse mass, gravity, centre of mass and inverse inertia, [B, rows, 1]."""
+    if body.inertia is None and not is_per_element(body.mass):
+        return _solid_columns(body, scene, batcher)
+    mass, center, inertia = batcher.mass_properties(body)
+    return _columns(mass.reciprocal()[..., None], scene.gravity, center, torch.linalg.inv(inertia), batcher)
+
+
+def _solid_columns(body: Rigid, scene: Any, batcher: Batcher) -> torch.Tensor:
+    """Of a body of uniform density: what depends on its shape alone is computed once and divided by density or mass."""
+
+    def fixed() -> torch.Tensor:
+        _, center, _ = unit_solid(body.mesh, batcher.dtype, batcher.device)
+        own = center.cpu().numpy() if body.center is None else body.center
+        return _columns(np.zeros(1), scene.gravity, own, np.zeros((3, 3)), batcher)
+
+    def per_mass() -> torch.Tensor:
+        volume, _, inertia = (a.cpu().numpy() for a in unit_solid(body.mesh, batcher.dtype, batcher.device))
+        inverse = np.linalg.inv(inertia)
+        own = (1.0 / volume, inverse) if body.mass is None else (np.ones(()), volume * inverse)
+        return _columns(own[0][None], np.zeros(3), np.zeros(3), own[1], batcher)
+
+    terms = batcher.cached(("rigid fixed", body.name), fixed), batcher.cached(("rigid per mass", body.name), per_mass)
+    return torch.addcdiv(*terms, batcher.broadcastable(body.density if body.mass is None else body.mass, 1))
+
+
+def _columns(inverse_mass: Any, gravity: Any, center: Any, inverse_inertia: Any, batcher: Batcher) -> torch.Tensor:
+    six = inverse_inertia.reshape(*inverse_inertia.shape[:-2], 9)[..., [0, 4, 8, 5, 6, 1]]  # xx, yy, zz, yz, zx, xy
+    values = ((inverse_mass, 1), (gravity, 3), (center, 3), (six, 6))
+    return torch.cat([batcher(value, 1, (width,)) for value, width in values], -1).transpose(1, 2)
+
+
+def _rotation(body: Rigid, batcher: Batcher) -> torch.Tensor:
+    """Initial rotation as a unit quaternion, [B, 1, 4]."""
+    return batcher.unit_quaternion(("rotation", body.name), body.rotation)
+
+
+def initial_center(body: Rigid, topology: Topology, batcher: Batcher) -> torch.Tensor:
+    """Initial position of a body's centre of mass, [B, 1, 3]."""
+
+    def offset() -> torch.Tensor:
+        if is_per_element(body.mass) or body.center is not None:
+            center = batcher(batcher.mass_properties(body).center, 1, (3,))
+        else:  # the density of a uniform body does not move its centre
+            center = unit_solid(body.mesh, batcher.dtype, batcher.device).center.expand(batcher.worlds, 1, 3)
+        return rotate(_rotation(body, batcher), center)
+
+    return batcher(body.position, 1, (3,)) + batcher.cached(("center", body.name), offset)
+
+
+def initial_rotation(body: Rigid, topology: Topology, batcher: Batcher) -> torch.Tensor:
+    return _rotation(body, batcher)
+
+
+def initial_velocity(body: Rigid, topology: Topology, batcher: Batcher) -> torch.Tensor:
+    return batcher(body.velocity, 1, (3,))
+
+
+def initial_angular_momentum(body: Rigid, topology: Topology, batcher: Batcher) -> torch.Tensor:
+    """About the centre of mass, [B, 1, 3]."""
+    if is_zero(body.angular_velocity):
+        return batcher(np.zeros(3), 1, (3,))
+    q, spin = _rotation(body, batcher), batcher(body.angular_velocity, 1, (3,))
+    inertia = batcher(batcher.mass_properties(body).inertia, 1, (3, 3))
+    return rotate(q, (inertia @ rotate(q, spin, back=True)[..., None])[..., 0])
+
+
+def rigid_motion(body: Rigid, compiled: Any, states: dict[str, torch.Tensor]) -> Callable[[], RigidMotion]:
+    def motion() -> RigidMotion:
+        index = compiled.topology.ranges["rigid", body.name][0]
+        p, q, v, momentum = (states[name].select(-2, index) for name in RIGID_BODIES.state_names)
+        column = compiled.parameters["rigid"].select(2, index).view(*compiled.batch, 1, -1)
+        points = compiled.batcher.cached(("vertices", body.name), lambda: compiled.batcher.tensor(body.mesh.vertices))
+        return RigidMotion(p, q, v, momentum, column, points)
+
+    return motion
+
+
+RIGID_BODIES = StatePart(
+    name="rigid",
+    rows=ROWS,
+    owners=(Rigid,),
+    elements=rigid_elements,
+    columns=rigid_columns,
+    key=rigid_key,
+    states={"p": 3, "q": 4, "v": 3, "l": 3},
+    forces={"f": 3, "t": 3},
+    initial={
+        "p": initial_center,
+        "q": initial_rotation,
+        "v": initial_velocity,
+        "l": initial_angular_momentum,
+    },
+    motion=rigid_motion,
+    kernels=rigid_kernels,
+    stage_sums=(3, 4, 3, 3),
+)

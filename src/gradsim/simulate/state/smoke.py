@@ -1,0 +1,68 @@
+"""Smoke as a body of a scene: its states at the frames, and its motion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradsim.scene.errors import WrongShape
+from gradsim.scene.smoke import Smoke, SmokeMotion
+from gradsim.scene.time import Time
+from gradsim.scene.trajectory import State
+from gradsim.simulate.compile.compiled_scene import CompiledScene
+from gradsim.simulate.state.smoke_rollout import smoke_rollout
+
+FIELDS_A_STEP = 25  # scalars per cell that the backward pass of a step stores, measured
+
+
+def smoke_states(
+    smoke: Smoke, compiled: CompiledScene, start: State | None, time: Time, limit: float
+) -> dict[str, torch.Tensor]:
+    """Density and both components of the velocity at the frames, [..., T, H, W] each, named after the smoke."""
+
+    def tensor(value: object) -> torch.Tensor:
+        if isinstance(value, torch.Tensor):
+            return value
+        return torch.tensor(value, dtype=compiled.dtype, device=compiled.device)
+
+    density, velocity = tensor(smoke.density), tensor(smoke.velocity)
+    density = density if density.ndim else density.expand(smoke.size)
+    velocity = velocity if velocity.ndim > 1 else velocity.expand(*smoke.size, 2)
+    if start is not None:
+        values = start.others
+        names = [f"{smoke.name}.{field}" for field in ("density", "velocity_x", "velocity_y")]
+        for name in names:
+            if name not in values or values[name].shape[-2:] != smoke.size:
+                raise WrongShape(f"start {name}", "missing or of another size", f"the scene needs {smoke.size}")
+        density, velocity = values[names[0]], torch.stack([values[name] for name in names[1:]], -1)
+    steps = time.steps * compiled.world_count
+    kept = steps * FIELDS_A_STEP * int(np.prod(smoke.size)) * compiled.dtype.itemsize
+    densities, velocities = smoke_rollout(
+        density.expand(*compiled.batch, *smoke.size),
+        velocity.expand(*compiled.batch, *smoke.size, 2),
+        tensor(smoke.viscosity),
+        tensor(smoke.buoyancy),
+        boundary=smoke.boundary,
+        length=smoke.length,
+        frames=time.frames,
+        dt=time.dt,
+        substeps=time.steps_per_frame,
+        name=smoke.name,
+        recompute=kept > limit,
+    )
+    return {
+        f"{smoke.name}.density": densities,
+        f"{smoke.name}.velocity_x": velocities[..., 0],
+        f"{smoke.name}.velocity_y": velocities[..., 1],
+    }
+
+
+def smoke_motion(body: Any, states: dict[str, torch.Tensor]) -> Callable[[], SmokeMotion]:
+    def motion() -> SmokeMotion:
+        flow = torch.stack([states[f"{body.name}.velocity_{axis}"] for axis in "xy"], -1)
+        return SmokeMotion(states[f"{body.name}.density"], flow)
+
+    return motion

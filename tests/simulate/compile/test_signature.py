@@ -1,0 +1,209 @@
+"""Scenes of one signature: nothing that they share may depend on the numbers in their tensors."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import gradsim as gs
+from gradsim.check.zoo import PROBLEMS
+from gradsim.cache import signature_key
+from gradsim.scene.integrators import TOLERATED_GROWTH
+from gradsim.simulate.compile.compiled_scene import compile_scene
+from gradsim.simulate.compile.signature import NOT_SIMULATED, clear_signatures
+from gradsim.simulate.stability import sinking, stable_step
+
+F64 = torch.float64
+
+
+def key_of(scene):
+    return signature_key(scene, skip=NOT_SIMULATED)
+
+
+def everything(compiled):
+    """All that a rollout and its warnings depend on."""
+    signals = {f"signal {k}": signal for k, signal in enumerate(compiled.signals)}
+    steps = [stable_step(compiled, integrator) for integrator in (gs.SymplecticEuler(), gs.Midpoint())]
+    return {**compiled.states, **compiled.parameters, **signals}, steps, sinking(compiled)
+
+
+def check_alike(first, second):
+    """The second scene, seen after the first, is what it is alone."""
+    clear_signatures()
+    before = compile_scene(first)
+    everything(before)
+    after = compile_scene(second)
+    assert after.signature is before.signature
+    tensors, steps, sunk = everything(after)
+    clear_signatures()
+    alone, steps_alone, sunk_alone = everything(compile_scene(second))
+    assert list(tensors) == list(alone)
+    for name, tensor in alone.items():
+        assert torch.equal(tensors[name], tensor), name
+        assert tensors[name].requires_grad == tensor.requires_grad, name
+    assert (steps, sunk) == (steps_alone, sunk_alone)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: p.name)
+def test_a_scene_is_the_same_after_others_like_it(problem):
+    values = {name: value.detach() for name, value in problem.values().items()}
+    for name in values:  # one tensor at a time, so that as much as can be is shared
+        others = {other: value if other == name else value.numpy() for other, value in values.items()}
+        wanted = (1.001 * values[name]).requires_grad_()
+        check_alike(problem.build(others), problem.build({**others, name: wanted}))
+    changed = {name: (1.001 * value).requires_grad_() for name, value in values.items()}
+    check_alike(problem.build(values), problem.build(changed))
+
+
+def cube(mass=2.0, **given):
+    return gs.Rigid("cube", gs.meshes.box(0.5), mass=mass, **given)
+
+
+def test_batched_tensors_of_one_signature():
+    def scene(scale):
+        masses, density = (
+            scale * torch.tensor([[1.0], [2.0]], dtype=F64),
+            scale * torch.tensor([3.0, 4.0, 5.0], dtype=F64),
+        )
+        sheet = gs.Cloth(
+            "sheet", gs.meshes.grid((0.5, 0.5), (2, 2)), density, drag=0.1, velocity=density[:, None].expand(3, 3)
+        )
+        return gs.Scene([cube(masses), sheet], ground=gs.Ground(ke=1e3 * density))
+
+    check_alike(scene(1.0), scene(1.1))
+
+
+def test_masses_at_vertices_and_given_inertia_of_one_signature():
+    def scene(scale):
+        inertia = scale * torch.diag(torch.tensor([1.0, 1.1, 1.2], dtype=F64))
+        given = cube(2.0, inertia=inertia, angular_velocity=(0.0, 1.0, 0.0), pushes=[gs.Push(impulse=(1.0, 0.0, 0.0))])
+        points = gs.Rigid("shell", gs.meshes.box(0.5), mass=gs.per_element(scale * torch.ones(8, dtype=F64)))
+        return gs.Scene([given, points], ground=gs.Ground())
+
+    check_alike(scene(1.0), scene(1.1))
+
+
+def test_the_size_of_springs_follows_their_points():
+    def scene(scale):
+        points = scale * torch.tensor([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]], dtype=F64)
+        return gs.Scene([gs.Springs("pair", points, [[0, 1]], rest_length=1.0)], ground=gs.Ground())
+
+    check_alike(scene(1.0), scene(2.0))
+
+
+def test_an_array_that_was_written_to_is_seen():
+    velocity = np.array([1.0, 0.0, 0.0])
+    scene = gs.Scene([cube(torch.tensor(2.0, dtype=F64), velocity=velocity)])
+    before = gs.simulate(scene, frames=2)["cube"].velocity[-1, 0].item()
+    velocity[0] = 3.0
+    assert before == 1.0
+    assert gs.simulate(scene, frames=2)["cube"].velocity[-1, 0].item() == 3.0
+
+
+def test_a_continued_rollout_has_a_signature_of_its_own():
+    def scene(mass):
+        push = gs.Push(force=(2.0, 0.0, 0.0), start=0.5, end=1.0)
+        return gs.Scene([cube(torch.tensor(mass, dtype=F64), pushes=[push])])
+
+    whole = gs.simulate(scene(2.0), frames=31)
+    first = gs.simulate(scene(2.0), frames=16)
+    rest = gs.simulate(scene(2.0), frames=16, start=first.final)
+    assert torch.allclose(rest["cube"].position[-1], whole["cube"].position[-1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("pushes", [(), (gs.Push(force=(2.0, 0.0, 0.0), start=0.5),)], ids=["alone", "pushed"])
+def test_rollouts_that_go_on_share_a_signature_unless_time_counts(pushes):
+    scene = gs.Scene([cube(torch.tensor(2.0, dtype=F64), pushes=pushes)])
+    first = gs.simulate(scene, frames=3)
+    second = gs.simulate(scene, frames=3, start=first.final)
+    found = [compile_scene(scene, start=motion.final).signature for motion in (first, second)]
+    assert (found[0] is found[1]) is not bool(pushes)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "block"},
+        {"mesh": gs.meshes.box(0.6)},
+        {"face_samples": True},
+        {"velocity": (1.0, 0.0, 0.0)},
+        {"velocity": torch.zeros(3, dtype=F64)},
+        {"mass": torch.tensor([1.0], dtype=F64)},
+        {"mass": torch.tensor(1.0, dtype=torch.float32)},
+        {"pushes": [gs.Push(force=(1.0, 0.0, 0.0))]},
+        {"contact": gs.Contact()},
+        {"contact": {"ground": gs.Contact()}},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_makes_another_signature(change):
+    given = {"name": "cube", "mesh": gs.meshes.box(0.5), "mass": torch.tensor(1.0, dtype=F64)}
+    keys = [key_of(gs.Scene([gs.Rigid(**body)], ground=gs.Ground())) for body in (given, given | change)]
+    other = key_of(gs.Scene([gs.Rigid(**given | {"mass": torch.tensor(2.0, dtype=F64)})], ground=gs.Ground()))
+    assert keys[0] == other != keys[1]
+
+
+def test_looks_and_cameras_are_not_part_of_a_signature():
+    seen = gs.Scene([cube(look=gs.Look(color=(1.0, 0.0, 0.0)))], background=(0.0, 0.0, 0.0))
+    assert key_of(seen) == key_of(gs.Scene([cube()]))
+
+
+def test_pushes_at_other_times_make_another_signature():
+    scenes = [gs.Scene([cube(pushes=[gs.Push(force=(1.0, 0.0, 0.0), end=end)])]) for end in (0.1, 0.2)]
+    assert key_of(scenes[0]) != key_of(scenes[1])
+
+
+def test_an_array_that_is_not_contiguous_is_compared_by_its_numbers():
+    columns = np.array([[1.0, 5.0], [2.0, 6.0], [3.0, 7.0]])
+    keys = [key_of(gs.Scene([cube(velocity=v)])) for v in (columns[:, 0], (1.0, 2.0, 3.0), columns[:, 1])]
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_solids_of_a_mass_move_like_those_of_the_inertia_it_gives():
+    mass = torch.tensor(2.0, dtype=F64)
+    solid = cube(mass, rotation=(0.1, 0.2, 0.3, 1.0), angular_velocity=(1.0, 2.0, 0.5), position=(0.0, 0.3, 0.0))
+    found = solid.mass_properties(F64, torch.device("cpu"))
+    given = cube(
+        found.mass,
+        inertia=found.inertia,
+        center=found.center,
+        rotation=(0.1, 0.2, 0.3, 1.0),
+        angular_velocity=(1.0, 2.0, 0.5),
+        position=(0.0, 0.3, 0.0),
+    )
+    moved = [gs.simulate(gs.Scene([body], ground=gs.Ground()), frames=10)["cube"].vertices for body in (solid, given)]
+    assert torch.allclose(*moved, rtol=1e-10, atol=1e-12)
+
+
+def test_motions_that_are_looked_at_without_gradients_still_pass_them_on():
+    mass = torch.tensor(2.0, dtype=F64, requires_grad=True)
+    trajectory = gs.simulate(gs.Scene([cube(mass)], ground=gs.Ground(), gravity=(0.0, -1.0, 0.0)), frames=3)
+    with torch.no_grad():
+        assert not gs.simulate(gs.Scene([cube(mass)]), frames=2)["cube"].center_of_mass.requires_grad
+        assert trajectory["cube"].center_of_mass.requires_grad
+    with torch.inference_mode():
+        assert trajectory["cube"].rotation.requires_grad
+
+
+def test_trajectories_can_be_pickled():
+    trajectory = gs.simulate(gs.Scene([cube()]), frames=3)
+    again = pickle.loads(pickle.dumps(trajectory))
+    assert list(again.motions) == ["cube"]
+    assert torch.equal(again["cube"].vertices, trajectory["cube"].vertices)
+
+
+@pytest.mark.parametrize(("frequency", "damping"), [(10.0, 0.0), (10.0, 5.0), (10.0, 21.0), (0.0, 3.0), (7.0, 14.0)])
+def test_midpoint_steps_grow_by_what_is_tolerated(frequency, damping):
+    """The matrix of a step has an eigenvalue of just that size, and of no more for smaller steps."""
+    most = 8.0 / (damping + np.hypot(damping, 2.0 * frequency))
+    rates = np.array([[0.0, 1.0], [-(frequency**2), -damping]])
+
+    def growth(dt):
+        return np.abs(np.linalg.eigvals(np.eye(2) + dt * rates + 0.5 * dt**2 * rates @ rates)).max() - 1.0
+
+    dt = gs.Midpoint().stable_dt(frequency, damping)
+    assert 0.0 < dt <= most
+    assert growth(0.999 * dt) < TOLERATED_GROWTH
+    if dt < most * (1.0 - 1e-9):
+        assert growth(dt) == pytest.approx(TOLERATED_GROWTH, rel=1e-6)

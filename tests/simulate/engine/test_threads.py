@@ -1,0 +1,132 @@
+"""Batches on several threads, and several threads of the user's."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from tests.simulate.scenes import beam
+
+import gradsim as gs
+from gradsim.check.zoo import PROBLEMS
+from gradsim.simulate.compile.compiled_scene import compile_scene
+from gradsim.simulate.engine import engine
+
+F64 = torch.float64
+
+
+def test_threads_do_not_change_results():
+    moduli = torch.linspace(1e4, 3e4, 5, dtype=F64, requires_grad=True)
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            moduli.grad = None
+            motion = gs.simulate(beam(moduli), frames=3, substeps=40)
+            motion.vertices[..., -1, :, 1].sum().backward()
+            results.append((motion.vertices.detach(), moduli.grad))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(results[0][0], results[1][0])
+    assert torch.equal(results[0][1], results[1][1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("problem", [PROBLEMS[1], PROBLEMS[4]], ids=lambda p: p.name)
+def test_threads_do_not_change_the_last_bit_of_odd_meshes(problem, dtype):
+    """Ten tetrahedra or eighteen triangles do not fill blocks of eight or sixteen lanes."""
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            values = {n: torch.stack([v, 1.01 * v, 0.99 * v]).to(dtype) for n, v in problem.values().items()}
+            leaves = {name: value.requires_grad_() for name, value in values.items()}
+            states = gs.simulate(problem.build(leaves), frames=3, fps=problem.fps, substeps=10).states
+            sum(state.square().sum() for state in states.values()).backward()
+            results.append([*(s.detach() for s in states.values()), *(leaf.grad for leaf in leaves.values())])
+    finally:
+        torch.set_num_threads(before)
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("worlds", "threads", "together", "bounds"),
+    [
+        (16, 2, 1, [0, 8, 16]),
+        (5, 3, 1, [0, 1, 3, 5]),
+        (2, 4, 1, [0, 1, 2]),
+        (16, 2, 16, [0, 16]),  # one block of lanes: a second thread would repeat the work of the first
+        (16, 2, 8, [0, 8, 16]),
+        (19, 3, 8, [0, 8, 16, 19]),
+        (100, 2, 16, [0, 48, 100]),
+    ],
+)
+def test_shares_are_whole_groups_of_worlds(worlds, threads, together, bounds):
+    assert engine.shard_bounds(worlds, threads, together) == bounds
+
+
+def test_rigid_bodies_alone_are_shared_in_blocks_of_lanes():
+    def shares(bodies, dtype):
+        assembly = compile_scene(gs.Scene(bodies, ground=gs.Ground()), dtype=dtype)
+        made = engine.Engine(assembly.topology, 16, gs.SymplecticEuler(), dtype, assembly.device, threads=2)
+        return [shard.world_count for shard in made.shards]
+
+    cube, mass = gs.Rigid("cube", gs.meshes.box(0.5), mass=1.0), gs.Springs("mass", np.zeros((1, 3)), np.zeros((0, 2)))
+    assert shares([cube], torch.float32) == [16]
+    assert shares([cube], F64) == [8, 8]
+    assert shares([cube, mass], torch.float32) == [8, 8]
+
+
+def test_torch_keeps_its_number_of_threads():
+    moduli = torch.linspace(1e4, 3e4, 4, dtype=F64, requires_grad=True)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        gs.simulate(beam(moduli), frames=2, substeps=40).vertices.sum().backward()
+        assert torch.get_num_threads() == 3
+        with ThreadPoolExecutor(1) as pool:  # a thread made later starts with as many
+            assert pool.submit(torch.get_num_threads).result() == 3
+        with pytest.raises(gs.Diverged), pytest.warns(gs.StabilityWarning):
+            gs.simulate(beam(1e6 * moduli), frames=3, fps=10.0, substeps=10)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_workers_record_no_gradients():
+    moduli = torch.linspace(1e4, 3e4, 4, dtype=F64, requires_grad=True)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        for _ in range(3):
+            gs.simulate(beam(moduli), frames=2, substeps=40).vertices.sum().backward()
+        with torch.no_grad():
+            gs.simulate(beam(moduli), frames=2, substeps=40)
+    finally:
+        torch.set_num_threads(before)
+    shards = [shard for e in engine.ENGINES.values() for shard in e.shards]
+    assert any(len(e.shards) > 1 for e in engine.ENGINES.values())
+    tensors = [b.tensor for s in shards for b in s.buffers.values()] + [
+        t.tensor for s in shards for t in s.parameters.values()
+    ]
+    assert all(tensor.grad_fn is None for tensor in tensors)
+
+
+def test_threads_of_the_user_take_turns():
+    """Different topologies from several Python threads at once: each gets the answer it gets alone."""
+    sizes = [(2, 1, 1), (3, 1, 1), (4, 1, 1), (2, 2, 1)]
+
+    def height(cells):
+        mu = torch.tensor(1e4, dtype=F64, requires_grad=True)
+        end = gs.simulate(beam(mu, cells=cells), frames=3, substeps=40).vertices[-1, :, 1].sum()
+        end.backward()
+        return end.item(), mu.grad.item()
+
+    alone = [height(cells) for cells in sizes]
+    for _ in range(10):
+        engine.ENGINES.clear()  # some threads build while others record or run
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(height, sizes * 3)) == alone * 3

@@ -1,0 +1,271 @@
+"""Smoke: walls, batches, continuation, derivatives, stability, and what it refuses. Known answers: tests/physics."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+import gradsim as gs
+from gradsim.check.physics.fluids import blob, centers, moved, random_flow
+from gradsim.scene.errors import BrokenGradient, Diverged, InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
+from gradsim.scene.smoke import Closed, Periodic, Smoke, SmokeMotion
+from gradsim.simulate.state.smoke_rollout import _Carried, divergence, smoke_rollout, waves_for
+
+F64 = torch.float64
+BOTH = pytest.mark.parametrize("boundary", [Closed(), Periodic()], ids=["closed", "periodic"])
+SIZE = (16, 20)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """Fields this small gain nothing from threads, and on a busy machine lose much."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def lively(boundary, *, batch=(), seed=0, **more):
+    """Smoke that uses everything: some wind, viscosity and buoyancy."""
+    values = {"velocity": random_flow(SIZE, seed=seed, shortest=6.0, batch=batch), "viscosity": 1e-3, "buoyancy": 2.0}
+    return Smoke("smoke", SIZE, blob(SIZE, (0.4, 0.3), 0.15), **(values | more), boundary=boundary)
+
+
+@BOTH
+def test_every_derivative_of_a_few_steps(boundary):
+    size = (5, 6)
+    density = blob(size, (0.4, 0.3), 0.2).requires_grad_()
+    velocity = random_flow(size, seed=1, shortest=3.0, batch=(2,)).requires_grad_()
+    viscosity = torch.tensor(1e-3, dtype=F64, requires_grad=True)
+    buoyancy = torch.tensor([2.0, -1.0], dtype=F64, requires_grad=True)
+
+    def states(*values):
+        return smoke_rollout(*values, boundary=boundary, length=1.2, frames=2, dt=0.05, substeps=3)
+
+    inputs = (density, velocity, viscosity, buoyancy)
+    assert torch.autograd.gradcheck(states, inputs, eps=1e-7, rtol=1e-4, atol=1e-6)
+
+
+@BOTH
+def test_derivatives_of_what_comes_from_beyond_the_border(boundary):
+    """Feet of trajectories several cells outside: mirrored in walls, or wrapped around."""
+    waves = waves_for(5, 6, boundary, F64, torch.device("cpu"))
+    random = torch.Generator().manual_seed(3)
+    modes, rho = (torch.randn(shape, generator=random, dtype=F64) for shape in ((2, 1, *waves.square.shape), (1, 5, 6)))
+    coefficients = torch.cat([waves.coefficients(modes), waves.spline(rho)]).requires_grad_()
+    v = (3.0 * torch.randn(2, 1, 5, 6, generator=random, dtype=F64)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda c, v: _Carried.apply(c, v, waves), (coefficients, v), eps=1e-7, rtol=1e-4)
+
+
+def test_walls_are_mirrors():
+    """What lies 1.8 cells beyond a wall is what lies as far before it, with the normal velocity turned around."""
+    waves = waves_for(6, 8, Closed(), F64, torch.device("cpu"))
+    random = torch.Generator().manual_seed(4)
+    modes, rho = (torch.randn(shape, generator=random, dtype=F64) for shape in ((2, 1, 8, 6), (1, 6, 8)))
+    coefficients = torch.cat([waves.coefficients(modes), waves.spline(rho)])
+    x = torch.zeros(2, 1, 6, 8, dtype=F64)
+    still = dataclasses.replace(waves, slope_x=0 * waves.slope_x, slope_y=0 * waves.slope_y)
+    x[0] = 2.3
+    beyond = _Carried.apply(coefficients, x, still)[:, 0, :, 0]  # at -2.3
+    inside = _Carried.apply(coefficients, x - torch.tensor([2.6, 0.0], dtype=F64).view(2, 1, 1, 1), still)[:, 0, :, 1]
+    assert torch.allclose(beyond * torch.tensor([-1.0, 1.0, 1.0], dtype=F64)[:, None], inside, atol=1e-12)
+
+
+@BOTH
+def test_divergence_and_projection_of_flows_known_in_full(boundary):
+    """A gradient's divergence is known and projection leaves nothing of it; of a turning flow it leaves all."""
+    length, size = 2.0, (24, 32)
+    wave = math.pi / length * (1 if boundary == Closed() else 2)
+    a, b = 2 * wave, 4 * wave / 3 * (1 if boundary == Closed() else 2)  # both fit a height of 1.5
+    x, y = centers(size, length)
+    gradient = torch.stack([-a * (a * x).sin() * (b * y).cos(), -b * (a * x).cos() * (b * y).sin()], -1)
+    turning = torch.stack([b * (a * x).sin() * (b * y).cos(), -a * (a * x).cos() * (b * y).sin()], -1)
+    exact = -(a * a + b * b) * (a * x).cos() * (b * y).cos()
+    assert (divergence(gradient, boundary, length) - exact).abs().max() < 1e-11
+    assert divergence(turning, boundary, length).abs().max() < 1e-11
+    smoke = Smoke("smoke", size, velocity=3.0 * gradient + turning, boundary=boundary, length=length)
+    assert (moved(smoke, frames=1).velocities[0] - turning).abs().max() < 1e-12
+
+
+def test_x_is_right_y_is_up_and_images_have_the_top_row_first():
+    density = torch.zeros(SIZE, dtype=F64)
+    density[3, 5] = 1.0
+    for velocity, place in (((1.0, 0.0), (3, 9)), ((0.0, 1.0), (7, 5)), ((-0.5, -0.25), (2, 3))):
+        smoke = Smoke("smoke", SIZE, density, velocity, boundary=Periodic(), length=20.0)
+        motion = moved(smoke, frames=2, fps=0.25, substeps=1)
+        assert divmod(int(motion.densities[-1].argmax()), SIZE[1]) == place
+        image = motion.image
+        assert image.shape == (2, *SIZE, 3)
+        assert torch.equal(image[..., 0], image[..., 2])
+        assert divmod(int(image[-1, ..., 1].argmax()), SIZE[1]) == (SIZE[0] - 1 - place[0], place[1])
+    rising = moved(lively(Closed(), velocity=(0.0, 0.0)), frames=2, fps=2, substeps=10).densities
+    y = centers(SIZE, 1.0)[1]
+    heights = (rising * y).sum((-1, -2)) / rising.sum((-1, -2))
+    assert heights[1] > heights[0] + 0.02
+
+
+def test_cubics_are_carried_exactly():
+    """By any part of a cell, away from where they jump: the interpolation is of fourth order."""
+    size, length = (40, 40), 40.0
+    x, y = (c - 20.0 for c in centers(size, length))
+    velocity = torch.tensor([0.3, 0.85], dtype=F64)
+
+    def cubic(x, y):
+        return 0.02 * x**3 - 0.01 * x**2 * y + 0.03 * x * y**2 + 0.1 * y - 2.0
+
+    smoke = Smoke("smoke", size, cubic(x, y), velocity, boundary=Periodic(), length=length)
+    after = moved(smoke, frames=2, fps=1, substeps=1).densities[-1]
+    inner = (slice(8, -8), slice(8, -8))
+    assert (after - cubic(x - 0.3, y - 0.85))[inner].abs().max() < 1e-10
+
+
+@BOTH
+def test_batches_equal_single_worlds_and_broadcast(boundary):
+    viscosities = torch.tensor([[1e-4], [1e-2]], dtype=F64, requires_grad=True)  # [2, 1]
+    smoke = lively(boundary, batch=(3,), viscosity=viscosities)
+    motion = moved(smoke, frames=3, substeps=5)
+    assert motion.densities.shape == (2, 3, 3, *SIZE)
+    assert motion.velocities.shape == (2, 3, 3, *SIZE, 2)
+    assert motion.image.shape == (2, 3, 3, *SIZE, 3)
+    motion.velocities.pow(2).sum().backward()
+    for row in range(2):
+        one = viscosities[row, 0].detach().requires_grad_()
+        total = 0.0
+        for column in range(3):
+            alone = moved(lively(boundary, velocity=smoke.velocity[column], viscosity=one), frames=3, substeps=5)
+            assert (alone.densities - motion.densities[row, column]).abs().max() < 1e-12
+            assert (alone.velocities - motion.velocities[row, column]).abs().max() < 1e-12
+            total = total + alone.velocities.pow(2).sum()
+        total.backward()
+        assert viscosities.grad[row, 0].item() == pytest.approx(one.grad.item(), rel=1e-9)
+
+
+@BOTH
+@pytest.mark.parametrize("substeps", [1, 2, 5])
+def test_continuing_equals_one_rollout(boundary, substeps):
+    smoke = lively(boundary)
+    whole = moved(smoke, frames=5, substeps=substeps)
+    first = gs.simulate(gs.Scene([smoke]), frames=3, substeps=substeps)
+    second = gs.simulate(gs.Scene([smoke]), frames=3, substeps=substeps, start=first.final)["smoke"]
+    assert (second.densities - whole.densities[2:]).abs().max() < 1e-12
+    assert (second.velocities - whole.velocities[2:]).abs().max() < 1e-12
+
+
+def test_with_even_substeps_frames_do_not_change_the_steps():
+    few = moved(lively(Closed()), frames=2, fps=10, substeps=8)
+    many = moved(lively(Closed()), frames=5, fps=40, substeps=2)
+    assert (few.densities[-1] - many.densities[-1]).abs().max() < 1e-12
+    assert (few.velocities[-1] - many.velocities[-1]).abs().max() < 1e-12
+
+
+def test_recomputed_gradients_equal_kept_ones():
+    grads = []
+    for memory in (None, 0.0):
+        velocity = random_flow(SIZE, seed=2, shortest=6.0).requires_grad_()
+        viscosity = torch.tensor(1e-3, dtype=F64, requires_grad=True)
+        smoke = lively(Closed(), velocity=velocity, viscosity=viscosity)
+        motion = gs.simulate(gs.Scene([smoke]), frames=3, substeps=15, memory=memory)["smoke"]
+        motion.densities[-1].pow(2).sum().backward()
+        grads.append((velocity.grad, viscosity.grad))
+    assert torch.allclose(grads[0][0], grads[1][0], rtol=1e-12, atol=1e-14)
+    assert torch.allclose(grads[0][1], grads[1][1], rtol=1e-12)
+
+
+@BOTH
+def test_float32_follows_float64(boundary):
+    results = []
+    for dtype in (torch.float32, F64):
+        velocity = random_flow(SIZE, seed=3, shortest=6.0).to(dtype).requires_grad_()
+        density = blob(SIZE, (0.4, 0.3), 0.15).to(dtype)
+        motion = moved(Smoke("smoke", SIZE, density, velocity, 1e-3, 2.0, boundary), frames=3, substeps=20)
+        assert motion.densities.dtype == motion.velocities.dtype == dtype
+        motion.densities[-1].pow(2).sum().backward()
+        results.append((motion.densities.detach().double(), velocity.grad.double()))
+    assert (results[0][0] - results[1][0]).abs().max() < 1e-4
+    assert (results[0][1] - results[1][1]).norm() < 1e-3 * results[1][1].norm()
+    uniform = Smoke("smoke", SIZE, 0.5, (1.0, 0.0), boundary=boundary)
+    asked = gs.simulate(gs.Scene([uniform]), frames=2, dtype=torch.float32)["smoke"]
+    assert asked.densities.dtype == torch.float32
+
+
+@BOTH
+@pytest.mark.parametrize("substeps", [1, 2], ids=["project", "reflect"])
+@pytest.mark.parametrize("cells", [0.5, 2.0, 20.0], ids=lambda c: f"{c} cells a step")
+def test_rough_flows_stay_bounded(boundary, substeps, cells):
+    """Exact spline interpolation would let the density grow by 5 % a step here."""
+    generator = torch.Generator().manual_seed(1)
+    size = (32, 32)
+    density = torch.rand(size, generator=generator, dtype=F64)
+    velocity = torch.randn(*size, 2, generator=generator, dtype=F64)
+    velocity *= cells / velocity.norm(dim=-1).max()
+    smoke = Smoke("smoke", size, density, velocity, boundary=boundary, length=32.0)
+    motion = moved(smoke, frames=200 // substeps, fps=1 / substeps, substeps=substeps)
+    energy = motion.velocities.pow(2).sum((-1, -2, -3))
+    assert (energy[1:] <= energy[:-1] * (1 + 1e-9)).all()
+    assert -0.3 < motion.densities.min() < motion.densities.max() < 1.3
+    assert motion.densities[-1].sum().item() == pytest.approx(density.sum().item(), rel=0.05)
+
+
+def test_what_leaves_the_finite_numbers_is_named():
+    smoke = Smoke("fog", SIZE, 1.0, 1e200 * random_flow(SIZE, seed=1, shortest=3.0))
+    with pytest.raises(Diverged, match="'fog'"):
+        moved(smoke, frames=3)
+    velocity = random_flow(SIZE, seed=1, shortest=3.0).requires_grad_()
+    motion = moved(lively(Closed(), velocity=velocity), frames=2)
+    with pytest.raises(BrokenGradient, match="loss"):
+        (motion.densities.sum() * float("nan")).backward()
+
+
+def test_second_derivatives_are_refused():
+    velocity = random_flow(SIZE, seed=1, shortest=6.0).requires_grad_()
+    loss = moved(lively(Closed(), velocity=velocity), frames=2).densities.pow(2).sum()
+    with pytest.raises(BrokenGradient, match="gradients of gradients"):
+        torch.autograd.grad(loss, velocity, create_graph=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "field", "change"),
+    [
+        (InvalidInput, "name", {"name": "two words"}),
+        (OutOfRange, "smoke.size", {"size": (3, 20)}),
+        (OutOfRange, "smoke.size", {"size": (8.5, 20)}),
+        (WrongType, "smoke.size", {"size": 20}),
+        (WrongShape, "smoke.density", {"density": torch.zeros(20, 16)}),
+        (WrongShape, "smoke.density", {"density": torch.zeros(16)}),
+        (NotFinite, "smoke.density", {"density": float("nan")}),
+        (WrongShape, "smoke.velocity", {"velocity": torch.zeros(16, 20)}),
+        (WrongShape, "smoke.velocity", {"velocity": (0.0, 1.0, 0.0)}),
+        (WrongShape, "smoke.velocity", {"velocity": 1.0}),
+        (WrongType, "smoke.velocity", {"velocity": torch.zeros(16, 20, 2, dtype=torch.int64)}),
+        (OutOfRange, "smoke.viscosity", {"viscosity": -1e-3}),
+        (WrongType, "smoke.buoyancy", {"buoyancy": "up"}),
+        (WrongType, "smoke.boundary", {"boundary": "closed"}),
+        (WrongType, "smoke.boundary", {"boundary": Closed}),
+        (OutOfRange, "smoke.length", {"length": 0.0}),
+        (WrongType, "smoke.length", {"length": "wide"}),
+    ],
+)
+def test_bad_input_is_refused_by_name(error, field, change):
+    with pytest.raises(error) as caught:
+        Smoke(**({"name": "smoke", "size": SIZE} | change))
+    assert caught.value.name == field
+
+
+def test_rollouts_refuse_what_does_not_fit():
+    smoke = lively(Closed(), batch=(3,), viscosity=torch.zeros(2, dtype=F64))
+    with pytest.raises(WrongShape, match="broadcast"):
+        moved(smoke, frames=2)
+    with pytest.raises(OutOfRange, match="substeps"):
+        moved(lively(Closed()), frames=2, substeps=0)
+    with pytest.raises(OutOfRange, match="frames"):
+        moved(lively(Closed()), frames=0)
+    with pytest.raises(OutOfRange, match="fps"):
+        moved(lively(Closed()), frames=2, fps=0.0)
+
+
+def test_images_are_linear_in_the_density():
+    densities = torch.linspace(-0.1, 1.1, 40, dtype=F64).view(1, 4, 10).requires_grad_()
+    image = SmokeMotion(densities, torch.zeros(1, 4, 10, 2)).image
+    image.sum().backward()
+    assert torch.equal(densities.grad, torch.full_like(densities, 3.0))
