@@ -47,9 +47,9 @@ def test_the_gear_at_rest_sags_a_little():
 
 
 def test_three_updates_bring_it_most_of_the_way():
-    short = {Method.IMAGE: [(Cumulative(), Adam(iterations=4, rate=0.2))]}
+    short = {Method.IMAGE: [(Cumulative(), Adam(iterations=4, lr=0.2))]}
     plan = dataclasses.replace(gear.task(0), stages=short).run()
-    errors = [iterate.watched for iterate in plan.history]
+    errors = [iterate.metric for iterate in plan.history]
     assert len(errors) == 4
     assert errors[0] > 4.0
     assert errors[-1] < 1.0
