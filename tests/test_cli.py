@@ -104,7 +104,7 @@ def test_estimate_finds_the_mass_and_writes_a_report(folder, capsys):
     mass = numbers["parameters"]["cube.mass"]
     assert mass["low"] < 3.7 < mass["high"]
     assert mass["high"] - mass["low"] < 0.5
-    assert numbers["intervals"].startswith("bootstrap")
+    assert numbers["interval method"].startswith("bootstrap")
     page = (folder / "found" / "report.html").read_text()
     assert "gradsim estimate scene.yaml film.mp4 -o found --starts 2 --seed 3" in page
     assert gs.load_scene("found/fitted.yaml").unknowns == {}

@@ -31,7 +31,7 @@ def test_tetrahedra_come_in_mirrored_pairs():
 
 
 def test_goals_differ_with_the_seed_and_lie_in_the_picture():
-    pictures = [gear.task(seed).goals[Method.IMAGE][0].pictures[0, ..., 0] for seed in (0, 3)]
+    pictures = [gear.task(seed).goals[Method.IMAGE][0].images[0, ..., 0] for seed in (0, 3)]
     centers = [(p.sum(0) * torch.arange(128)).sum() / p.sum() for p in pictures]
     assert centers[0] - centers[1] > 10  # x = 2.48 m and 0.02 m
     for picture in pictures:

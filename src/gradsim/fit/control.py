@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import time as clock
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -95,7 +95,7 @@ def control(
     z = torch.cat([parameters.initial()[None], parameters.sample(starts - 1, generator)])
     if stages is None:
         stages = COARSE_TO_FINE if parameters.count <= MAX_GAUSS_NEWTON else GRADIENT_DESCENT
-    begin = clock.perf_counter()
+    begin = perf_counter()
     history: list[Iterate] = []
     outcome = _run_stages(objective, stages, z, history, checkpoint, progress)
     record = outcome.result.record
@@ -112,7 +112,7 @@ def control(
         goals=goals,
         policies={path: _trained(policy, path, best.values) for path, policy in runner.controls.items()},
         time=time,
-        seconds=clock.perf_counter() - begin,
+        seconds=perf_counter() - begin,
     )
 
 
@@ -135,7 +135,7 @@ def _run_stages(
     progress: Callable[[Iterate], None],
 ) -> _Outcome:
     """Runs the stages in order, from starts z [K, P]; each continues from the best point of the previous one."""
-    begin, outcome = clock.perf_counter(), None
+    begin, outcome = perf_counter(), None
     for stage, (distance, optimizer) in enumerate(stages):
         objective.set_stage(distance, optimizer)
         first = 0 if outcome is None else outcome.last_number + 1
@@ -145,7 +145,7 @@ def _run_stages(
         ) -> None:
             lowest = int(torch.argmin(torch.nan_to_num(losses, nan=torch.inf)))
             metric = objective.metric_at(points[lowest])
-            seconds = clock.perf_counter() - begin
+            seconds = perf_counter() - begin
             history.append(Iterate(first + k, stage, float(losses[lowest]), seconds, metric))
             progress(history[-1])
 

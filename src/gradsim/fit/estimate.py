@@ -87,20 +87,13 @@ def estimate(
     begin = time.perf_counter()
     scenes = [scene] if isinstance(scene, Scene) else list(scene)
     videos = list(video) if isinstance(video, (list, tuple)) else [video]
-    pixels: dict[str, Any] = {
-        "mask": mask,
-        "renderer": renderer,
-        "included": frames,
-        "robust": robust,
-        "brightness": brightness,
-    }
-    trials = _make_trials(scenes, videos, fps=fps, substeps=substeps, integrator=integrator, **pixels)
-    if offset is not None and not isinstance(offset, Unknown):
-        raise WrongType("offset", repr(offset), "must be gs.unknown(0.0, low=..., high=...) [s], or None")
     compressed = any(isinstance(item, Video) and item.encoding.lossy for item in videos)
     if bootstrap and not compressed:
         raise InvalidInput("bootstrap", True, "needs a compressed video from gs.load_video, whose encoding is repeated")
-    parameters = Parameters.shared(scenes, None if offset is None else {OFFSET: offset})
+    pixels: dict[str, Any] = {"renderer": renderer, "mask": mask, "included": frames}
+    pixels |= {"robust": robust, "brightness": brightness}
+    trials = _make_trials(scenes, videos, fps=fps, substeps=substeps, integrator=integrator, **pixels)
+    parameters = _make_parameters(scenes, offset)
     problem = EstimationProblem(parameters, trials)
     if compressed:
         problem = replace(problem, noise_factor=COMPRESSED_NOISE_FACTOR)
@@ -129,6 +122,12 @@ def _make_trials(scenes: list[Scene], videos: list[Any], **options: Any) -> tupl
     if len(scenes) != len(videos):
         raise InvalidInput("video", f"{len(videos)} for {len(scenes)} scenes", "give as many videos as scenes")
     return tuple(make_trial(scene, video, **options) for scene, video in zip(scenes, videos, strict=True))
+
+
+def _make_parameters(scenes: list[Scene], offset: Any) -> Parameters:
+    if offset is not None and not isinstance(offset, Unknown):
+        raise WrongType("offset", repr(offset), "must be gs.unknown(0.0, low=..., high=...) [s], or None")
+    return Parameters.shared(scenes, None if offset is None else {OFFSET: offset})
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,12 +238,12 @@ def _identifiability(
     problem: EstimationProblem, searches: _Searches, uncertainty: Uncertainty, advice: str
 ) -> dict[str, Identifiability]:
     """Returns the identifiability by coordinate; coordinates that differ between equal minima are at best weak."""
-    found = dict(zip(problem.parameters.names, uncertainty.identifiability, strict=True))
+    identifiability = dict(zip(problem.parameters.names, uncertainty.identifiability, strict=True))
     minima = searches.best.alternative_minima
     if not minima or searches.interrupted:
-        return found
+        return identifiability
     ambiguous = torch.stack([(z - searches.best.z).abs() > DISTINCT_MINIMA for z in minima]).any(0).tolist()
-    for (name, item), differs in zip(found.items(), ambiguous, strict=True):
+    for (name, item), differs in zip(identifiability.items(), ambiguous, strict=True):
         if differs and item.level == "identifiable":
-            found[name] = Identifiability("weak", advice)
-    return found
+            identifiability[name] = Identifiability("weak", advice)
+    return identifiability
