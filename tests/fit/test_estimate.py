@@ -140,18 +140,31 @@ def test_flicker_and_outliers():
     assert errors[1] < 0.5 * errors[0]
 
 
+def record_late(offset: float) -> torch.Tensor:
+    """A video whose first frame is at the time `offset` [s]."""
+    scene = flight()
+    fine = gs.simulate(scene, frames=1150, fps=1000, substeps=1, integrator=gs.Midpoint())
+    return gs.render(scene, fine, (48, 48), frames=[max(0, round(1000 * (k / 10 + offset))) for k in range(11)])
+
+
 @pytest.mark.parametrize("offset", [0.021, -0.013])
 def test_time_offset_is_estimated(offset):
     """The first frames are excluded: the push makes the velocity discontinuous between them."""
-    scene = flight()
-    fine = gs.simulate(scene, frames=1150, fps=1000, substeps=1, integrator=gs.Midpoint())
-    moments = [max(0, round(1000 * (k / 10 + offset))) for k in range(11)]
-    video = gs.render(scene, fine, (48, 48), frames=moments)
     unknown = flight(gs.unknown(5.0, low=1.0, high=20.0))
     guess = gs.unknown(0.0, low=-0.05, high=0.05)
-    fit = gs.estimate(unknown, video, fps=10, substeps=64, offset=guess, frames=range(2, 11))
+    fit = gs.estimate(unknown, record_late(offset), fps=10, substeps=64, offset=guess, frames=range(2, 11))
     assert float(fit.values["video.offset"]) == pytest.approx(offset, abs=2e-4)
     assert float(fit.values["cube.mass"]) == pytest.approx(3.7, rel=1e-3)
+
+
+def test_bootstrap_preserves_the_time_offset(tmp_path, monkeypatch):
+    monkeypatch.setattr("gradsim.fit.bootstrap.COPIES", 2)
+    gs.save_video(tmp_path / "video.mp4", record_late(0.021), 10.0, quality=12)
+    unknown = flight(gs.unknown(5.0, low=1.0, high=20.0))
+    options = {"substeps": 16, "offset": gs.unknown(0.0, low=-0.05, high=0.05), "frames": range(2, 11)}
+    fit = gs.estimate(unknown, gs.load_video(tmp_path / "video.mp4"), **options)
+    assert fit.interval_method.startswith("bootstrap")
+    assert float(fit.values["video.offset"]) == pytest.approx(0.021, abs=2e-3)
 
 
 def test_a_wrong_scene_is_not_reported_as_converged():

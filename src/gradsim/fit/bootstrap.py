@@ -17,7 +17,6 @@ from gradsim.fit.gauss_newton import GaussNewton, solve
 from gradsim.fit.observations import Pixels
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.search import Report
-from gradsim.fit.simulation import simulate_over
 from gradsim.fit.trials import Trial
 from gradsim.render.render import render
 from gradsim.video.encode import encode
@@ -70,8 +69,8 @@ def _encoded_trial(problem: EstimationProblem, trial: Trial, video: Any, z: torc
     if not (isinstance(video, Video) and isinstance(observation, Pixels)):
         return trial
     with torch.no_grad():
-        scene = trial.fill(problem.parameters.values(z))
+        scene, trajectory = trial.simulate(problem.parameters.values(z))
         height, width = video.encoding.size or video.size
-        rendered = render(scene, simulate_over(scene, trial.time), (height, width))
+        rendered = render(scene, trajectory, (height, width))
     encoded = encode(rendered, like=video)
     return replace(trial, observation=replace(observation, video=encoded.reduced(video.size).frames))
