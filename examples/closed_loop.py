@@ -32,12 +32,12 @@ class Crawl(torch.nn.Module):
 def crawled(policy: Crawl, goals: torch.Tensor) -> torch.Tensor:
     """How far the block comes in 2 s [m], a world for each goal, [B]."""
 
-    def sees(trajectory: gs.Trajectory) -> torch.Tensor:
+    def observe(trajectory: gs.Trajectory) -> torch.Tensor:
         left = goals - trajectory["block"].position[..., -1, 0]
         speed = trajectory["block"].velocity[..., -1, 0].expand_as(left)
         return torch.stack([20.0 * left, speed, trajectory.time[-1].expand_as(left)], -1)
 
-    controls = {"block.actuation": gs.Feedback(policy, sees)}
+    controls = {"block.actuation": gs.Feedback(policy, observe)}
     moved = gs.rollout(scene, controls, frames=61, fps=30, substeps=32, dtype=torch.float32)
     return moved["block"].position[..., -1, 0]
 

@@ -104,7 +104,7 @@ def test_estimate_finds_the_mass_and_writes_a_report(folder, capsys):
     mass = numbers["parameters"]["cube.mass"]
     assert mass["low"] < 3.7 < mass["high"]
     assert mass["high"] - mass["low"] < 0.5
-    assert numbers["intervals"].startswith("bootstrap")
+    assert numbers["interval method"].startswith("bootstrap")
     page = (folder / "found" / "report.html").read_text()
     assert "gradsim estimate scene.yaml film.mp4 -o found --starts 2 --seed 3" in page
     assert gs.load_scene("found/fitted.yaml").unknowns == {}
@@ -147,7 +147,7 @@ def test_landscape_over_one_and_two(folder, capsys):
     words = ("landscape", "scene.yaml", "film.npz", "--over", "cube.mass", "--points", "40", "--json", "l.json")
     code, out, _ = run(capsys, *words, "-o", "one.png", "--size", "16")
     assert code == 0
-    lowest = json.loads((folder / "l.json").read_text())["lowest"]["cube.mass"]
+    lowest = json.loads((folder / "l.json").read_text())["minimum"]["cube.mass"]
     assert lowest == pytest.approx(3.7, rel=0.05)
     assert (folder / "one.png").stat().st_size > 5000
     text = SCENE.replace("velocity: [1.0, 1.5, 0.0]", "velocity: {unknown: [1.0, 1.5, 0.0], low: -4.0, high: 4.0}")
@@ -173,7 +173,7 @@ def test_control_reaches_a_goal_and_writes_a_report(thrown, folder, capsys):
     assert "2 of 13 iterates, loss" in err
     numbers = json.loads((folder / "plan.json").read_text())
     assert (numbers["task"], numbers["method"], numbers["seed"]) == ("gear", "image", 2)
-    assert numbers["best"]["watched"] < 1e-12
+    assert numbers["best"]["metric"] < 1e-12
     page = (folder / "reached" / "report.html").read_text()
     assert "Gear, seed 2" in page
     assert "gradsim control gear --seed 2 -o reached --json plan.json" in page

@@ -30,7 +30,7 @@ def goal(task: Task) -> torch.Tensor:
     """The picture that was asked for, dark on white, [H, W, 3]."""
     (asked,) = task.goals[Method.IMAGE]
     assert isinstance(asked, gs.GoalImage)
-    picture = 1.0 - 0.7 * asked.pictures[0]
+    picture = 1.0 - 0.7 * asked.images[0]
     large = torch.nn.functional.interpolate(picture.permute(2, 0, 1)[None], SIZE, mode="bilinear")[0]
     return large.permute(1, 2, 0).expand(-1, -1, 3).clone()
 

@@ -1,4 +1,4 @@
-"""Moments of a silhouette: which of them are compared."""
+"""Moments of a silhouette: selection and weights."""
 
 import pytest
 import torch
@@ -21,6 +21,6 @@ def _square(left: int, top: int, size: int = 4) -> torch.Tensor:
         (gs.Moments(), [0.5, -0.15, 0.0]),
     ],
 )
-def test_places_are_compared_in_units_of_the_height(distance, expected):
-    found = distance.residuals(_square(14, 5), _square(4, 8))
-    assert found.tolist() == pytest.approx(expected, abs=1e-12)
+def test_centroids_are_compared_in_units_of_the_height(distance, expected):
+    residuals = distance.residuals(_square(14, 5), _square(4, 8))
+    assert residuals.tolist() == pytest.approx(expected, abs=1e-12)

@@ -40,7 +40,7 @@ def test_time_and_step_are_the_papers():
 def test_the_goal_is_seen_whole(make, seed):
     goal = make(seed).goals[Method.IMAGE][0]
     assert isinstance(goal, GoalImage)
-    alpha = goal.pictures[0, ..., -1]
+    alpha = goal.images[0, ..., -1]
     assert float(alpha.sum()) > 20.0  # pixels
     rim = torch.cat([alpha[0], alpha[-1], alpha[:, 0], alpha[:, -1]])
     assert float(rim.abs().max()) == 0.0
@@ -53,14 +53,14 @@ def test_a_coarse_sheet_shows_its_velocity(monkeypatch):
     found = plan.last.values["cloth.velocity"].numpy()
     assert np.linalg.norm(found - truth) < 1e-9 * np.linalg.norm(truth)
     assert plan.status == "converged"
-    assert plan.history[0].watched > 1.0
+    assert plan.history[0].metric > 1.0
 
 
 def test_a_coarse_sheet_comes_to_the_place_of_a_pose_it_cannot_take(monkeypatch):
     coarse(monkeypatch)
     task = cloth.posed(1)
     plan = task.run()
-    assert plan.last.watched < 0.002
+    assert plan.last.metric < 0.002
     assert plan.loss > 1e-5  # the pictures differ
     assert abs(float(plan.last.values["cloth.velocity"][2])) < 1e-3
 
@@ -71,12 +71,12 @@ def test_positions_dense_in_time_are_a_poor_goal_and_those_of_the_end_a_good_one
     (dense,) = task.goals[Method.STATE]
     assert list(dense.frames) == list(range(cloth.FRAMES))
     end = replace(task, goals={Method.STATE: [replace(dense, frames=(-1,))]})
-    assert task.run(Method.STATE).last.watched > 1.0
-    assert end.run(Method.STATE).last.watched < 0.001
+    assert task.run(Method.STATE).last.metric > 1.0
+    assert end.run(Method.STATE).last.metric < 0.001
 
 
 def test_random_draws_do_not_get_there(monkeypatch):
     coarse(monkeypatch)
     plan = cloth.posed(1).run(Method.RANDOM)
     assert len(plan.history) == cloth.ITERATIONS
-    assert min(iterate.watched for iterate in plan.history) > 0.05
+    assert min(iterate.metric for iterate in plan.history) > 0.05

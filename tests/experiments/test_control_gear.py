@@ -31,7 +31,7 @@ def test_tetrahedra_come_in_mirrored_pairs():
 
 
 def test_goals_differ_with_the_seed_and_lie_in_the_picture():
-    pictures = [gear.task(seed).goals[Method.IMAGE][0].pictures[0, ..., 0] for seed in (0, 3)]
+    pictures = [gear.task(seed).goals[Method.IMAGE][0].images[0, ..., 0] for seed in (0, 3)]
     centers = [(p.sum(0) * torch.arange(128)).sum() / p.sum() for p in pictures]
     assert centers[0] - centers[1] > 10  # x = 2.48 m and 0.02 m
     for picture in pictures:
@@ -47,9 +47,9 @@ def test_the_gear_at_rest_sags_a_little():
 
 
 def test_three_updates_bring_it_most_of_the_way():
-    short = {Method.IMAGE: [(Cumulative(), Adam(iterations=4, rate=0.2))]}
+    short = {Method.IMAGE: [(Cumulative(), Adam(iterations=4, lr=0.2))]}
     plan = dataclasses.replace(gear.task(0), stages=short).run()
-    errors = [iterate.watched for iterate in plan.history]
+    errors = [iterate.metric for iterate in plan.history]
     assert len(errors) == 4
     assert errors[0] > 4.0
     assert errors[-1] < 1.0

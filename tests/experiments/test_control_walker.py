@@ -59,7 +59,7 @@ def test_an_update_brings_the_walker_nearer(monkeypatch):
     monkeypatch.setattr(walker, "FARTHEST", 0.4)
     monkeypatch.setattr(walker, "ITERATIONS", 1)
     plan = walker.task(0).run(Method.IMAGE)
-    first, last = (iterate.watched for iterate in plan.history)
+    first, last = (iterate.metric for iterate in plan.history)
     assert first > 1.0  # it starts on the spot, or backwards
     assert last < 0.5 * first
     assert plan.last.number == 1

@@ -39,7 +39,7 @@ def test_an_object_stays_in_view_while_it_flies():
     for number in range(20):
         rng = np.random.default_rng([0, number, 0])
         scene = mass.scene(mass.KINDS[number % 8], rng, 5.0, 5.0)
-        (video,) = mass.filmed(scene, mass.Clock(mass.FPS, mass.SUBSTEPS), mass.FRAMES, 16)
+        (video,) = mass.filmed(scene, mass.Time(mass.FRAMES, mass.FPS, mass.SUBSTEPS), 16)
         seen = (video - video[0, 0, 0]).abs().sum(-1) > 0.05
         assert seen.flatten(1).any(1).all(), number
 

@@ -8,72 +8,72 @@ import torch
 import gradsim as gs
 
 
-def _steps(optimizer, residual, z):
-    return [(place[0], float(cost)) for place, cost, _ in optimizer.steps(residual, z)]
+def iterates(optimizer, residual, z):
+    return [(step.z[0], float(step.losses)) for step in optimizer.iterate(residual, z)]
 
 
-def test_a_linear_problem_is_solved_in_one_step_by_the_least_change():
+def test_a_linear_problem_is_solved_by_one_step_of_minimum_norm():
     generator = torch.Generator().manual_seed(3)
     rows = torch.randn(3, 40, generator=generator, dtype=torch.float64)
-    aim = torch.randn(3, generator=generator, dtype=torch.float64)
+    target = torch.randn(3, generator=generator, dtype=torch.float64)
     start = torch.randn(1, 40, generator=generator, dtype=torch.float64)
-    (_, first), (place, last) = _steps(gs.MinimumNorm(iterations=1), lambda z: z @ rows.T - aim, start)
+    (_, first), (point, last) = iterates(gs.MinimumNorm(iterations=1), lambda z: z @ rows.T - target, start)
     assert first > 1.0
     assert last < 1e-14 * first
-    nearest = start[0] + torch.linalg.pinv(rows) @ (aim - rows @ start[0])
-    torch.testing.assert_close(place, nearest, rtol=0.0, atol=1e-7)
+    nearest = start[0] + torch.linalg.pinv(rows) @ (target - rows @ start[0])
+    torch.testing.assert_close(point, nearest, rtol=0.0, atol=1e-7)
 
 
-def test_a_bent_problem_is_solved_in_a_few_steps():
+def test_a_nonlinear_problem_is_solved_in_a_few_steps():
     def residual(z):
         return torch.stack([z.square().mean(1) - 2.0, torch.sin(z).sum(1) - 3.0], 1)
 
     start = torch.linspace(-0.5, 1.0, 20, dtype=torch.float64)[None]
-    costs = [cost for _, cost in _steps(gs.MinimumNorm(iterations=6), residual, start)]
+    costs = [cost for _, cost in iterates(gs.MinimumNorm(iterations=6), residual, start)]
     assert costs[-1] < 1e-10 * costs[0]
 
 
-def test_steps_are_no_longer_than_allowed():
-    steps = _steps(gs.MinimumNorm(iterations=2, largest_step=0.1), lambda z: z.sum(1, keepdim=True) - 100.0, _zero())
+def test_step_length_is_limited():
+    steps = iterates(gs.MinimumNorm(iterations=2, max_step=0.1), lambda z: z.sum(1, keepdim=True) - 100.0, _zero())
     for (before, _), (after, _) in itertools.pairwise(steps):
         assert float((after - before).square().mean().sqrt()) == pytest.approx(0.1, rel=1e-9)
 
 
-def test_the_best_of_several_starts_goes_on():
+def test_the_best_of_several_starts_is_continued():
     starts = torch.tensor([[5.0, 5.0], [1.0, 2.0], [9.0, -3.0]], dtype=torch.float64)
-    place, _ = _steps(gs.MinimumNorm(iterations=1), lambda z: z.sum(1, keepdim=True) - 4.0, starts)[0]
-    assert place.tolist() == [1.0, 2.0]
+    point, _ = iterates(gs.MinimumNorm(iterations=1), lambda z: z.sum(1, keepdim=True) - 4.0, starts)[0]
+    assert point.tolist() == [1.0, 2.0]
 
 
-def test_a_length_that_diverges_is_not_taken():
-    def residual(z):  # too long a step leaves the finite numbers
+def test_a_step_length_that_diverges_is_rejected():
+    def residual(z):  # a long step diverges
         r = z.sum(1, keepdim=True) - 1.0
         return torch.where(z[:, :1].abs() > 0.2, torch.inf, r)
 
-    (_, first), (place, last) = _steps(gs.MinimumNorm(iterations=1), residual, _zero())
-    assert 0.0 < float(place[0]) <= 0.2
+    (_, first), (point, last) = iterates(gs.MinimumNorm(iterations=1), residual, _zero())
+    assert 0.0 < float(point[0]) <= 0.2
     assert last < first
 
 
-def test_a_flat_residual_stays_where_it_is():
-    places = [place for place, _ in _steps(gs.MinimumNorm(iterations=2), lambda z: 0.0 * z[:, :1] + 1.0, _zero())]
-    assert all(torch.equal(place, places[0]) for place in places)
+def test_a_constant_residual_leaves_the_point_unchanged():
+    points = [point for point, _ in iterates(gs.MinimumNorm(iterations=2), lambda z: 0.0 * z[:, :1] + 1.0, _zero())]
+    assert all(torch.equal(point, points[0]) for point in points)
 
 
-def test_many_residuals_are_refused():
-    with pytest.raises(gs.InvalidInput, match=r"65 residuals: is for at most 64.*gs\.Moments"):
-        list(gs.MinimumNorm().steps(lambda z: z.repeat(1, 13), torch.zeros(1, 5, dtype=torch.float64)))
+def test_too_many_residuals():
+    with pytest.raises(gs.InvalidInput, match=r"65 residuals: must be at most 64.*gs\.Moments"):
+        list(gs.MinimumNorm().iterate(lambda z: z.repeat(1, 13), torch.zeros(1, 5, dtype=torch.float64)))
 
 
-def test_it_serves_minimize():
+def test_use_in_minimize():
     scene = gs.Scene([gs.Rigid("ball", gs.meshes.icosphere(0.2, 1), mass=1.0, velocity=gs.unknown((1.0, 1.0, 0.5)))])
 
-    def miss(scene):
+    def position_error(scene):
         return gs.simulate(scene, frames=2, fps=2, substeps=8)["ball"].position[..., -1, :2] - torch.tensor([0.4, 0.9])
 
-    best = gs.minimize(miss, scene, gs.MinimumNorm(iterations=2, largest_step=10.0))
+    best = gs.minimize(position_error, scene, gs.MinimumNorm(iterations=2, max_step=10.0))
     assert best.loss < 1e-12
-    assert float(best.values["ball.velocity"][2]) == pytest.approx(0.5)  # what nothing asks for is left alone
+    assert float(best.values["ball.velocity"][2]) == pytest.approx(0.5)  # does not affect the loss
 
 
 def _zero() -> torch.Tensor:

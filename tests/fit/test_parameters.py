@@ -1,4 +1,4 @@
-"""Unknowns and the coordinates they move in."""
+"""Unknowns and their coordinates."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ FULL = {
 
 def test_unknowns_by_path_and_scale():
     parameters = Parameters(scene(**FULL))
-    scales = {c.path: c.scale for c in parameters.coordinates}
+    scales = {unknown.path: unknown.scale for unknown in parameters.unknowns}
     assert scales == {
         "scene.gravity": "linear",
         "ground.ke": "log",
@@ -58,39 +58,39 @@ def test_unknowns_by_path_and_scale():
 
 def test_coordinates_and_values_are_inverse():
     parameters = Parameters(scene(**FULL))
-    z = parameters.start()
+    z = parameters.initial()
     for path, value in parameters.values(z).items():
         assert torch.allclose(value, torch.tensor(parameters.scene.unknowns[path].guess), rtol=1e-12), path
-    drawn = parameters.draw(7, torch.Generator().manual_seed(0))
-    drawn = torch.cat([drawn[:, :6], torch.zeros(7, 3).double(), drawn[:, 9:]], 1)  # rotations count from the guess
-    again = parameters.coordinates_of(parameters.values(drawn))
-    assert torch.allclose(again, drawn, atol=1e-9)
+    samples = parameters.sample(7, torch.Generator().manual_seed(0))
+    samples = torch.cat([samples[:, :6], torch.zeros(7, 3).double(), samples[:, 9:]], 1)  # rotations map to zero
+    again = parameters.coordinates(parameters.values(samples))
+    assert torch.allclose(again, samples, atol=1e-9)
 
 
-def test_drawn_values_keep_their_bounds():
+def test_samples_are_within_the_bounds():
     parameters = Parameters(scene(**FULL))
-    values = parameters.values(parameters.draw(200, torch.Generator().manual_seed(0)))
+    values = parameters.values(parameters.sample(200, torch.Generator().manual_seed(0)))
     assert 1.0 <= values["cube.mass"].min() < values["cube.mass"].max() <= 10.0
     assert 0.0 <= values["ground.mu"].min() < values["ground.mu"].max() <= 1.0
     assert torch.allclose(values["cube.rotation"].norm(dim=-1), torch.ones(200).double())
 
 
-def test_a_filled_scene_moves():
+def test_a_filled_scene_can_be_simulated():
     parameters = Parameters(scene(**FULL))
-    filled = parameters.fill(parameters.draw(3, torch.Generator().manual_seed(0)))
+    filled = parameters.fill(parameters.sample(3, torch.Generator().manual_seed(0)))
     assert not filled.unknowns
     assert gs.simulate(filled, frames=2)["cube"].position.shape == (3, 2, 3)
 
 
-def test_each_value_of_a_node_may_be_unknown():
+def test_per_element_unknowns():
     mesh = gs.meshes.tet_box((1, 1, 1), (1, 1, 1))
     soft = gs.Soft("soft", mesh, mass=gs.per_element(gs.unknown(0.1, low=0.01, high=1.0, shape=(8,))))
     parameters = Parameters(gs.Scene([soft]))
     assert parameters.count == 8
-    assert isinstance(parameters.fill(parameters.start())["soft"].mass.values, torch.Tensor)
+    assert isinstance(parameters.fill(parameters.initial())["soft"].mass.values, torch.Tensor)
 
 
-def test_an_unknown_scene_does_not_move():
+def test_a_scene_with_unknowns_cannot_be_simulated():
     with pytest.raises(gs.InvalidInput, match=r"cube\.mass .*is unknown: give it a value"):
         gs.simulate(scene(mass=gs.unknown(2.0)), frames=2)
     open_view = scene(fov=gs.unknown(30.0))
@@ -99,7 +99,7 @@ def test_an_unknown_scene_does_not_move():
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (lambda: gs.unknown("heavy"), "must be a number"),
         (lambda: gs.unknown(2.0, low=3.0), "between low and high"),
@@ -115,7 +115,7 @@ def test_an_unknown_scene_does_not_move():
         (lambda: scene().with_values({"cube.mas": 1.0}), "did you mean 'cube.mass'"),
     ],
 )
-def test_bad_unknowns_say_what_would_do(make, words):
+def test_invalid_unknowns(make, message):
     with pytest.raises(gs.InvalidInput) as error:
         make()
-    assert words in str(error.value)
+    assert message in str(error.value)

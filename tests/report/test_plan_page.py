@@ -37,7 +37,7 @@ def throw():
     goals = [gs.GoalImage(video[-1, :, :, 3:]), gs.GoalImage(video[4], frames=[4])]
     scene = thrown(gs.unknown((1.0, 2.0, 0.0), low=-6.0, high=6.0))
     stages = [(gs.Moments(), gs.GaussNewton(iterations=3)), (gs.Blur(), gs.GaussNewton(iterations=8))]
-    return gs.control(scene, goals, stages=stages, watch=height, **TIME)
+    return gs.control(scene, goals, stages=stages, metric=height, **TIME)
 
 
 @pytest.fixture(scope="module")
@@ -94,15 +94,15 @@ def test_what_a_policy_says_is_drawn_and_kept(wriggle, tmp_path):
     page = gs.write_plan(wriggle, tmp_path, size=(32, 32)).read_text()
     assert "beam.actuation of each tet, in the order they act" in page
     assert "The goal is a state: beam.velocity at 1 frame" in page
-    assert f"{wriggle.best.signals['beam.actuation'].shape[1]} × 3 numbers" in page
+    assert f"{wriggle.best.policy_outputs['beam.actuation'].shape[1]} × 3 numbers" in page
     scene = gs.load_scene(tmp_path / "plan.yaml")
-    assert np.array_equal(scene["beam"].actuation.values.values, wriggle.best.signals["beam.actuation"].numpy())
+    assert np.array_equal(scene["beam"].actuation.values.values, wriggle.best.policy_outputs["beam.actuation"].numpy())
     assert "All iterations were used" in page
 
 
 def test_few_signals_are_lines(wriggle):
-    few = {"beam.actuation": wriggle.best.signals["beam.actuation"][:, :3]}
-    titles = [title for title, _ in signal_charts(replace(wriggle, best=replace(wriggle.best, signals=few)))]
+    few = {"beam.actuation": wriggle.best.policy_outputs["beam.actuation"][:, :3]}
+    titles = [title for title, _ in signal_charts(replace(wriggle, best=replace(wriggle.best, policy_outputs=few)))]
     assert titles == ["beam.actuation"]
 
 

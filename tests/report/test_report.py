@@ -86,7 +86,7 @@ def test_what_is_not_told_is_said_first(tmp_path):
     tone, head, _ = summary(fit)
     assert (tone, head) == ("bad", "These observations do not determine what was asked.")
     page = write_report(fit, tmp_path).read_text()
-    assert "gravity moves all masses alike" in page
+    assert "gravity accelerates all masses equally" in page
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def control(
 
 def show_iterate(bar: Bar, iterate: Iterate) -> None:
     """An iterate as progress: its number, loss and error."""
-    error = "" if iterate.watched is None else f", error {iterate.watched:.3e}"
+    error = "" if iterate.metric is None else f", error {iterate.metric:.3e}"
     bar.moved(iterate.number + 1, f"stage {iterate.stage + 1}", f"loss {iterate.loss:.3e}{error}")
 
 
@@ -107,7 +107,7 @@ def print_plan(plan: Plan, console: Console) -> None:
     by_number = {iterate.number: iterate for iterate in plan.history}
     for name, number in (("first", plan.history[0].number), ("best", plan.best.number), ("last", plan.last.number)):
         iterate = by_number[number]
-        error = "-" if iterate.watched is None else f"{iterate.watched:.4g}"
+        error = "-" if iterate.metric is None else f"{iterate.metric:.4g}"
         table.add_row(name, str(number), f"{iterate.loss:.4g}", error, f"{iterate.seconds:.1f} s")
     console.print(table, highlight=False)
     advice = f": {escape(plan.advice)}" if plan.advice else ""

@@ -26,7 +26,7 @@ from gradsim.cli.shared import (
     steps_at,
     write_json,
 )
-from gradsim.fit.result import Fit, Stage
+from gradsim.fit.result import Fit, FitStep
 
 COLORS = {"identifiable": "green", "weak": "yellow", "not identifiable": "red"}
 INTERRUPTED = 130
@@ -84,7 +84,7 @@ def estimate(
         raise typer.Exit(INTERRUPTED)
 
 
-def show_stage(bar: Bar, stage: Stage) -> None:
+def show_stage(bar: Bar, stage: FitStep) -> None:
     """A stage of a fit as progress: what, over how many frames, and the mean square."""
     name = stage.name.removesuffix(f", {stage.frames} frames")
     bar.moved(stage.frames, name, f"mean square {stage.mean_square:.2e}")
@@ -100,12 +100,12 @@ def print_fit(fit: Fit, console: Console, truth: dict[str, float] | None = None)
     table.add_column("")
     for name, unit, value, low, high, verdict in fit.rows():
         known = [f"{truth[name]:.6g}"] if truth else []
-        word = f"[{COLORS[verdict.word]}]{verdict.word}[/]"
+        word = f"[{COLORS[verdict.level]}]{verdict.level}[/]"
         table.add_row(escape(name), *known, f"{value:.6g}", f"{low:.6g} .. {high:.6g}", unit.strip("1"), word)
     console.print(table, highlight=False)
-    for text in fit.directions:
+    for text in fit.undetermined_directions:
         console.print(f"  {escape(text)}", highlight=False, soft_wrap=True)
-    agreed = f"; {fit.agreeing} of {fit.starts} starts agree" if fit.starts > 1 else ""
+    agreed = f"; {fit.agreeing_starts} of {fit.starts} starts agree" if fit.starts > 1 else ""
     advice = f": {escape(fit.advice)}" if fit.advice else ""
-    text = f"{fit.status}{advice}{agreed}; {fit.seconds:.0f} s; intervals from {fit.method}"
+    text = f"{fit.status}{advice}{agreed}; {fit.seconds:.0f} s; intervals from {fit.interval_method}"
     console.print(text, highlight=False, soft_wrap=True)

@@ -73,7 +73,7 @@ def landscape(
         )
     make_folder(out.parent)
     save_landscape(found, out)
-    low = ", ".join(f"{name} = {value:.4g}" for name, value in found.lowest.items())
+    low = ", ".join(f"{name} = {value:.4g}" for name, value in found.minimum.items())
     shown = results(as_json)
     shown.print(f"least mean square {float(found.mean_square.min()):.3g} at {low}", highlight=False, soft_wrap=True)
     shown.print(f"written: {out}", highlight=False, soft_wrap=True)

@@ -1,1 +1,1 @@
-"""Two videos in, a number out."""
+"""Distances between rendered and observed videos."""

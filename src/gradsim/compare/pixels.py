@@ -1,4 +1,4 @@
-"""How far two videos are apart, pixel by pixel."""
+"""Pixel-wise distance between two videos."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def mse(
 
     Args:
         video: [..., T, H, W, C]; leading dimensions are a batch of worlds.
-        observed: Likewise; batch dimensions broadcast.
-        mask: Weights >= 0, or booleans, of pixels: [H, W], of pixels in time: [T, H, W], or of frames: [T, 1, 1].
-            Batch dimensions broadcast here too.
+        observed: Same shape; batch dimensions broadcast.
+        mask: Weights >= 0 or booleans: one per pixel [H, W], per pixel and frame [T, H, W], or per frame [T, 1, 1].
+            Batch dimensions broadcast.
 
     Returns:
         A scalar for one world, [...] for a batch.
     """
-    a, b = pair(video, observed)
+    a, b = matching_frames(video, observed)
     squares = ((a - b) ** 2).mean(-1)
     if mask is None:
         return squares.mean((-3, -2, -1))
@@ -30,14 +30,14 @@ def mse(
     return (weights * squares).sum((-3, -2, -1)) / weights.sum((-3, -2, -1))
 
 
-def pair(video: torch.Tensor | Video, observed: torch.Tensor | Video) -> tuple[torch.Tensor, torch.Tensor]:
-    """The frames of two videos, which must agree in everything but batch dimensions."""
+def matching_frames(video: torch.Tensor | Video, observed: torch.Tensor | Video) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the frames of two videos, which must have equal shapes apart from batch dimensions."""
     a, b = _frames("video", video), _frames("observed", observed)
     shapes = f"shapes {tuple(a.shape)} and {tuple(b.shape)}"
     if a.shape[-4:] != b.shape[-4:]:
-        parts = zip(("frames", "height", "width", "channels"), a.shape[-4:], b.shape[-4:], strict=True)
-        unequal = ", ".join(f"{name} {m} and {n}" for name, m, n in parts if m != n)
-        raise WrongShape("video and observed", shapes, f"must agree in the last four dimensions, but have {unequal}")
+        dimensions = zip(("frames", "height", "width", "channels"), a.shape[-4:], b.shape[-4:], strict=True)
+        unequal = ", ".join(f"{name} {m} and {n}" for name, m, n in dimensions if m != n)
+        raise WrongShape("video and observed", shapes, f"must be equal in the last four dimensions, but have {unequal}")
     try:
         torch.broadcast_shapes(a.shape[:-4], b.shape[:-4])
     except RuntimeError:
@@ -51,12 +51,14 @@ def _frames(name: str, video: torch.Tensor | Video) -> torch.Tensor:
         kind = getattr(frames, "dtype", type(frames).__name__)
         raise WrongType(name, kind, "must be a gs.Video or a floating-point tensor [..., T, H, W, C]")
     if frames.ndim < 4 or 0 in frames.shape:
-        raise WrongShape(name, f"shape {tuple(frames.shape)}", "must be [..., T, H, W, C]; a picture is picture[None]")
+        raise WrongShape(
+            name, f"shape {tuple(frames.shape)}", "must be [..., T, H, W, C]; pass a single image as image[None]"
+        )
     return frames
 
 
 def _weights(mask: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
-    """A mask in the shape of the squares, [..., T, H, W]."""
+    """Returns the mask broadcast to the shape of the squares, [..., T, H, W]."""
     try:
         weights = mask.to(squares).expand(torch.broadcast_shapes(mask.shape, squares.shape))
         fits = weights.shape[-3:] == squares.shape[-3:]
@@ -65,7 +67,9 @@ def _weights(mask: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
     if not fits:
         wanted = f"must broadcast to the pixels [..., T, H, W] = {tuple(squares.shape)}, without channels"
         raise WrongShape("mask", f"shape {tuple(mask.shape)}", wanted)
-    least, sums = float(weights.min()), weights.sum((-3, -2, -1))
-    if not (least >= 0 and bool((sums > 0).all())):
-        raise InvalidInput("mask", f"least weight {least:g}", "must hold weights >= 0, some above 0 in every world")
+    smallest, sums = float(weights.min()), weights.sum((-3, -2, -1))
+    if not (smallest >= 0 and bool((sums > 0).all())):
+        raise InvalidInput(
+            "mask", f"smallest weight {smallest:g}", "must hold weights >= 0, at least one > 0 in every world"
+        )
     return weights

@@ -1,4 +1,4 @@
-"""How far two silhouettes are apart, also across empty space."""
+"""Distance between two silhouettes whose gradient does not vanish where they do not overlap."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gradsim.video.video import Video
 def cumulative(video: torch.Tensor | Video, goal: torch.Tensor | Video) -> torch.Tensor:
     """Mean squared difference of the cumulative row and column sums of two silhouettes.
 
-    Where a silhouette and its goal do not overlap, the pixels' difference stays the same while one moves, and its
-    gradient vanishes. The area above each row and left of each column does change, and pulls across empty space.
+    The pixel-wise difference of two silhouettes that do not overlap is constant, so its gradient is zero. The area
+    above each row and left of each column still depends on the distance between them, so its gradient is not.
 
     Args:
         video: Coverage [..., T, H, W, C], such as the fourth channel of `gs.render(..., alpha=True)[..., 3:]`. Colours
-            will do before a black background; each channel counts on its own.
-        goal: Likewise; batch dimensions broadcast.
+            on a black background also work; each channel is compared separately.
+        goal: Coverage of the goal, same shape; batch dimensions broadcast.
 
     Returns:
-        A scalar for one world, [...] for a batch: over frames, channels and lines across the image, the mean squared
-        difference of the area on one side of the line, as a share of the image's, rows and columns added.
+        A scalar for one world, [...] for a batch: the mean over frames, channels and lines of the squared difference of
+        the area on one side of the line, as a fraction of the image area; the means for rows and columns are added.
     """
     return (Cumulative().residuals(video, goal) ** 2).sum(-1)

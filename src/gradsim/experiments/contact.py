@@ -15,15 +15,14 @@ import torch
 
 from gradsim.experiments.objects import KINDS, depth, painted, stretched, turned, volume
 from gradsim.experiments.table import Case, Claim, Column, Experiment, Row, Told, errors, filmed, fitted
-from gradsim.fit.estimate import NORMAL
-from gradsim.fit.observations import Clock
-from gradsim.fit.problem import Problem
+from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.result import Fit
-from gradsim.fit.uncertainty import uncertainty
+from gradsim.fit.uncertainty import NORMAL_95, estimate_uncertainty
 from gradsim.scene.camera import Camera
 from gradsim.scene.materials import Ground
 from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
+from gradsim.scene.time import Time
 from gradsim.scene.unknown import unknown
 
 FRAMES, FPS, SIZE, SUBSTEPS = 60, 30.0, 128, 256
@@ -74,7 +73,7 @@ def case(number: int, seed: int, eight_bit: bool) -> Case:
         start = {path: unknown(rng.uniform(*ends), low=ends[0], high=ends[1]) for path, ends in RANGES.items()}
         drawn = [seed, number, 0]
         true = scene(kind, np.random.default_rng(drawn), truth)
-        (video,) = filmed(true, Clock(FPS, SUBSTEPS), FRAMES, SIZE)
+        (video,) = filmed(true, Time(FRAMES, FPS, SUBSTEPS), SIZE)
         guess = scene(kind, np.random.default_rng(drawn), start)
         fit = fitted(guess, video, told, fps=FPS, substeps=SUBSTEPS, seed=number)
         row = {"object": f"{number} {kind}", "truth": truth, **_judged(fit, truth, ALLOWED)}
@@ -92,10 +91,11 @@ def case(number: int, seed: int, eight_bit: bool) -> Case:
 def _judged(fit: Fit, truth: Mapping[str, float], allowed: float) -> Row:
     """Errors, the largest among those the video can tell, and what the fit says of itself."""
     off = errors(fit, truth)
-    z = fit.parameters.coordinates_of({path: torch.tensor(v, dtype=torch.float64) for path, v in truth.items()})
-    limit = uncertainty(Problem(fit.parameters, fit.trials), z)
-    widths = dict(zip(fit.parameters.names, (NORMAL * limit.deviation).tolist(), strict=True))  # of logarithms
-    words = {name: v.word for name, v in zip(fit.parameters.names, limit.verdicts, strict=True)}
+    z = fit.parameters.coordinates({path: torch.tensor(v, dtype=torch.float64) for path, v in truth.items()})
+    limit = estimate_uncertainty(EstimationProblem(fit.parameters, fit.trials), z)
+    half_widths = (NORMAL_95 * limit.standard_deviation).tolist()  # of logarithms
+    widths = dict(zip(fit.parameters.names, half_widths, strict=True))
+    words = {name: v.level for name, v in zip(fit.parameters.names, limit.identifiability, strict=True)}
     hidden = [path for path in RANGES if words[path] == "not identifiable" or widths[path] > allowed]
     inside = [path for path, (low, high) in fit.intervals.items() if low <= truth[path] <= high]
     return {
@@ -104,7 +104,7 @@ def _judged(fit: Fit, truth: Mapping[str, float], allowed: float) -> Row:
         "hidden": " ".join(NAMES[path] for path in hidden),
         "half widths": {NAMES[path]: width for path, width in widths.items()},
         "inside": [NAMES[path] for path in inside],
-        "verdicts": {NAMES[name]: verdict.word for name, verdict in fit.verdicts.items()},
+        "verdicts": {NAMES[name]: verdict.level for name, verdict in fit.identifiability.items()},
         "status": fit.status,
         "certain": fit.certain,
         "seconds": fit.seconds,

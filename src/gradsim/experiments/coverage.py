@@ -16,13 +16,13 @@ import torch
 
 from gradsim.experiments.objects import depth, painted, turned
 from gradsim.experiments.table import Case, Claim, Column, Experiment, Row, Told, filmed, fitted
-from gradsim.fit.observations import Clock
 from gradsim.fit.result import Fit
 from gradsim.scene.camera import Camera
 from gradsim.scene.materials import Ground
 from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.surfaces import box
+from gradsim.scene.time import Time
 from gradsim.scene.unknown import unknown
 from gradsim.video.load import load_video
 from gradsim.video.save import save_video
@@ -83,7 +83,7 @@ def case(kind: str, number: int, seed: int) -> Case:
             for name, value in truth.items()
         }
         true = scene(np.random.default_rng([*key, 0]), **truth)
-        (exact,) = filmed(true, Clock(FPS, SUBSTEPS), FRAMES, SIZE)
+        (exact,) = filmed(true, Time(FRAMES, FPS, SUBSTEPS), SIZE)
         if kind == NOISY:
             video: Any = exact + NOISE * torch.tensor(rng.normal(size=tuple(exact.shape)))
         else:

@@ -15,10 +15,10 @@ import numpy as np
 
 from gradsim.experiments.objects import KINDS, painted, stretched, turned, volume
 from gradsim.experiments.table import Case, Claim, Column, Experiment, Row, Told, errors, filmed, fitted, largest
-from gradsim.fit.observations import Clock
 from gradsim.scene.camera import Camera
 from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
+from gradsim.scene.time import Time
 from gradsim.scene.unknown import unknown
 from gradsim.video.load import load_video
 from gradsim.video.save import save_video
@@ -94,7 +94,7 @@ def experiment(objects: int, seed: int) -> Experiment:
 
 
 def _videos(true: Scene, sources: Sequence[str]) -> dict[str, Any]:
-    exact, large = filmed(true, Clock(FPS, SUBSTEPS), FRAMES, SIZE, LARGE)
+    exact, large = filmed(true, Time(FRAMES, FPS, SUBSTEPS), SIZE, LARGE)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         found: dict[str, Any] = {"float": exact}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradsim.experiments.table import Case, Claim, Column, Row, Told, errors, filmed, fitted, largest
-from gradsim.fit.observations import Clock
 from gradsim.scene.scene import Scene
+from gradsim.scene.time import Time
 from gradsim.scene.unknown import unknown
 
 COLUMNS = (
@@ -43,7 +43,7 @@ class Recovery:
 
     def row(self, told: Told) -> Row:
         true = self.scene(**self.truth)
-        (video,) = filmed(true, Clock(self.fps, self.substeps), self.frames, self.side)
+        (video,) = filmed(true, Time(self.frames, self.fps, self.substeps), self.side)
         low, high = self.bounds
         guess = self.scene(**{name: unknown(value, low=low, high=high) for name, value in self.start.items()})
         fit = fitted(guess, video, told, fps=self.fps, substeps=self.substeps)

@@ -14,13 +14,14 @@ import numpy as np
 import torch
 
 from gradsim.fit.estimate import estimate
-from gradsim.fit.observations import Clock
-from gradsim.fit.plan import Reached
-from gradsim.fit.result import Fit, Stage
+from gradsim.fit.plan import EvaluatedControl
+from gradsim.fit.result import Fit, FitStep
+from gradsim.fit.simulation import simulate_over
 from gradsim.render.render import render
 from gradsim.scene.atomic import write_whole
 from gradsim.scene.errors import ContactWarning, InvalidInput, StabilityWarning
 from gradsim.scene.scene import Scene
+from gradsim.scene.time import Time
 
 Row = dict[str, Any]  # plain values, for JSON
 Told = Callable[[str], None]  # what is being done
@@ -120,17 +121,17 @@ def _soft_ground() -> Iterator[None]:
         yield
 
 
-def filmed(scene: Scene, clock: Clock, frames: int, *sides: int) -> list[torch.Tensor]:
+def filmed(scene: Scene, time: Time, *sides: int) -> list[torch.Tensor]:
     """Videos [T, side, side, 3] of what happens in a scene, one for each size [px]."""
     with _soft_ground():
-        trajectory = clock.run(scene, frames)
+        trajectory = simulate_over(scene, time)
     return [render(scene, trajectory, (side, side)) for side in sides]
 
 
 def fitted(scene: Scene, video: Any, told: Told, label: str = "", **options: Any) -> Fit:
     """As `gs.estimate`, but half a search is no row."""
 
-    def progress(stage: Stage) -> None:
+    def progress(stage: FitStep) -> None:
         told(f"{label} {stage.name} ({stage.mean_square:.1e}, {stage.seconds:.0f} s)".strip())
 
     with _soft_ground():
@@ -140,7 +141,7 @@ def fitted(scene: Scene, video: Any, told: Told, label: str = "", **options: Any
     return fit
 
 
-def errors(fit: Fit | Reached, truth: Mapping[str, Any]) -> dict[str, float]:
+def errors(fit: Fit | EvaluatedControl, truth: Mapping[str, Any]) -> dict[str, float]:
     """Relative errors by path; of vectors the length of the difference over the length of the truth."""
     found = {}
     for path, value in truth.items():

@@ -1,1 +1,1 @@
-"""From observations to answers: unknowns, optimizers, estimates and what they are worth."""
+"""Estimation and control: unknowns, optimizers, searches, uncertainty."""

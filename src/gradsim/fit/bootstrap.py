@@ -1,7 +1,8 @@
-"""Intervals for compressed videos: encode the fitted video the same way, fit it, and see how far off that comes.
+"""Intervals for compressed videos by a parametric bootstrap.
 
-The differences a codec makes are no noise: they follow the picture, and intervals from residuals come out 20 to 50
-times too small.
+The fitted scene is rendered, encoded like the observed video and fitted again; the errors of these fits give the bias
+and the standard deviation. Compression errors are correlated with the image, not independent noise: intervals from
+residuals are 20 to 50 times too narrow.
 """
 
 from __future__ import annotations
@@ -12,46 +13,64 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.gauss_newton import GaussNewton, descend
+from gradsim.fit.gauss_newton import GaussNewton, solve
 from gradsim.fit.observations import Pixels
-from gradsim.fit.problem import Problem
+from gradsim.fit.problem import EstimationProblem
+from gradsim.fit.search import Report
+from gradsim.fit.trials import Trial
 from gradsim.render.render import render
 from gradsim.video.encode import encode
 from gradsim.video.video import Video
 
-COPIES = 6
-STUDENT = 2.447  # half width of a 95 % interval, in standard deviations from six values
-SPREAD = 0.02  # of the copies' truths about the answer, in natural units
+COPIES = 6  # re-encoded videos
+STUDENT_95 = 2.447  # half width of a 95 % interval from six values, in standard deviations
+SPREAD = 0.02  # standard deviation of the copies' true values about the estimate, in coordinate units
 
 
-def bootstrapped(
-    problem: Problem, z: torch.Tensor, videos: Sequence[Any], optimizer: GaussNewton, seed: int, told: Any
-) -> tuple[torch.Tensor, torch.Tensor, float]:
-    """The answer without the bias that copies show, their deviation [P], and how many of it an interval is wide."""
+def bootstrap(
+    problem: EstimationProblem,
+    z: torch.Tensor,
+    videos: Sequence[Any],
+    optimizer: GaussNewton,
+    seed: int,
+    report: Report,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the estimate corrected for bias and its standard deviation, [P] each, in coordinates.
+
+    Args:
+        problem: Problem whose trials belong to `videos`.
+        z: Estimate [P].
+        videos: Observed videos; observations that are not videos are reused unchanged.
+        optimizer: Options of the least-squares solver.
+        seed: Seed of the copies' true values.
+        report: Called after every copy.
+    """
     generator = torch.Generator().manual_seed(seed)
-    options = replace(optimizer, iterations=8, tolerance=1e-6, worlds=problem.batch(0))
+    options = replace(optimizer, iterations=8, tolerance=1e-6, max_worlds=problem.batch_size(0))
+    bounds = problem.parameters.bounds()
     errors = []
     for copy in range(COPIES):
-        step = SPREAD * torch.randn(len(z), generator=generator, dtype=z.dtype) if copy else torch.zeros_like(z)
-        truth = (z + step).clamp(*problem.parameters.limits())
-        trials = []
-        for trial, video in zip(problem.trials, videos, strict=True):
-            observation = trial.observation
-            if isinstance(video, Video) and isinstance(observation, Pixels):
-                values = problem.parameters.values(truth)
-                scene = trial.scene.with_values({p: v for p, v in values.items() if p in trial.scene.unknowns})
-                with torch.no_grad():
-                    height, width = video.encoding.size or video.size
-                    clean = render(scene, trial.clock.run(scene, len(video)), (height, width))
-                coded = encode(clean, like=video)
-                observation = replace(observation, video=coded.reduced(video.size).frames)
-            trials.append(replace(trial, observation=observation))
-        copied = replace(problem, trials=tuple(trials))
-        done = descend(copied.residual(), truth[None], problem.parameters.limits(), options)
-        errors.append(done.z[0] - truth)
-        square = float(done.cost[0]) / problem.frames
-        told(f"bootstrap, copy {copy + 1} of {COPIES}", done.z[0], square, problem.frames, 0)
-    off = torch.stack(errors)
-    bias = off.mean(0)
-    deviation = ((off**2).mean(0) * (1 + 1 / COPIES)).sqrt()
-    return (z - bias).clamp(*problem.parameters.limits()), deviation, STUDENT
+        offset = SPREAD * torch.randn(len(z), generator=generator, dtype=z.dtype) if copy else torch.zeros_like(z)
+        truth = (z + offset).clamp(*bounds)
+        pairs = zip(problem.trials, videos, strict=True)
+        trials = tuple(_encoded_trial(problem, trial, video, truth) for trial, video in pairs)
+        state = solve(replace(problem, trials=trials).residual(), truth[None], bounds, options)
+        errors.append(state.z[0] - truth)
+        mean_square = float(state.cost[0]) / problem.frames
+        report(f"bootstrap, copy {copy + 1} of {COPIES}", state.z[0], mean_square, problem.frames, 0)
+    error = torch.stack(errors)
+    deviation = ((error**2).mean(0) * (1 + 1 / COPIES)).sqrt()
+    return (z - error.mean(0)).clamp(*bounds), deviation
+
+
+def _encoded_trial(problem: EstimationProblem, trial: Trial, video: Any, z: torch.Tensor) -> Trial:
+    """Returns a trial whose video is the rendering at z [P], encoded and reduced like the observed video."""
+    observation = trial.observation
+    if not (isinstance(video, Video) and isinstance(observation, Pixels)):
+        return trial
+    with torch.no_grad():
+        scene, trajectory = trial.simulate(problem.parameters.values(z))
+        height, width = video.encoding.size or video.size
+        rendered = render(scene, trajectory, (height, width))
+    encoded = encode(rendered, like=video)
+    return replace(trial, observation=replace(observation, video=encoded.reduced(video.size).frames))

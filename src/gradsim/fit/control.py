@@ -1,42 +1,41 @@
-"""control(): from a picture of a goal to the control that reaches it."""
+"""control(): the control that brings a scene to a goal."""
 
 from __future__ import annotations
 
 import copy
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import torch
 
 from gradsim.compare.distances import Blur, Cumulative, Distance, Moments
+from gradsim.fit.control_objective import ControlObjective, ControlParameters, Metric
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.goals import Goal, GoalImage
-from gradsim.fit.minimize import descended
-from gradsim.fit.minimum_norm import MinimumNorm
-from gradsim.fit.optimizers import Adam, Descending
-from gradsim.fit.parameters import Coordinate, Parameters
-from gradsim.fit.plan import Iterate, Plan, Reached
+from gradsim.fit.optimize import Optimizer, OptimizeResult, optimize
+from gradsim.fit.optimizers import Adam
+from gradsim.fit.plan import Iterate, Plan
 from gradsim.fit.policies import Feedback, Policy, module_of
-from gradsim.fit.rollout import Drive, Driver, Rhythm
+from gradsim.fit.policy_runner import PolicyRunner
 from gradsim.scene.errors import InvalidInput, OutOfRange
 from gradsim.scene.integrators import Integrator, SymplecticEuler
 from gradsim.scene.scene import Scene
-from gradsim.scene.trajectory import Trajectory
+from gradsim.scene.time import Time
 
-FEW = 12  # unknowns that Gauss and Newton's method takes on
-Optimizer = Descending | GaussNewton | MinimumNorm
-Stage = tuple[Distance, Optimizer]  # how pictures are compared, and how the difference is made small
+ControlStage = tuple[Distance, Optimizer]  # distance of images, and the optimizer that minimizes it
 
-LADDER: tuple[Stage, ...] = (
+MAX_GAUSS_NEWTON = 12  # number of unknowns above which the default stages use gradients
+COARSE_TO_FINE: tuple[ControlStage, ...] = (
     (Moments(), GaussNewton(iterations=8)),
     (Blur(0.06), GaussNewton(iterations=4)),
     (Blur(0.02), GaussNewton(iterations=4)),
     (Blur(), GaussNewton(iterations=10)),
 )
-DESCENT: tuple[Stage, ...] = ((Cumulative(), Adam(iterations=40, rate=0.2, last_rate=0.01)),)
+GRADIENT_DESCENT: tuple[ControlStage, ...] = ((Cumulative(), Adam(iterations=40, lr=0.2, final_lr=0.01)),)
 
 
 def control(
@@ -47,9 +46,9 @@ def control(
     frames: int,
     fps: float = 30.0,
     substeps: int = 32,
-    stages: Sequence[Stage] | None = None,
+    stages: Sequence[ControlStage] | None = None,
     effort: float = 0.0,
-    watch: Callable[[Trajectory], torch.Tensor] | None = None,
+    metric: Metric | None = None,
     starts: int = 1,
     seed: int = 0,
     integrator: Integrator = SymplecticEuler(),
@@ -58,161 +57,117 @@ def control(
     checkpoint: str | Path | None = None,
     progress: Callable[[Iterate], None] = lambda iterate: None,
 ) -> Plan:
-    """Find the control that brings a scene to a goal.
+    """Finds the control that brings a scene to a goal.
 
-    What may be chosen are the scene's unknowns (a start velocity, a force) and the weights of policies. Ctrl-C returns
-    the best so far.
+    The decision variables are the scene's unknowns, such as an initial velocity or a force, and the weights of the
+    policies. Ctrl-C returns the best control so far.
 
     Args:
-        scene: What there is, with a camera if the goal is a picture.
-        goal: A picture [H, W, C] to be seen in the last frame (C = 1: silhouette, 3: colours, 4: both), a
-            `gs.GoalImage` or `gs.GoalState`, or several of these.
-        controls: Policies by the path of what they set, such as `{"gear.actuation": gs.Sinusoids(...)}`; see
-            `gs.rollout`. They are not changed: trained copies are in `plan.policies`.
+        scene: Scene, with a camera if the goal is an image.
+        goal: Image [H, W, C] of the last frame (C = 1: silhouette, 3: colours, 4: both), a `gs.GoalImage` or
+            `gs.GoalState`, or several of these, whose distances are added.
+        controls: Policies by the path of the quantity they set, such as `{"gear.actuation": gs.Sinusoids(...)}`; see
+            `gs.rollout`. They are not modified: trained copies are in `plan.policies`.
         frames, fps, substeps, integrator, dtype, memory: As for `gs.simulate`.
-        stages: Pairs of a distance of pictures and an optimizer, one after another. If None, for a few unknowns
-            moments, blurred pictures and pixels with `gs.GaussNewton`, otherwise `gs.Cumulative` with `gs.Adam`: the
-            difference of pixels alone does not pull across empty space.
-        effort: Weight of the mean square of what the policies say, and of unknowns in natural units.
-        watch: A number of a motion, [...] for worlds, that is recorded for every iterate, such as its distance from a
-            place that is known; it has no part in the search.
-        starts: Of the first stage: the given start, and others drawn about it or within bounds. The best goes on.
-        seed: Of the starts.
-        checkpoint: File to keep the best in, after every iteration; if it exists the search goes on from there.
-        progress: Told of every iterate.
+        stages: Pairs of a distance of images and an optimizer, run in order. If None, up to 12 unknowns use moments,
+            blurred images and pixels with `gs.GaussNewton`, more use `gs.Cumulative` with `gs.Adam`: the gradient of
+            the pixel difference alone vanishes where silhouettes do not overlap.
+        effort: Weight of the mean square of the policy outputs, and of the unknowns in coordinate units.
+        metric: Function of a trajectory that is recorded for every iterate, such as the distance from a known position:
+            a scalar, [...] for a batch of worlds. It does not affect the search.
+        starts: Number of starts of the first stage: the guesses, and random points within the bounds or about the
+            guesses. The best continues.
+        seed: Seed of the starts.
+        checkpoint: File to which the best point is written after every iteration, one per stage; if it exists, the
+            search starts from it.
+        progress: Called with every iterate.
     """
-    goals = _goals(goal)
     if effort < 0.0:
         raise OutOfRange("effort", effort, "must be >= 0")
-    driver = Driver(scene, _copies(controls or {}, dtype))
-    parameters = Decisions(scene, driver, dtype)
-    ladder = tuple(stages) if stages is not None else (LADDER if parameters.count <= FEW else DESCENT)
-    rhythm = Rhythm(fps, substeps, integrator, dtype, memory)
-    search = _Search(driver, parameters, goals, rhythm, frames, effort, watch)
-    z = torch.cat([parameters.start()[None], parameters.draw(starts - 1, torch.Generator().manual_seed(seed))])
-    begin, number = time.perf_counter(), 0
+    goals = _goals(goal)
+    time = Time(frames, float(fps), substeps, integrator)
+    runner = PolicyRunner(scene, _copies(controls or {}, dtype))
+    parameters = ControlParameters(scene, runner, dtype)
+    objective = ControlObjective(
+        runner, parameters, goals, time, effort=effort, metric=metric, dtype=dtype, memory=memory
+    )
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.cat([parameters.initial()[None], parameters.sample(starts - 1, generator)])
+    if stages is None:
+        stages = COARSE_TO_FINE if parameters.count <= MAX_GAUSS_NEWTON else GRADIENT_DESCENT
+    begin = perf_counter()
     history: list[Iterate] = []
-    for stage, (distance, optimizer) in enumerate(ladder):
-        search.start(distance, optimizer)
+    outcome = _run_stages(objective, stages, z, history, checkpoint, progress)
+    record = outcome.result.record
+    best = objective.evaluate(outcome.best, outcome.best_number, record.loss)
+    last = best
+    if record.last is not None and not torch.equal(record.last, outcome.best):
+        last = objective.evaluate(record.last, outcome.last_number, record.history[-1][1])
+    return Plan(
+        best=best,
+        last=last,
+        history=tuple(history),
+        status=outcome.result.status,
+        advice=outcome.result.advice,
+        goals=goals,
+        policies={path: _trained(policy, path, best.values) for path, policy in runner.controls.items()},
+        time=time,
+        seconds=perf_counter() - begin,
+    )
 
-        def told(k: int, places: torch.Tensor, losses: torch.Tensor, stage: int = stage, first: int = number) -> None:
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """Result of the last stage, with numbers of iterates over all stages."""
+
+    result: OptimizeResult
+    best: torch.Tensor  # coordinates [P]
+    best_number: int
+    last_number: int
+
+
+def _run_stages(
+    objective: ControlObjective,
+    stages: Sequence[ControlStage],
+    z: torch.Tensor,
+    history: list[Iterate],
+    checkpoint: str | Path | None,
+    progress: Callable[[Iterate], None],
+) -> _Outcome:
+    """Runs the stages in order, from starts z [K, P]; each continues from the best point of the previous one."""
+    begin, outcome = perf_counter(), None
+    for stage, (distance, optimizer) in enumerate(stages):
+        objective.set_stage(distance, optimizer)
+        first = 0 if outcome is None else outcome.last_number + 1
+
+        def callback(
+            k: int, points: torch.Tensor, losses: torch.Tensor, stage: int = stage, first: int = first
+        ) -> None:
             lowest = int(torch.argmin(torch.nan_to_num(losses, nan=torch.inf)))
-            watched = search.watched(places[lowest])
-            seconds = time.perf_counter() - begin
-            history.append(Iterate(first + k, stage, float(losses[lowest]), seconds, watched))
+            metric = objective.metric_at(points[lowest])
+            seconds = perf_counter() - begin
+            history.append(Iterate(first + k, stage, float(losses[lowest]), seconds, metric))
             progress(history[-1])
 
-        kept = _stage_file(checkpoint, stage)
-        limits = parameters.limits()
+        file = _stage_file(checkpoint, stage)
         with warnings.catch_warnings():
-            warnings.simplefilter("default")  # one of a kind, not one an iterate
-            sought = descended(search.objective, z, limits, optimizer, checkpoint=kept, told=told)
-        if sought.status == "interrupted" and not sought.record.history:  # before it had an iterate
-            if not history:
-                raise KeyboardInterrupt
-            break
-        record = sought.record
-        z = record.places[record.start][None]
-        best, last = number + record.improved, number + len(record.history) - 1
-        number += len(record.history)
-        if sought.status in ("interrupted", "diverged"):
-            break
-    reached = search.reached(z[0], best, record.best)
-    end = record.last if record.last is not None else z[0]
-    final = reached if torch.equal(end, z[0]) else search.reached(end, last, record.history[-1][1])
-    policies = {path: _trained(policy, path, reached.values) for path, policy in driver.controls.items()}
-    seconds = time.perf_counter() - begin
-    return Plan(reached, final, tuple(history), sought.status, sought.advice, goals, policies, rhythm, frames, seconds)
-
-
-class Decisions(Parameters):
-    """What may be chosen: the scene's unknowns and the weights of policies, one after another."""
-
-    def __init__(self, scene: Scene, driver: Driver, dtype: torch.dtype):
-        weights = [_free(path, weight.detach().to(dtype)) for path, weight in driver.weights.items()]
-        if not scene.unknowns and not weights:
-            raise InvalidInput(
-                "controls",
-                "none",
-                "give policies by path, or mark what may be chosen in the scene with gs.unknown(...)",
+            warnings.simplefilter("default")  # shows each warning once, not once per iterate
+            result = optimize(
+                objective, z, objective.parameters.bounds(), optimizer, checkpoint=file, callback=callback
             )
-        super().__init__(scene, dtype=dtype, besides=weights)
-
-
-def _free(path: str, guess: torch.Tensor) -> Coordinate:
-    """Weights without bounds, whose natural unit is one."""
-    endless = torch.full_like(guess, torch.inf)
-    return Coordinate(path, "1", tuple(guess.shape), "linear", guess, -endless, endless, natural=1.0)
-
-
-class _Search:
-    """The objective of one stage after another."""
-
-    def __init__(
-        self,
-        driver: Driver,
-        parameters: Decisions,
-        goals: tuple[Goal, ...],
-        rhythm: Rhythm,
-        frames: int,
-        effort: float,
-        watch: Callable[[Trajectory], torch.Tensor] | None,
-    ):
-        self.driver, self.parameters, self.goals, self.rhythm = driver, parameters, goals, rhythm
-        self.frames, self.effort, self.watch = frames, effort, watch
-        self.distance: Distance = Cumulative()
-        self.squares = False  # whether the optimizer wants residuals
-        self.seen: dict[bytes, float] = {}  # what was watched, by place
-
-    def start(self, distance: Distance, optimizer: Optimizer) -> None:
-        self.distance, self.squares = distance, isinstance(optimizer, (GaussNewton, MinimumNorm))
-        if self.effort > 0.0 and isinstance(optimizer, MinimumNorm):
-            raise InvalidInput("effort", self.effort, "MinimumNorm takes small steps as it is: leave effort at 0")
-
-    def moved(self, z: torch.Tensor) -> Drive:
-        """How the scene moves at coordinates [P] or [K, P]."""
-        values = self.parameters.values(z)
-        scene = self.parameters.fill(z)
-        if not self.driver.controls:
-            return Drive(scene, self.rhythm.simulate(scene, self.frames), {})
-        weights = {path: values[path] for path in self.driver.weights}
-        return self.driver.run(scene, self.rhythm, self.frames, weights=weights)
-
-    def objective(self, z: torch.Tensor) -> torch.Tensor:
-        """Losses [K] or residuals [K, N]."""
-        count = len(z)
-        drive = self.moved(z[0] if count == 1 else z)
-        if self.watch is not None:
-            noted = self.watch(drive.trajectory).detach().reshape(-1)
-            for row, value in zip(z.detach(), noted, strict=True):
-                self.seen[row.numpy().tobytes()] = float(value)
-        found = [goal.residuals(drive.scene, drive.trajectory, self.distance) for goal in self.goals]
-        rows = [r.reshape(count, -1) for r in found]
-        if self.effort > 0.0:
-            rows += self._efforts(drive, z)
-        r = torch.cat(rows, 1)
-        return r if self.squares else (r * r).sum(1)
-
-    def _efforts(self, drive: Drive, z: torch.Tensor) -> list[torch.Tensor]:
-        said = [signal.reshape(len(z), -1) for signal in drive.signals.values()]
-        own = [z[:, span] for c, span in self.parameters.pairs() if c.natural is None]
-        return [u * (self.effort / u.shape[1]) ** 0.5 for u in (*said, *own) if u.numel()]
-
-    def watched(self, z: torch.Tensor) -> float | None:
-        """What `watch` makes of a place [P]."""
-        if self.watch is None:
-            return None
-        key = z.numpy().tobytes()
-        if key not in self.seen:
-            with torch.no_grad():
-                self.seen[key] = float(self.watch(self.moved(z).trajectory))
-        return self.seen[key]
-
-    def reached(self, z: torch.Tensor, number: int, loss: float) -> Reached:
-        with torch.no_grad():
-            drive = self.moved(z)
-        values = {path: value.detach() for path, value in self.parameters.values(z).items()}
-        return Reached(number, loss, values, drive.signals, drive.scene, drive.trajectory, self.watched(z))
+        record = result.record
+        if result.status == "interrupted" and not record.history:  # before the first iterate of this stage
+            if outcome is None:
+                raise KeyboardInterrupt
+            interrupted = replace(outcome.result, status=result.status, advice=result.advice)
+            return replace(outcome, result=interrupted)
+        z = record.best[None]
+        outcome = _Outcome(result, z[0], first + record.best_iteration, first + len(record.history) - 1)
+        if result.status in ("interrupted", "diverged"):
+            break
+    if outcome is None:
+        raise InvalidInput("stages", "none", "must have at least one pair of a distance and an optimizer")
+    return outcome
 
 
 def _goals(goal: Any) -> tuple[Goal, ...]:
@@ -222,20 +177,21 @@ def _goals(goal: Any) -> tuple[Goal, ...]:
 
 
 def _copies(controls: Mapping[str, Policy], dtype: torch.dtype) -> dict[str, Policy]:
-    """Policies of our own to train, in the precision of the motion."""
-    found: dict[str, Policy] = {}
+    """Returns copies of the policies in the precision of the simulation, for training."""
+    copies: dict[str, Policy] = {}
     for path, policy in controls.items():
         if isinstance(policy, Feedback):
-            found[path] = Feedback(copy.deepcopy(policy.module).to(dtype), policy.sees)
+            copies[path] = Feedback(copy.deepcopy(policy.module).to(dtype), policy.observe)
         else:
-            found[path] = copy.deepcopy(policy).to(dtype) if isinstance(policy, torch.nn.Module) else policy
-    return found
+            copies[path] = copy.deepcopy(policy).to(dtype) if isinstance(policy, torch.nn.Module) else policy
+    return copies
 
 
 def _trained(policy: Policy, path: str, values: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+    """Loads the trained weights, by path and name, into the module of a policy."""
     module = module_of(policy)
-    mine = {name: values[f"{path}.{name}"] for name, value in module.named_parameters() if value.requires_grad}
-    module.load_state_dict(mine, strict=False)
+    weights = {name: values[f"{path}.{name}"] for name, value in module.named_parameters() if value.requires_grad}
+    module.load_state_dict(weights, strict=False)
     return module
 
 

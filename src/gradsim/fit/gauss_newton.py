@@ -1,9 +1,9 @@
-"""Gauss and Newton's method with Levenberg and Marquardt's damping, for many starts at once.
+"""Gauss-Newton method with Levenberg-Marquardt damping, for a batch of starts.
 
-A Jacobian costs as many rollouts as there are unknowns, so each is used for several steps: after the first, the same
-damped normal equations are solved for the residuals found there (Fan, Math. Comp. 81, 2012). Contact parameters lie in
-narrow bent valleys: the first step leaves the valley, and the next ones come back to its floor much farther on than a
-step that had to stay inside.
+A Jacobian costs one rollout per unknown, so each is used for several steps: after the first step, the same damped
+normal equations are solved for the new residuals (Fan, Math. Comp. 81, 2012). The cost of contact parameters has narrow
+curved valleys. The first step leaves the valley, and the following chord steps return to its floor much farther along
+than a step restricted to the valley.
 """
 
 from __future__ import annotations
@@ -13,196 +13,212 @@ from dataclasses import dataclass
 
 import torch
 
-from gradsim.fit.residuals import FIRST_STEP, Residual, balanced, evaluated, slopes
+from gradsim.fit.residuals import FORWARD_STEP, Residual, balanced_steps, evaluate, forward_jacobian
 
-TRIALS = (1e-3, 0.1, 10.0)  # factors of the damping that are tried at once
-RAISE = 1e4  # of the damping, where none was better
-CHORDS = 8  # steps with the same Jacobian, after the first
-WORTH = 0.8  # of the cost that a step may leave, to be worth another with the same Jacobian
-LEAST, MOST = 1e-12, 1e2  # damping; beyond it no trial was better
-ENOUGH = 1e-9  # relative gain that is not worth an iteration
-PROMISE = 1e-2  # relative gain by the linear model, above which a place without a better one near is no minimum
-ROUNDING = 1e-24  # cost of residuals that are nothing but rounding
+DAMPING_FACTORS = (1e-3, 0.1, 10.0)  # factors of the damping that are evaluated in one batch
+DAMPING_INCREASE = 1e4  # factor of the damping after an iteration without improvement
+MIN_DAMPING, MAX_DAMPING = 1e-12, 1e2  # above the maximum the iteration stops
+MAX_CHORD_STEPS = 8  # further steps with the same Jacobian
+CHORD_DECREASE = 0.8  # largest ratio of new to old cost for which another chord step is taken
+MIN_DECREASE = 1e-9  # relative decrease of the cost below which the iteration has converged
+STATIONARY_DECREASE = 1e-2  # relative decrease predicted by the linear model, above which a point is not a minimum
+ROUNDING_COST = 1e-24  # cost that consists of rounding errors only
 
-Rest = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+StopCriterion = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # coordinates [K, P], costs [K] -> stop [K]
+Callback = Callable[[torch.Tensor, torch.Tensor], None]  # coordinates [K, P], costs [K]
 
 
 @dataclass(frozen=True)
 class GaussNewton:
-    """Least squares for up to about fifty unknowns: the Jacobian comes from one batch of rollouts and renderings.
+    """Nonlinear least squares for up to about fifty unknowns; the Jacobian is computed by one batch of rollouts.
 
     Args:
-        iterations: At most.
-        damping: At the start, relative to the diagonal of the normal equations.
-        tolerance: Stop where the largest step, in natural units of the unknowns, is smaller.
-        largest_step: Of one iteration, in the same units.
-        worlds: Most worlds in one rollout; more are taken one batch after another.
+        iterations: Maximum number of iterations.
+        damping: Initial damping, relative to the diagonal of the normal equations.
+        tolerance: Converged when the largest component of a step is smaller, in coordinate units
+            (see `gradsim.fit.parameters`).
+        max_step: Largest component of a step, in coordinate units.
+        max_worlds: Maximum number of worlds in one rollout; larger batches are split.
     """
 
     iterations: int = 30
     damping: float = 1e-3
     tolerance: float = 1e-11
-    largest_step: float = 1.2
-    worlds: int = 64
+    max_step: float = 1.2
+    max_worlds: int = 64
 
 
 @dataclass(eq=False)
-class Descent:
-    """Where K starts have come to."""
+class SolverState:
+    """Current iterates of K starts."""
 
     z: torch.Tensor  # coordinates [K, P]
     cost: torch.Tensor  # sum of squared residuals, without the prior, [K]
     iterations: int
     converged: torch.Tensor  # [K]
-    history: list[tuple[torch.Tensor, torch.Tensor]]  # z and cost after each iteration
-
-    @property
-    def best(self) -> int:
-        return int(torch.argmin(self.cost))
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """A weak pull towards the middle of what is plausible, for what is not seen yet."""
+    """Weak quadratic prior for unknowns that the observations do not determine yet."""
 
-    middle: torch.Tensor  # [P]
+    center: torch.Tensor  # [P]
     width: torch.Tensor  # [P]
     weight: float
 
     def residual(self, z: torch.Tensor) -> torch.Tensor:
-        return self.weight**0.5 * (z - self.middle) / self.width
+        return self.weight**0.5 * (z - self.center) / self.width
 
 
-def descend(
+def never_stop(z: torch.Tensor, cost: torch.Tensor) -> torch.Tensor:
+    """Stop criterion that no start fulfils."""
+    return torch.zeros_like(cost, dtype=torch.bool)
+
+
+def solve(
     residual: Residual,
     z: torch.Tensor,
-    limits: tuple[torch.Tensor, torch.Tensor],
+    bounds: tuple[torch.Tensor, torch.Tensor],
     options: GaussNewton = GaussNewton(),
     *,
     prior: Prior | None = None,
-    rest: Rest = lambda z, cost: torch.zeros_like(cost, dtype=torch.bool),
-    slope: torch.Tensor | None = None,
-    report: Callable[[torch.Tensor, torch.Tensor], None] = lambda z, cost: None,
-) -> Descent:
-    """Go down from every start z [K, P] until the steps are small.
+    stop: StopCriterion = never_stop,
+    jacobian: torch.Tensor | None = None,
+    callback: Callback = lambda z, cost: None,
+) -> SolverState:
+    """Minimizes the sum of squared residuals from every start.
 
     Args:
-        residual: Of coordinates [B, P].
-        z: Starts.
-        limits: Bounds of the coordinates, [P] each.
-        options: See `GaussNewton`.
-        prior: Added to the cost while going down.
-        rest: Told z [K, P] and cost [K], which starts are good enough [K].
-        slope: Jacobian to begin with, [P, N], of a place that is thought to be near.
-        report: Told z and cost after each iteration.
+        residual: Residuals [B, N] of coordinates [B, P].
+        z: Starts [K, P].
+        bounds: Lower and upper bounds of the coordinates, [P] each.
+        options: Options of the method.
+        prior: Prior that is added to the minimized cost; the returned cost does not include it.
+        stop: Starts that fulfil this criterion count as converged.
+        jacobian: Initial Jacobian [P, N] at a point near the starts; not used with a prior.
+        callback: Called with coordinates [K, P] and costs [K] after every iteration.
     """
     if prior is not None:
-        pulled = lambda z: torch.cat([residual(z), prior.residual(z)], -1)  # noqa: E731
-        done = descend(pulled, z, limits, options, rest=rest, report=report)
-        done.cost = done.cost - (prior.residual(done.z) ** 2).sum(-1)
-        return done
-    for done in descents(residual, z, limits, options, rest=rest, slope=slope):
-        if done.iterations:
-            report(done.z, done.cost)
-    return done
+
+        def with_prior(z: torch.Tensor) -> torch.Tensor:
+            return torch.cat([residual(z), prior.residual(z)], -1)
+
+        state = solve(with_prior, z, bounds, options, stop=stop, callback=callback)
+        state.cost = state.cost - (prior.residual(state.z) ** 2).sum(-1)
+        return state
+    for state in iterate(residual, z, bounds, options, stop=stop, jacobian=jacobian):
+        if state.iterations:
+            callback(state.z, state.cost)
+    return state
 
 
-def descents(
+def iterate(
     residual: Residual,
     z: torch.Tensor,
-    limits: tuple[torch.Tensor, torch.Tensor],
+    bounds: tuple[torch.Tensor, torch.Tensor],
     options: GaussNewton = GaussNewton(),
     *,
-    rest: Rest = lambda z, cost: torch.zeros_like(cost, dtype=torch.bool),
-    slope: torch.Tensor | None = None,
-) -> Iterator[Descent]:
-    """As `descend`, iteration by iteration, from the starts on."""
-    z = z.clamp(*limits)
-    r = evaluated(residual, z, options.worlds)
+    stop: StopCriterion = never_stop,
+    jacobian: torch.Tensor | None = None,
+) -> Iterator[SolverState]:
+    """Yields the starts and the state after every iteration of `solve`; the tensors are updated in place."""
+    z = z.clamp(*bounds)
+    r = evaluate(residual, z, options.max_worlds)
     cost = (r * r).sum(1)
     damping = torch.full_like(cost, options.damping)
-    steps = torch.full_like(z, FIRST_STEP)
-    J = [r.new_zeros(0) if slope is None else slope for _ in z]
-    moved = torch.full_like(cost, slope is None, dtype=torch.bool)  # since the Jacobian was taken
-    converged = rest(z, cost) | (cost <= ROUNDING)
+    steps = torch.full_like(z, FORWARD_STEP)
+    J = [r.new_zeros(0) if jacobian is None else jacobian for _ in z]
+    outdated = torch.full_like(cost, jacobian is None, dtype=torch.bool)  # Jacobians
+    converged = stop(z, cost) | (cost <= ROUNDING_COST)
     active = torch.isfinite(cost) & ~converged
-    history = [(z.clone(), cost.clone())]
     iteration = 0
-    yield Descent(z, cost, iteration, converged, history)
+    yield SolverState(z, cost, iteration, converged)
     while iteration < options.iterations and bool(active.any()):
         iteration += 1
-        new = torch.nonzero(active & moved)[:, 0]
-        for i, slope in zip(new.tolist(), slopes(residual, z[new], r[new], steps[new], options.worlds), strict=True):
-            J[i], steps[i] = slope, balanced(slope)
+        new = torch.nonzero(active & outdated)[:, 0]
+        updated = forward_jacobian(residual, z[new], r[new], steps[new], options.max_worlds)
+        for i, matrix in zip(new.tolist(), updated, strict=True):
+            J[i], steps[i] = matrix, balanced_steps(matrix)
         k = torch.nonzero(active)[:, 0]
-        model = _Model(z[k], [r[i] for i in k], [J[i] for i in k], limits)
-        trial, found, factor = _followed(residual, model, damping[k], options)
-        now, then = cost[k], (found * found).sum(1)
-        better = then < now
-        step = (trial - z[k]).abs().amax(1)
-        z[k[better]], r[k[better]], cost[k[better]] = trial[better], found[better], then[better]
-        moved[k] = better
-        damping[k] = torch.where(better, factor.clamp_min(LEAST), damping[k] * RAISE)
-        stuck = damping[k] > MOST
-        small = better & ((step < options.tolerance) | (now - then < ENOUGH * now))
-        low = (cost[k] <= ROUNDING) | rest(z[k], cost[k])
-        converged[k] = small | low | (~better & (model.promise < torch.where(stuck, PROMISE, ENOUGH)))
+        model = _LinearModel(z[k], [r[i] for i in k], [J[i] for i in k], bounds)
+        trial_z, trial_r, trial_damping = _chord_steps(residual, model, damping[k], options)
+        old, new_cost = cost[k], (trial_r * trial_r).sum(1)
+        better = new_cost < old
+        step = (trial_z - z[k]).abs().amax(1)
+        z[k[better]], r[k[better]], cost[k[better]] = trial_z[better], trial_r[better], new_cost[better]
+        outdated[k] = better
+        damping[k] = torch.where(better, trial_damping.clamp_min(MIN_DAMPING), damping[k] * DAMPING_INCREASE)
+        stuck = damping[k] > MAX_DAMPING
+        small = better & ((step < options.tolerance) | (old - new_cost < MIN_DECREASE * old))
+        low = (cost[k] <= ROUNDING_COST) | stop(z[k], cost[k])
+        stationary = model.predicted_decrease < torch.where(stuck, STATIONARY_DECREASE, MIN_DECREASE)
+        converged[k] = small | low | (~better & stationary)
         active[k] = ~converged[k] & ~stuck
-        history.append((z.clone(), cost.clone()))
-        yield Descent(z, cost, iteration, converged, history)
+        yield SolverState(z, cost, iteration, converged)
 
 
-class _Model:
-    """Residuals as linear functions about K places; of large pictures, so nothing of their size is copied."""
+class _LinearModel:
+    """Linear models of the residuals at K points.
+
+    Residuals and Jacobians of large images are kept in lists: stacking them would copy them.
+    """
 
     def __init__(
-        self, z: torch.Tensor, r: list[torch.Tensor], J: list[torch.Tensor], limits: tuple[torch.Tensor, torch.Tensor]
+        self, z: torch.Tensor, r: list[torch.Tensor], J: list[torch.Tensor], bounds: tuple[torch.Tensor, torch.Tensor]
     ) -> None:
-        """Args: z: [K, P]. r: [N] each. J: [P, N] each. limits: Bounds of the coordinates, [P] each."""
-        self.z, self.r, self.J, self.limits = z, r, J, limits
-        g = torch.stack([slope @ rest for slope, rest in zip(J, r, strict=True)])
-        self.held = ((z <= limits[0]) & (g > 0)) | ((z >= limits[1]) & (g < 0))  # pressed against a bound
-        A = torch.stack([slope @ slope.T for slope in J])
-        self.A = torch.where(self.held[:, :, None] | self.held[:, None, :], 0.0, A)
+        """Args:
+        z: Coordinates [K, P].
+        r: K residuals [N].
+        J: K Jacobians [P, N].
+        bounds: Lower and upper bounds of the coordinates, [P] each.
+        """
+        self.z, self.r, self.J, self.bounds = z, r, J, bounds
+        g = torch.stack([matrix @ vector for matrix, vector in zip(J, r, strict=True)])
+        self.fixed = ((z <= bounds[0]) & (g > 0)) | ((z >= bounds[1]) & (g < 0))  # active bounds
+        A = torch.stack([matrix @ matrix.T for matrix in J])
+        self.A = torch.where(self.fixed[:, :, None] | self.fixed[:, None, :], 0.0, A)
         diagonal = torch.diagonal(self.A, dim1=1, dim2=2)
         self.scale = torch.maximum(diagonal, 1e-6 * diagonal.amax(1, keepdim=True) + 1e-14)
-        full = self._solved(torch.arange(len(z)), g, torch.full_like(z[:, 0], LEAST))
-        cost = torch.stack([rest @ rest for rest in r])
-        self.promise = -(g * full).sum(1) / cost.clamp_min(1e-300)  # relative gain of a step without damping
+        undamped = self._solve(torch.arange(len(z)), g, torch.full_like(z[:, 0], MIN_DAMPING))
+        cost = torch.stack([vector @ vector for vector in r])
+        self.predicted_decrease = -(g * undamped).sum(1) / cost.clamp_min(1e-300)  # relative, of an undamped step
 
     def step(self, k: torch.Tensor, r: list[torch.Tensor], damping: torch.Tensor) -> torch.Tensor:
-        """From where residuals r were found, by the models k [M] with dampings [M]: [M, P]."""
-        return self._solved(k, torch.stack([self.J[i] @ rest for i, rest in zip(k, r, strict=True)]), damping)
+        """Returns steps [M, P] from points with residuals r, by the models k [M] with dampings [M]."""
+        return self._solve(k, torch.stack([self.J[i] @ vector for i, vector in zip(k, r, strict=True)]), damping)
 
-    def _solved(self, k: torch.Tensor, g: torch.Tensor, damping: torch.Tensor) -> torch.Tensor:
+    def _solve(self, k: torch.Tensor, g: torch.Tensor, damping: torch.Tensor) -> torch.Tensor:
         lhs = self.A[k] + torch.diag_embed(damping[:, None] * self.scale[k])
-        return -torch.linalg.lstsq(lhs, torch.where(self.held[k], 0.0, g)[..., None]).solution[..., 0]
+        return -torch.linalg.lstsq(lhs, torch.where(self.fixed[k], 0.0, g)[..., None]).solution[..., 0]
 
 
-def _followed(
-    residual: Residual, model: _Model, damping: torch.Tensor, options: GaussNewton
+def _chord_steps(
+    residual: Residual, model: _LinearModel, damping: torch.Tensor, options: GaussNewton
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The best place that steps by one Jacobian lead to [K, P], its residuals [K, N], and the damping [K]."""
+    """Takes steps with one Jacobian per start and several dampings.
+
+    Returns the best points [K, P], their residuals [K, N] and the dampings [K] that led to them.
+    """
     count = len(damping)
-    k = torch.arange(count).repeat_interleave(len(TRIALS))
-    factor = (damping[:, None] * torch.tensor(TRIALS, dtype=damping.dtype)).flatten()
+    k = torch.arange(count).repeat_interleave(len(DAMPING_FACTORS))
+    dampings = (damping[:, None] * torch.tensor(DAMPING_FACTORS, dtype=damping.dtype)).flatten()
     z, r = model.z[k], [model.r[i] for i in k]
-    best_z, best_r, best = z.clone(), list(r), torch.full_like(factor, torch.inf)
-    going = torch.arange(len(k))
-    for _ in range(1 + CHORDS):
-        step = model.step(k[going], [r[i] for i in going], factor[going])
-        longest = step.abs().amax(-1, keepdim=True).clamp_min(1e-300)
-        z[going] += step * torch.clamp(options.largest_step / longest, max=1.0)
-        z[going] = z[going].clamp(*model.limits)
-        found = evaluated(residual, z[going], options.worlds).expand(-1, len(r[0]))
-        cost = torch.nan_to_num(torch.stack([rest @ rest for rest in found]), nan=torch.inf)
-        worth = torch.isfinite(cost) & (cost < WORTH * best[going]) & (cost > ROUNDING)
-        for row, i in enumerate(going.tolist()):
-            r[i] = found[row]
-            if cost[row] < best[i]:
-                best_z[i], best_r[i], best[i] = z[i], r[i], cost[row]
-        going = going[worth]
-        if len(going) == 0:
+    best_z, best_r, best_cost = z.clone(), list(r), torch.full_like(dampings, torch.inf)
+    active = torch.arange(len(k))
+    for _ in range(1 + MAX_CHORD_STEPS):
+        step = model.step(k[active], [r[i] for i in active], dampings[active])
+        length = step.abs().amax(-1, keepdim=True).clamp_min(1e-300)
+        z[active] += step * torch.clamp(options.max_step / length, max=1.0)
+        z[active] = z[active].clamp(*model.bounds)
+        new_r = evaluate(residual, z[active], options.max_worlds).expand(-1, len(r[0]))
+        cost = torch.nan_to_num(torch.stack([vector @ vector for vector in new_r]), nan=torch.inf)
+        decreasing = torch.isfinite(cost) & (cost < CHORD_DECREASE * best_cost[active]) & (cost > ROUNDING_COST)
+        for row, i in enumerate(active.tolist()):
+            r[i] = new_r[row]
+            if cost[row] < best_cost[i]:
+                best_z[i], best_r[i], best_cost[i] = z[i], r[i], cost[row]
+        active = active[decreasing]
+        if len(active) == 0:
             break
-    first = torch.argmin(best.view(count, -1), dim=1) + len(TRIALS) * torch.arange(count)
-    return best_z[first], torch.stack([best_r[i] for i in first]), factor[first]
+    best = torch.argmin(best_cost.view(count, -1), dim=1) + len(DAMPING_FACTORS) * torch.arange(count)
+    return best_z[best], torch.stack([best_r[i] for i in best]), dampings[best]

@@ -1,4 +1,4 @@
-"""Goals: a picture, or a state, to be reached at some frames."""
+"""Goals of control: images or states to reach at given frames."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 from gradsim.video.video import Video
 
-SILHOUETTE, COLOUR, BOTH = 1, 3, 4  # channels
+SILHOUETTE, COLOUR, COLOUR_AND_SILHOUETTE = 1, 3, 4  # number of channels
 
 
 class Goal(Protocol):
-    """Something to be reached."""
+    """A target for the motion of a scene."""
 
     @property
-    def frames(self) -> Sequence[int]: ...
+    def frames(self) -> Sequence[int]:
+        """Frames at which the goal applies; negative ones count from the end."""
 
     def residuals(self, scene: Scene, trajectory: Trajectory, distance: Distance) -> torch.Tensor:
-        """How far a motion is from it, [..., N]."""
+        """Returns residuals [..., N] of a motion; `distance` compares images."""
 
 
 @dataclass(frozen=True, eq=False)
 class GoalImage:
-    """A picture that the scene's camera shall see.
+    """An image that the scene's camera is to record.
 
     Args:
-        image: [H, W, C] for all frames or [n, H, W, C], one for each: a silhouette (C = 1), colours (3), or colours and
-            silhouette (4). A video's last pictures, if it is a `gs.Video`.
-        frames: When; counted from the end if negative.
-        renderer: How the scene is drawn.
+        image: One image [H, W, C] for all frames, or [n, H, W, C] with one per frame: a silhouette (C = 1), colours
+            (3), or colours and silhouette (4). Of a `gs.Video`, the last n frames are used.
+        frames: Indices of the n frames; negative ones count from the end.
+        renderer: Renderer of the scene.
     """
 
     image: torch.Tensor | Video
@@ -50,49 +51,49 @@ class GoalImage:
         image = self.image.frames[-len(self.frames) :] if isinstance(self.image, Video) else self.image
         if not isinstance(image, torch.Tensor) or not image.is_floating_point():
             raise WrongType("GoalImage.image", type(image).__name__, "must be a floating-point tensor [H, W, C]")
-        if image.ndim not in (3, 4) or image.shape[-1] not in (SILHOUETTE, COLOUR, BOTH):
+        if image.ndim not in (3, 4) or image.shape[-1] not in (SILHOUETTE, COLOUR, COLOUR_AND_SILHOUETTE):
             valid = "must be [H, W, C] or [n, H, W, C] with C = 1 (silhouette), 3 (colours) or 4 (both)"
             raise WrongShape("GoalImage.image", f"shape {tuple(image.shape)}", valid)
-        pictures = image if image.ndim == 4 else image.expand(len(self.frames), *image.shape)
-        if len(pictures) != len(self.frames):
-            raise WrongShape("GoalImage.image", f"{len(pictures)} pictures", f"there are {len(self.frames)} frames")
-        if not bool(torch.isfinite(pictures).all()):
-            raise InvalidInput("GoalImage.image", "NaN or infinite values", "all must be finite")
-        object.__setattr__(self, "image", pictures.detach())
+        images = image if image.ndim == 4 else image.expand(len(self.frames), *image.shape)
+        if len(images) != len(self.frames):
+            raise WrongShape("GoalImage.image", f"{len(images)} images", f"must be one per frame: {len(self.frames)}")
+        if not bool(torch.isfinite(images).all()):
+            raise InvalidInput("GoalImage.image", "NaN or infinite values", "must be finite")
+        object.__setattr__(self, "image", images.detach())
 
     @property
     def size(self) -> tuple[int, int]:
         """Height and width [px]."""
-        height, width = self.pictures.shape[1:3]
+        height, width = self.images.shape[1:3]
         return int(height), int(width)
 
     @property
-    def pictures(self) -> torch.Tensor:
-        """[n, H, W, C]."""
+    def images(self) -> torch.Tensor:
+        """One image per frame, [n, H, W, C]."""
         assert isinstance(self.image, torch.Tensor)
         return self.image
 
-    def seen(self, scene: Scene, trajectory: Trajectory) -> torch.Tensor:
-        """The same of a motion, [..., n, H, W, C]."""
-        channels = self.pictures.shape[-1]
-        chosen = at_frames(self.frames, len(trajectory))
-        video = render(scene, trajectory, self.size, self.renderer, chosen, alpha=channels != COLOUR)
+    def render(self, scene: Scene, trajectory: Trajectory) -> torch.Tensor:
+        """Renders a motion at the frames and with the channels of the goal, [..., n, H, W, C]."""
+        channels = self.images.shape[-1]
+        indices = frame_indices(self.frames, len(trajectory))
+        video = render(scene, trajectory, self.size, self.renderer, indices, alpha=channels != COLOUR)
         return video[..., 3:] if channels == SILHOUETTE else video
 
     def residuals(self, scene: Scene, trajectory: Trajectory, distance: Distance) -> torch.Tensor:
-        seen = self.seen(scene, trajectory)
-        return distance.residuals(seen, self.pictures.to(seen))
+        rendered = self.render(scene, trajectory)
+        return distance.residuals(rendered, self.images.to(rendered))
 
 
 @dataclass(frozen=True, eq=False)
 class GoalState:
-    """Values that bodies' motions shall have.
+    """Target values of the bodies' motions.
 
     Args:
-        values: By body and name of a tensor of its motion, such as `{"gear.vertices": [N, 3]}` or
-            `{"gear.velocity": [3]}`; for all frames, or with a dimension of frames in front. NaN where any will do.
-        frames: When; counted from the end if negative.
-        weight: Of the mean squared differences, those that count.
+        values: Targets by body and attribute of its motion, such as `{"gear.vertices": [N, 3]}` or
+            `{"gear.velocity": [3]}`; for all frames, or with a leading dimension of frames. NaN entries are ignored.
+        frames: Indices of the frames; negative ones count from the end.
+        weight: Weight of the mean squared difference.
     """
 
     values: Mapping[str, torch.Tensor]
@@ -100,32 +101,32 @@ class GoalState:
     weight: float = 1.0
 
     def residuals(self, scene: Scene, trajectory: Trajectory, distance: Distance) -> torch.Tensor:
-        """Their squares add up to the mean squared differences of the values; `distance` is for pictures."""
-        chosen = at_frames(self.frames, len(trajectory))
-        found = []
+        """Returns residuals whose sum of squares is the weighted mean squared difference; `distance` is not used."""
+        indices = frame_indices(self.frames, len(trajectory))
+        residuals = []
         for path, target in self.values.items():
             body, _, name = path.partition(".")
             motion = trajectory[body]
             value = getattr(motion, name, None)
             if not isinstance(value, torch.Tensor):
                 raise InvalidInput("GoalState.values", path, f"the motion of {body!r} has no {name!r}")
-            batch = trajectory_batch(trajectory)
-            difference = value[(slice(None),) * batch + (chosen,)] - target.to(value)
-            flat = difference.flatten(batch)
-            asked = torch.isfinite(target.to(value)).expand(difference.shape[batch:]).flatten()
-            found.append(flat[..., asked] * math.sqrt(self.weight / max(1, int(asked.sum()))))
-        return torch.cat(found, -1)
+            batch = batch_dims(trajectory)
+            difference = value[(slice(None),) * batch + (indices,)] - target.to(value)
+            given = torch.isfinite(target.to(value)).expand(difference.shape[batch:]).flatten()
+            scale = math.sqrt(self.weight / max(1, int(given.sum())))
+            residuals.append(difference.flatten(batch)[..., given] * scale)
+        return torch.cat(residuals, -1)
 
 
-def trajectory_batch(trajectory: Trajectory) -> int:
-    """Batch dimensions of a trajectory."""
+def batch_dims(trajectory: Trajectory) -> int:
+    """Returns the number of batch dimensions of a trajectory."""
     state = next(iter(trajectory.states.values()))
     return state.ndim - 3  # [..., T, count, width]
 
 
-def at_frames(frames: Sequence[int], count: int) -> list[int]:
-    """Frames counted from the start."""
+def frame_indices(frames: Sequence[int], count: int) -> list[int]:
+    """Returns non-negative indices of frames, of `count` in total."""
     for frame in frames:
         if not -count <= frame < count:
-            raise OutOfRange("frames", frame, f"there are {count} frames")
+            raise OutOfRange("frames", frame, f"must be >= {-count} and < {count}: there are {count} frames")
     return [frame % count for frame in frames]

@@ -1,4 +1,4 @@
-"""The cost over one or two unknowns: what an estimate has to find its way through."""
+"""landscape(): the cost of an estimate over the range of one or two unknowns."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.estimate import Seen, posed
-from gradsim.fit.parameters import Coordinate, Parameters
-from gradsim.fit.problem import Problem
+from gradsim.fit.parameters import Parameters, ScaledUnknown
+from gradsim.fit.problem import EstimationProblem
+from gradsim.fit.trials import Observed, make_trial
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName
-from gradsim.scene.integrators import Integrator, Midpoint
+from gradsim.scene.integrators import Integrator
 from gradsim.scene.paths import closest
 from gradsim.scene.scene import Scene
+from gradsim.scene.time import Time
 
-POINTS = {1: 61, 2: 25}  # along each unknown
-EDGE = 0.02  # of a range between two bounds, that is left out at its ends
+POINTS = {1: 61, 2: 25}  # along each unknown, by the number of unknowns
+EDGE_MARGIN = 0.02  # fraction of the range between two bounds that is left out at each end
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """One unknown and the values it was given."""
+    """Values of one unknown."""
 
     name: str
     unit: str
@@ -33,91 +34,99 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Landscape:
-    """Mean squares of pixels' differences over one or two unknowns, the others being held."""
+    """Mean squared difference of a pixel over one or two unknowns; the others are fixed."""
 
     axes: tuple[Axis, ...]
-    mean_square: torch.Tensor  # [N] or [N, M], infinite where a world diverged
-    held: dict[str, Any]  # by path
+    mean_square: torch.Tensor  # [N] or [N, M], infinite where the simulation diverges
+    fixed: dict[str, Any]  # values of the other unknowns by path
 
     @property
-    def lowest(self) -> dict[str, float]:
-        """Where the mean square is least, by name."""
-        place = torch.unravel_index(torch.argmin(self.mean_square), self.mean_square.shape)
-        return {axis.name: float(axis.values[k]) for axis, k in zip(self.axes, place, strict=True)}
+    def minimum(self) -> dict[str, float]:
+        """Values with the smallest mean square, by name."""
+        index = torch.unravel_index(torch.argmin(self.mean_square), self.mean_square.shape)
+        return {axis.name: float(axis.values[k]) for axis, k in zip(self.axes, index, strict=True)}
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Returns plain values, for JSON."""
         axes = {axis.name: axis.values.tolist() for axis in self.axes}
         return {
             "over": axes,
-            "mean square": _plain(self.mean_square.tolist()),
-            "lowest": self.lowest,
-            "held": self.held,
+            "mean square": _finite(self.mean_square.tolist()),
+            "minimum": self.minimum,
+            "fixed": self.fixed,
         }
 
 
-def _plain(numbers: Any) -> Any:
-    """Nested lists with None for infinity, which JSON does not have."""
+def _finite(numbers: Any) -> Any:
+    """Replaces infinity, which JSON does not have, by None in nested lists."""
     if isinstance(numbers, list):
-        return [_plain(number) for number in numbers]
+        return [_finite(number) for number in numbers]
     return numbers if math.isfinite(numbers) else None
 
 
 def landscape(
     scene: Scene,
-    video: Seen,
+    video: Observed,
     over: Sequence[str],
     *,
     points: int | None = None,
     values: Mapping[str, Any] | None = None,
     fps: float | None = None,
     substeps: int | None = None,
-    integrator: Integrator = Midpoint(),
+    integrator: Integrator = Time.integrator,
     dtype: torch.dtype = torch.float64,
-    progress: Callable[[float], None] = lambda share: None,
+    progress: Callable[[float], None] = lambda fraction: None,
 ) -> Landscape:
-    """The mean square between a video and the scene, over the range of one or two unknowns.
+    """Evaluates the mean square between a video and the scene over the range of one or two unknowns.
 
     Args:
-        scene: With unknowns.
+        scene: Scene with unknowns.
         video: As for `gs.estimate`.
-        over: Names of unknowns, such as "cube.density", with an index where there are several values.
-        points: Along each of them; 61 for one, 25 for two if None.
-        values: Of the other unknowns, by path; their guesses where not given.
+        over: Names of one or two unknowns, such as "cube.density", with an index if there are several values.
+        points: Number of values of each; if None, 61 for one unknown and 25 for two.
+        values: Values of the other unknowns by path; the guesses where not given.
         fps, substeps, integrator: As for `gs.estimate`.
-        dtype: Precision of the worlds.
-        progress: Told which share is done.
+        dtype: Precision of the simulation.
+        progress: Called with the completed fraction.
     """
     if len(over) not in (1, 2) or len(set(over)) != len(over):
         raise InvalidInput("over", ", ".join(over), "must name one unknown or two different ones")
     count = POINTS[len(over)] if points is None else points
     if count < 2:
         raise OutOfRange("points", count, "must be at least 2")
-    trial = posed(scene, video, fps, substeps, integrator)
+    trial = make_trial(scene, video, fps=fps, substeps=substeps, integrator=integrator)
     parameters = Parameters(trial.scene, dtype=dtype)
-    problem = Problem(parameters, (trial,))
+    problem = EstimationProblem(parameters, (trial,))
     columns = [_column(parameters, name) for name in over]
-    held = parameters.values(parameters.start())
-    for path, value in (values or {}).items():
-        if path not in held:
-            raise UnknownName("values", repr(path), f"{closest(path, held)}the scene's unknowns are {', '.join(held)}")
-        held[path] = torch.as_tensor(value, dtype=dtype).expand(held[path].shape).clone()
-    z = parameters.coordinates_of(held).repeat(*[count] * len(over), 1)
+    fixed = _fixed_values(parameters, values or {})
     lines = [_line(parameters, k, count) for k in columns]
+    z = parameters.coordinates(fixed).repeat(*[count] * len(over), 1)
     for dim, (k, line) in enumerate(zip(columns, lines, strict=True)):
         z[..., k] = line.view([-1 if d == dim else 1 for d in range(len(over))])
     worlds = z.flatten(0, -2)
-    batch = problem.batch(0)
+    batch = problem.batch_size(0)
     squares = []
     for first in range(0, len(worlds), batch):
         squares.append(problem.mean_square(worlds[first : first + batch], 0, problem.frames))
         progress(min(1.0, (first + batch) / len(worlds)))
-    square = torch.nan_to_num(torch.cat(squares).view(z.shape[:-1]), nan=torch.inf)
+    mean_square = torch.nan_to_num(torch.cat(squares).view(z.shape[:-1]), nan=torch.inf)
     axes = tuple(_axis(parameters, *pair, z) for pair in zip(columns, lines, strict=True))
-    return Landscape(axes, square, {path: value.tolist() for path, value in held.items() if path not in over})
+    return Landscape(axes, mean_square, {path: value.tolist() for path, value in fixed.items() if path not in over})
+
+
+def _fixed_values(parameters: Parameters, values: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Returns the guesses of all unknowns, updated by the given values, by path."""
+    fixed = parameters.values(parameters.initial())
+    for path, value in values.items():
+        if path not in fixed:
+            remedy = f"{closest(path, fixed)}the scene's unknowns are {', '.join(fixed)}"
+            raise UnknownName("values", repr(path), remedy)
+        fixed[path] = torch.as_tensor(value, dtype=parameters.dtype).expand(fixed[path].shape).clone()
+    return fixed
 
 
 def _column(parameters: Parameters, name: str) -> int:
+    """Returns the index of the coordinate with a name."""
     names = parameters.names
     if name not in names:
         raise UnknownName("over", repr(name), f"{closest(name, names)}the scene's unknowns are {', '.join(names)}")
@@ -125,25 +134,25 @@ def _column(parameters: Parameters, name: str) -> int:
 
 
 def _line(parameters: Parameters, column: int, count: int) -> torch.Tensor:
-    """Coordinates over what is plausible, [N]: evenly in the logarithm, or in the value itself between two bounds."""
-    middle, width = (part[column] for part in parameters.prior())
-    if _owner(parameters, column)[0].scale == "logit":
-        return torch.logit(torch.linspace(EDGE, 1 - EDGE, count, dtype=middle.dtype))
-    return middle + width * torch.linspace(-1.0, 1.0, count, dtype=middle.dtype)
+    """Returns coordinates [N] over the plausible range; uniform in the value for a logit scale."""
+    center, width = (tensor[column] for tensor in parameters.prior())
+    if _unknown_at(parameters, column)[0].scale == "logit":
+        return torch.logit(torch.linspace(EDGE_MARGIN, 1 - EDGE_MARGIN, count, dtype=center.dtype))
+    return center + width * torch.linspace(-1.0, 1.0, count, dtype=center.dtype)
 
 
-def _owner(parameters: Parameters, column: int) -> tuple[Coordinate, slice]:
-    """The unknown that a coordinate belongs to, and its share of the coordinates."""
-    return next(pair for pair in zip(parameters.coordinates, parameters.slices, strict=True) if column < pair[1].stop)
+def _unknown_at(parameters: Parameters, column: int) -> tuple[ScaledUnknown, slice]:
+    """Returns the unknown to which a coordinate belongs, and the slice of its coordinates."""
+    return next((unknown, part) for unknown, part in parameters.items() if column < part.stop)
 
 
 def _axis(parameters: Parameters, column: int, line: torch.Tensor, z: torch.Tensor) -> Axis:
-    """Values along a line of coordinates; a rotation is shown by its rotation vector [rad]."""
-    c, s = _owner(parameters, column)
+    """Returns the values along a line of coordinates; those of a rotation are its rotation vector [rad]."""
+    unknown, part = _unknown_at(parameters, column)
     name = parameters.names[column]
-    if c.scale == "rotation":
+    if unknown.scale == "rotation":
         return Axis(name, "rad", line, False)
-    moved = z.reshape(-1, z.shape[-1])[:1, s].repeat(len(line), 1)
-    moved[:, column - s.start] = line
-    values = c.to_value(moved).reshape(len(line), -1)[:, column - s.start]
-    return Axis(name, c.unit, values, c.scale == "log")
+    points = z.reshape(-1, z.shape[-1])[:1, part].repeat(len(line), 1)
+    points[:, column - part.start] = line
+    values = unknown.to_value(points).reshape(len(line), -1)[:, column - part.start]
+    return Axis(name, unknown.unit, values, unknown.scale == "log")

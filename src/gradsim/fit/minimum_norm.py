@@ -1,7 +1,7 @@
-"""Few residuals and many unknowns: the smallest change that would bring all residuals to zero.
+"""Gauss-Newton steps of minimum norm, for few residuals and many unknowns.
 
-Gauss and Newton's step with the pseudo-inverse from the other side, -J' (J J')^-1 r: the rows of J are one backward
-pass each. The residuals of a long motion bend away from their tangent, so several lengths of a step are tried at once.
+The step is -J^T (J J^T)^-1 r; each row of J costs one backward pass. The residuals of a long motion are strongly
+nonlinear, so several step lengths are evaluated in one batch.
 """
 
 from __future__ import annotations
@@ -11,80 +11,80 @@ from dataclasses import dataclass
 
 import torch
 
-from gradsim.fit.optimizers import Loss, Step
-from gradsim.fit.residuals import evaluated
+from gradsim.fit.optimizers import OptimizerStep
+from gradsim.fit.residuals import Residual, evaluate
 from gradsim.scene.errors import InvalidInput
 
-MOST_RESIDUALS = 64
-RIDGE = 1e-9  # relative, of J J'
+MAX_RESIDUALS = 64
+RIDGE = 1e-9  # regularization of J J^T, relative to the mean of its diagonal
+MAX_LENGTH = 1.5  # longest step length, relative to the full step; beyond 1 to bracket the minimum
 
 
 @dataclass(frozen=True)
 class MinimumNorm:
-    """Least squares for a handful of residuals and any number of unknowns.
+    """Nonlinear least squares for few residuals and any number of unknowns, by steps of minimum norm.
 
-    Of several starts only the best goes on.
+    Only the best of several starts is continued.
 
     Args:
-        iterations: Steps.
-        trials: Lengths of a step that are tried at once, as worlds of one rollout.
-        largest_step: Root mean square of a step, in natural units of the unknowns.
-        shortest: Least length tried, as a share of the whole step.
+        iterations: Number of steps.
+        line_search_points: Step lengths evaluated in one batch of rollouts.
+        max_step: Largest root mean square of a step, in coordinate units (see `gradsim.fit.parameters`).
+        min_length: Shortest step length evaluated, relative to the longest.
     """
 
     iterations: int = 10
-    trials: int = 8
-    largest_step: float = 0.5
-    shortest: float = 0.05
+    line_search_points: int = 8
+    max_step: float = 0.5
+    min_length: float = 0.05
 
-    def steps(self, residual: Loss, z: torch.Tensor) -> Iterator[Step]:
-        """Residuals [K, N] of coordinates [K, P]; yields the start and where each step leads."""
-        first = evaluated(residual, z, len(z))
+    def iterate(self, residual: Residual, z: torch.Tensor) -> Iterator[OptimizerStep]:
+        """Yields the best start of z [K, P] and the point after every step."""
+        first = evaluate(residual, z, len(z))
         best = int(torch.argmin(torch.nan_to_num((first * first).sum(1), nan=torch.inf)))
-        place = z[best : best + 1].detach().clone()
+        point = z[best : best + 1].detach().clone()
         for k in range(self.iterations + 1):
-            r, rows = _linearized(residual, place)
+            r, J = _linearize(residual, point)
             cost = (r * r).sum()[None]
-            slope = (rows.T @ r).abs().max()[None] * 2
-            yield place.clone(), cost, slope
+            yield OptimizerStep(point.clone(), cost, (J.T @ r).abs().max()[None] * 2)
             if k < self.iterations:
-                place = self._moved(residual, place, r, rows, float(cost))
+                point = self._step(residual, point, r, J)
 
-    def _moved(
-        self, residual: Loss, place: torch.Tensor, r: torch.Tensor, rows: torch.Tensor, cost: float
-    ) -> torch.Tensor:
-        square = rows @ rows.T
-        ridge = RIDGE * square.diagonal().mean()
-        if not bool(ridge > 0.0):  # nothing that may be chosen matters here
-            return place
-        step = -(rows.T @ torch.linalg.solve(square + ridge * torch.eye(len(r), dtype=r.dtype), r))
-        size = float(step.square().mean().sqrt())
-        if not size > 0.0:
-            return place
-        reach = min(1.5, self.largest_step / size)  # a little beyond the tangent's zero: a minimum wants two sides
-        lengths = reach * torch.logspace(0.0, 1.0, self.trials, base=self.shortest, dtype=r.dtype).flip(0)
-        found = evaluated(residual, place + lengths[:, None] * step, self.trials)
-        ends = torch.cat([r[None].expand(1, -1), found.expand(-1, len(r))])
-        return place + _lowest(torch.cat([lengths.new_zeros(1), lengths]), ends) * step
+    def _step(self, residual: Residual, point: torch.Tensor, r: torch.Tensor, J: torch.Tensor) -> torch.Tensor:
+        """Returns the next point [1, P] from a point with residuals r [N] and Jacobian J [N, P]."""
+        gram = J @ J.T
+        ridge = RIDGE * gram.diagonal().mean()
+        if not bool(ridge > 0.0):  # the residuals do not depend on the unknowns here
+            return point
+        step = -(J.T @ torch.linalg.solve(gram + ridge * torch.eye(len(r), dtype=r.dtype), r))
+        rms = float(step.square().mean().sqrt())
+        if not rms > 0.0:
+            return point
+        longest = min(MAX_LENGTH, self.max_step / rms)
+        fractions = torch.logspace(0.0, 1.0, self.line_search_points, base=self.min_length, dtype=r.dtype)
+        lengths = longest * fractions.flip(0)
+        new = evaluate(residual, point + lengths[:, None] * step, self.line_search_points)
+        residuals = torch.cat([r[None].expand(1, -1), new.expand(-1, len(r))])
+        return point + _best_length(torch.cat([lengths.new_zeros(1), lengths]), residuals) * step
 
 
-def _linearized(residual: Loss, place: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Residuals [N] at a place [1, P] and their derivatives [N, P]."""
-    leaf = place.detach().clone().requires_grad_()
+def _linearize(residual: Residual, point: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the residuals [N] at a point [1, P] and their Jacobian [N, P]."""
+    leaf = point.detach().clone().requires_grad_()
     r = residual(leaf)[0]
-    if len(r) > MOST_RESIDUALS:
+    if len(r) > MAX_RESIDUALS:
         raise InvalidInput(
-            "MinimumNorm", f"{len(r)} residuals", f"is for at most {MOST_RESIDUALS}, such as those of gs.Moments()"
+            "MinimumNorm", f"{len(r)} residuals", f"must be at most {MAX_RESIDUALS}, such as those of gs.Moments()"
         )
     rows = [torch.autograd.grad(value, leaf, retain_graph=True)[0][0] for value in r]
     return r.detach(), torch.stack(rows)
 
 
-def _lowest(lengths: torch.Tensor, ends: torch.Tensor) -> float:
-    """The length at which residuals [M, N], linear between those tried, have the least sum of squares."""
-    a, b = ends[:-1], ends[1:] - ends[:-1]
-    share = (-(a * b).sum(1) / (b * b).sum(1).clamp_min(1e-300)).clamp(0.0, 1.0)
-    share = torch.nan_to_num(share, nan=0.0)
-    cost = torch.nan_to_num(((a + share[:, None] * b) ** 2).sum(1), nan=torch.inf)
+def _best_length(lengths: torch.Tensor, residuals: torch.Tensor) -> float:
+    """Returns the length that minimizes the sum of squares of residuals [M, N], interpolated between lengths [M]."""
+    a, b = residuals[:-1], residuals[1:] - residuals[:-1]
+    fraction = (-(a * b).sum(1) / (b * b).sum(1).clamp_min(1e-300)).clamp(0.0, 1.0)
+    fraction = torch.nan_to_num(fraction, nan=0.0)
+    cost = torch.nan_to_num(((a + fraction[:, None] * b) ** 2).sum(1), nan=torch.inf)
     k = int(torch.argmin(cost))
-    return float(lengths[k] + share[k] * (lengths[k + 1] - lengths[k]))
+    return float(lengths[k] + fraction[k] * (lengths[k + 1] - lengths[k]))

@@ -1,145 +1,156 @@
-"""Descents for a loss with a gradient: many unknowns at the price of a backward pass."""
+"""Gradient-based optimizers for losses with many unknowns; a gradient costs one backward pass."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 Loss = Callable[[torch.Tensor], torch.Tensor]  # coordinates [K, P] -> losses [K]
-Step = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # coordinates [K, P], losses [K], largest slopes [K]
 
 
-class Descending(Protocol):
-    """An optimizer of coordinates, by their gradient."""
+class OptimizerStep(NamedTuple):
+    """Iterates of K starts."""
+
+    z: torch.Tensor  # coordinates [K, P]
+    losses: torch.Tensor  # at z, [K]
+    max_gradient: torch.Tensor  # largest absolute component of the gradient at z, [K]
+
+
+class GradientOptimizer(Protocol):
+    """An optimizer of coordinates by the gradient of a loss."""
 
     @property
     def iterations(self) -> int: ...
 
-    def steps(self, loss: Loss, z: torch.Tensor) -> Iterator[Step]:
-        """Where it comes to, iteration by iteration; the loss is that of the coordinates beside it."""
+    def iterate(self, loss: Loss, z: torch.Tensor) -> Iterator[OptimizerStep]:
+        """Yields the iterates from starts z [K, P], one per iteration."""
 
 
-def _slope(loss: Loss, z: torch.Tensor) -> Step:
+def _evaluate(loss: Loss, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the losses [K] at coordinates z [K, P] and their gradients [K, P]."""
     leaf = z.detach().clone().requires_grad_()
     losses = loss(leaf)
     (gradient,) = torch.autograd.grad(losses.sum(), leaf)
-    return gradient, losses.detach(), gradient.abs().amax(1)
+    return losses.detach(), gradient
 
 
-def _walk(optimizer: torch.optim.Optimizer, leaf: torch.Tensor, loss: Loss, iterations: int) -> Iterator[Step]:
-    """Where an optimizer of torch leads, one step an iteration."""
+def _iterate_torch(
+    optimizer: torch.optim.Optimizer, leaf: torch.Tensor, loss: Loss, iterations: int
+) -> Iterator[OptimizerStep]:
+    """Yields the iterates of a torch optimizer of `leaf`."""
     for _ in range(iterations):
-        place = leaf.detach().clone()
-        leaf.grad, losses, slopes = _slope(loss, place)
-        yield place, losses, slopes
+        z = leaf.detach().clone()
+        losses, leaf.grad = _evaluate(loss, z)
+        yield OptimizerStep(z, losses, leaf.grad.abs().amax(1))
         optimizer.step()
 
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam (Kingma and Ba 2015), all starts at once.
+    """Adam (Kingma and Ba 2015), for all starts in one batch.
 
     Args:
-        iterations: At most.
-        rate: Step, in natural units of the unknowns.
-        betas: Memory of gradients and of their squares.
-        last_rate: Step at the end, along a half wave of the cosine; `rate` throughout if None.
+        iterations: Number of iterations.
+        lr: Learning rate, in coordinate units (see `gradsim.fit.parameters`).
+        betas: Decay rates of the moving averages of the gradient and of its square.
+        final_lr: Learning rate at the end of a cosine schedule; `lr` throughout if None.
     """
 
     iterations: int = 100
-    rate: float = 0.05
+    lr: float = 0.05
     betas: tuple[float, float] = (0.9, 0.999)
-    last_rate: float | None = None
+    final_lr: float | None = None
 
-    def steps(self, loss: Loss, z: torch.Tensor) -> Iterator[Step]:
+    def iterate(self, loss: Loss, z: torch.Tensor) -> Iterator[OptimizerStep]:
         leaf = z.detach().clone().requires_grad_()
-        optimizer = torch.optim.Adam([leaf], lr=self.rate, betas=self.betas)
-        end = self.rate if self.last_rate is None else self.last_rate
-        for k, step in enumerate(_walk(optimizer, leaf, loss, self.iterations)):
-            share = 0.5 * (1 + math.cos(math.pi * k / self.iterations))
-            optimizer.param_groups[0]["lr"] = end + (self.rate - end) * share
+        optimizer = torch.optim.Adam([leaf], lr=self.lr, betas=self.betas)
+        final = self.lr if self.final_lr is None else self.final_lr
+        for k, step in enumerate(_iterate_torch(optimizer, leaf, loss, self.iterations)):
+            cosine = 0.5 * (1 + math.cos(math.pi * k / self.iterations))
+            optimizer.param_groups[0]["lr"] = final + (self.lr - final) * cosine
             yield step
 
 
 @dataclass(frozen=True)
 class TorchOptimizer:
-    """Any optimizer of torch: `gs.TorchOptimizer(lambda p: torch.optim.SGD(p, lr=0.1), iterations=50)`."""
+    """Any torch optimizer: `gs.TorchOptimizer(lambda p: torch.optim.SGD(p, lr=0.1), iterations=50)`."""
 
     make: Callable[[Any], torch.optim.Optimizer]
     iterations: int = 100
 
-    def steps(self, loss: Loss, z: torch.Tensor) -> Iterator[Step]:
+    def iterate(self, loss: Loss, z: torch.Tensor) -> Iterator[OptimizerStep]:
         leaf = z.detach().clone().requires_grad_()
-        yield from _walk(self.make([leaf]), leaf, loss, self.iterations)
+        yield from _iterate_torch(self.make([leaf]), leaf, loss, self.iterations)
 
 
 @dataclass(frozen=True)
 class RandomSearch:
-    """No method at all, to hold others against: every iterate is drawn anew about the start.
+    """Random search, as a baseline: every iterate is a new sample about the start.
 
     Args:
-        iterations: Draws; the first is the start itself.
-        spread: Standard deviation, in natural units of the unknowns.
-        seed: Of the draws.
+        iterations: Number of samples; the first is the start itself.
+        std: Standard deviation, in coordinate units (see `gradsim.fit.parameters`).
+        seed: Seed of the samples.
     """
 
     iterations: int = 100
-    spread: float = 0.5
+    std: float = 0.5
     seed: int = 0
 
-    def steps(self, loss: Loss, z: torch.Tensor) -> Iterator[Step]:
+    def iterate(self, loss: Loss, z: torch.Tensor) -> Iterator[OptimizerStep]:
         generator = torch.Generator().manual_seed(self.seed)
         for k in range(self.iterations):
-            away = torch.randn(z.shape, generator=generator, dtype=z.dtype) * self.spread
-            place = z.detach() + (away if k else 0.0)
+            offset = torch.randn(z.shape, generator=generator, dtype=z.dtype) * self.std
+            sample = z.detach() + (offset if k else 0.0)
             with torch.no_grad():
-                losses = loss(place)
-            yield place, losses, torch.ones_like(losses)
+                losses = loss(sample)
+            yield OptimizerStep(sample, losses, torch.ones_like(losses))
 
 
 @dataclass(frozen=True)
 class LBFGS:
-    """The quasi-Newton method with limited memory, one start after another, with a line search.
+    """L-BFGS with a strong Wolfe line search, one start after another.
 
     Args:
-        iterations: At most, of each start.
-        memory: Pairs of steps and gradients that are kept.
-        tolerance: Of the largest slope.
+        iterations: Maximum number of iterations of each start.
+        history_size: Number of stored updates.
+        tolerance: Converged when the largest component of the gradient is smaller.
     """
 
     iterations: int = 100
-    memory: int = 20
+    history_size: int = 20
     tolerance: float = 1e-12
 
-    def steps(self, loss: Loss, z: torch.Tensor) -> Iterator[Step]:
-        places = z.detach().clone()
-        _, losses, slopes = _slope(loss, places)
-        yield places.clone(), losses.clone(), slopes.clone()
+    def iterate(self, loss: Loss, z: torch.Tensor) -> Iterator[OptimizerStep]:
+        points = z.detach().clone()
+        losses, gradients = _evaluate(loss, points)
+        max_gradient = gradients.abs().amax(1)
+        yield OptimizerStep(points.clone(), losses.clone(), max_gradient.clone())
         for k in range(len(z)):
-            leaf = places[k : k + 1].clone().requires_grad_()
+            leaf = points[k : k + 1].clone().requires_grad_()
             optimizer = torch.optim.LBFGS(
                 [leaf],
                 lr=1.0,
                 max_iter=1,
-                history_size=self.memory,
+                history_size=self.history_size,
                 tolerance_grad=self.tolerance,
                 tolerance_change=0.0,
                 line_search_fn="strong_wolfe",
             )
 
             def closure(leaf: torch.Tensor = leaf) -> torch.Tensor:
-                leaf.grad, value, _ = _slope(loss, leaf)
+                value, leaf.grad = _evaluate(loss, leaf)
                 return value.sum()
 
             for _ in range(self.iterations):
-                before = leaf.detach().clone()
+                previous = leaf.detach().clone()
                 optimizer.step(closure)
-                _, value, slope = _slope(loss, leaf)
-                places[k], losses[k], slopes[k] = leaf.detach()[0], value[0], slope[0]
-                yield places.clone(), losses.clone(), slopes.clone()
-                if float(slope) < self.tolerance or bool((leaf.detach() == before).all()):
+                value, gradient = _evaluate(loss, leaf)
+                points[k], losses[k], max_gradient[k] = leaf.detach()[0], value[0], gradient.abs().amax()
+                yield OptimizerStep(points.clone(), losses.clone(), max_gradient.clone())
+                if float(max_gradient[k]) < self.tolerance or bool((leaf.detach() == previous).all()):
                     break

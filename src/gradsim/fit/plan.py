@@ -1,4 +1,4 @@
-"""What control gives back: the control that was found, how it was found, and what comes of it."""
+"""Result of control: the best control found, its motion, and the history of the search."""
 
 from __future__ import annotations
 
@@ -12,68 +12,70 @@ import numpy as np
 import torch
 
 from gradsim.fit.goals import Goal
-from gradsim.fit.rollout import Rhythm
 from gradsim.scene.atomic import write_whole
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.scene import Scene
+from gradsim.scene.time import Time
 from gradsim.scene.trajectory import Trajectory
+
+MAX_JSON_VALUES = 64  # longest array that is written as JSON
 
 
 @dataclass(frozen=True)
 class Iterate:
-    """A moment of the way to the goal."""
+    """One iterate of the search."""
 
     number: int  # from 0, over all stages
     stage: int
     loss: float  # of its stage
-    seconds: float  # since the start
-    watched: float | None = None  # what `watch` made of its motion
+    seconds: float  # since the start of the search
+    metric: float | None = None  # value of the user's metric
 
 
 @dataclass(frozen=True, eq=False)
-class Reached:
-    """An iterate, whole."""
+class EvaluatedControl:
+    """The control of one iterate and the motion it causes."""
 
-    number: int
+    number: int  # of the iterate
     loss: float
-    values: dict[str, torch.Tensor]  # unknowns and weights of policies by path
-    signals: dict[str, torch.Tensor]  # what the policies said by path, [K, ...]
-    scene: Scene  # with values and signals in place
+    values: dict[str, torch.Tensor]  # unknowns and weights of policies, by path
+    policy_outputs: dict[str, torch.Tensor]  # at the frames, by path, [K, ...]
+    scene: Scene  # with values and policy outputs filled in
     trajectory: Trajectory
-    watched: float | None = None
+    metric: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The control that reaches a goal, as near as it was come.
+    """Result of `gs.control`: the best control found.
 
-    `plan.best` is the iterate with the least loss of the last stage, `plan.last` the last one; `plan.scene` and
+    `plan.best` is the iterate with the lowest loss of the last stage, `plan.last` is the last iterate. `plan.scene` and
     `plan.trajectory` are those of the best.
     """
 
-    best: Reached
-    last: Reached
+    best: EvaluatedControl
+    last: EvaluatedControl
     history: tuple[Iterate, ...] = field(repr=False)
     status: str  # "converged", "stalled", "out of iterations", "diverged", "interrupted"
     advice: str
     goals: tuple[Goal, ...] = field(repr=False)
     policies: Mapping[str, torch.nn.Module] = field(repr=False)  # copies with the best weights, by path
-    rhythm: Rhythm
-    frames: int
+    time: Time
     seconds: float
 
     @property
     def scene(self) -> Scene:
-        """The scene with the best control in place."""
+        """The scene with the best control."""
         return self.best.scene
 
     @property
     def trajectory(self) -> Trajectory:
-        """How it moves then."""
+        """The motion under the best control."""
         return self.best.trajectory
 
     @property
     def loss(self) -> float:
+        """Loss of the best control."""
         return self.best.loss
 
     def __str__(self) -> str:
@@ -82,43 +84,43 @@ class Plan:
         lines.append(
             f"loss {first.loss:.6g} -> {self.best.loss:.6g} at iterate {self.best.number} of {self.last.number}"
         )
-        if self.best.watched is not None:
-            lines.append(f"watched {first.watched:.6g} -> {self.best.watched:.6g}, last {self.last.watched:.6g}")
+        if self.best.metric is not None:
+            lines.append(f"metric {first.metric:.6g} -> {self.best.metric:.6g}, last {self.last.metric:.6g}")
         lines.append(f"{self.status}: {self.advice}" if self.advice else self.status)
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; long arrays are left to `save`."""
+        """Returns plain values, for JSON, without long arrays; `save` writes all."""
         return {
             "status": self.status,
             "advice": self.advice,
-            "best": {"iterate": self.best.number, "loss": self.best.loss, "watched": self.best.watched},
-            "last": {"iterate": self.last.number, "loss": self.last.loss, "watched": self.last.watched},
-            "values": {path: v.tolist() for path, v in self.best.values.items() if v.numel() <= 64},
+            "best": {"iterate": self.best.number, "loss": self.best.loss, "metric": self.best.metric},
+            "last": {"iterate": self.last.number, "loss": self.last.loss, "metric": self.last.metric},
+            "values": {path: v.tolist() for path, v in self.best.values.items() if v.numel() <= MAX_JSON_VALUES},
             "history": [
-                {"iterate": i.number, "stage": i.stage, "loss": i.loss, "seconds": i.seconds, "watched": i.watched}
+                {"iterate": i.number, "stage": i.stage, "loss": i.loss, "seconds": i.seconds, "metric": i.metric}
                 for i in self.history
             ],
-            "frames": self.frames,
-            "fps": self.rhythm.fps,
-            "substeps": self.rhythm.substeps,
+            "frames": self.time.frames,
+            "fps": self.time.fps,
+            "substeps": self.time.substeps,
             "seconds": self.seconds,
         }
 
     def save(self, folder: str | Path) -> None:
-        """Write plan.json and control.npz (values and signals by path) into a folder, each whole or not at all."""
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        """Writes plan.json and control.npz (values and policy outputs by path) into a folder, each atomically."""
+        target_folder = Path(folder)
+        target_folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.as_dict(), indent=2) + "\n"
-        write_whole(place / "plan.json", lambda target: target.write_text(text), InvalidInput)
+        write_whole(target_folder / "plan.json", lambda target: target.write_text(text), InvalidInput)
         arrays = {path: value.numpy() for path, value in self.best.values.items()}
-        arrays |= {f"{path} (signal)": value.numpy() for path, value in self.best.signals.items()}
+        arrays |= {f"{path} (policy output)": value.numpy() for path, value in self.best.policy_outputs.items()}
 
         def write(target: Path) -> None:
             with target.open("wb") as stream:
                 np.savez(stream, **arrays)  # type: ignore[arg-type]
 
-        write_whole(place / "control.npz", write, InvalidInput)
+        write_whole(target_folder / "control.npz", write, InvalidInput)
 
 
 def _short(value: torch.Tensor) -> str:

@@ -1,6 +1,6 @@
-"""Policies: what a body is told to do, as a function of time or of what is seen of its state.
+"""Policies: control inputs as functions of time (open loop) or of observations of the state (closed loop).
 
-A policy of time is any `torch.nn.Module` from times [K] to values [K, ...]; one of state is a module inside `Feedback`.
+An open-loop policy is any `torch.nn.Module` from times [K] to values [K, ...]; a closed-loop policy is a `Feedback`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from gradsim.scene.trajectory import Trajectory
 
 
 class Sinusoids(torch.nn.Module):
-    """Sinusoids of one frequency and shifted phases, mixed linearly and squashed (Figure 10 of the paper).
+    """Linear combinations of sinusoids of one frequency, limited by tanh (Figure 10 of the paper).
 
-    u(t) = amplitude tanh(W s(t)) with s_k(t) = sin(frequency t + 2 pi k / waves): no bias, so no weights no motion.
+    u(t) = amplitude tanh(W s(t)) with s_k(t) = sin(frequency t + 2 pi k / waves). There is no bias: zero weights give
+    zero output.
 
     Args:
-        outputs: Values at a time, one for each element.
-        waves: Sinusoids.
-        frequency: [rad/s].
-        amplitude: Largest value.
-        tied: Number of the row of W that each output takes, [outputs]: outputs that share one act alike, mirror images
-            say. Each has its own if None.
-        seed: Of the first weights, even in +-scale / sqrt(waves).
-        scale: Of the first weights.
+        outputs: Number of outputs, one per element.
+        waves: Number of sinusoids.
+        frequency: Angular frequency [rad/s].
+        amplitude: Largest magnitude of an output.
+        tied: Row of W for each output, [outputs]; outputs with the same row are equal, for example those of mirrored
+            elements. Each output has its own row if None.
+        seed: Seed of the initial weights, uniform in +-scale / sqrt(waves).
+        scale: Scale of the initial weights.
     """
 
     def __init__(
@@ -52,11 +53,11 @@ class Sinusoids(torch.nn.Module):
         self.frequency, self.amplitude = frequency, amplitude
         self.register_buffer("phases", torch.arange(waves, dtype=torch.float64) * (2 * math.pi / waves))
         generator = torch.Generator().manual_seed(seed)
-        drawn = 2 * torch.rand(self.row_count, waves, generator=generator, dtype=torch.float64) - 1
-        self.weight = torch.nn.Parameter(drawn * (scale / math.sqrt(waves)))
+        uniform = 2 * torch.rand(self.row_count, waves, generator=generator, dtype=torch.float64) - 1
+        self.weight = torch.nn.Parameter(uniform * (scale / math.sqrt(waves)))
 
     def forward(self, time: torch.Tensor) -> torch.Tensor:
-        """Values [K, outputs] at times [K], in seconds."""
+        """Returns outputs [K, outputs] at times [K] [s]."""
         phases: Any = self.phases
         waves = torch.sin(self.frequency * time[:, None] + phases).to(self.weight.dtype)
         values = self.amplitude * torch.tanh(waves @ self.weight.mT)
@@ -64,13 +65,13 @@ class Sinusoids(torch.nn.Module):
 
 
 class Keyframes(torch.nn.Module):
-    """Free values at times spread evenly, linear between them and squashed; it starts from doing nothing.
+    """Values at equally spaced times, interpolated linearly and limited by tanh; initially zero.
 
     Args:
-        outputs: Values at a time, one for each element.
-        duration: Time of the last key [s]; the first is at 0, and beyond the last its values stay.
-        keys: How many.
-        amplitude: Largest value.
+        outputs: Number of outputs, one per element.
+        duration: Time of the last keyframe [s]; the first is at 0. Later outputs are those of the last keyframe.
+        keys: Number of keyframes.
+        amplitude: Largest magnitude of an output.
         tied: As for `Sinusoids`.
     """
 
@@ -94,47 +95,48 @@ class Keyframes(torch.nn.Module):
         self.weight = torch.nn.Parameter(torch.zeros(self.row_count, keys, dtype=torch.float64))
 
     def forward(self, time: torch.Tensor) -> torch.Tensor:
-        """Values [K, outputs] at times [K], in seconds."""
+        """Returns outputs [K, outputs] at times [K] [s]."""
         last = self.weight.shape[1] - 1
-        place = (time / self.duration * last).clamp(0, last)
-        key = place.floor().clamp(max=last - 1).long()
-        share = (place - key).to(self.weight.dtype)[:, None]
+        position = (time / self.duration * last).clamp(0, last)
+        key = position.floor().clamp(max=last - 1).long()
+        fraction = (position - key).to(self.weight.dtype)[:, None]
         columns = self.weight.mT
-        values = self.amplitude * torch.tanh(columns[key] * (1 - share) + columns[key + 1] * share)
+        values = self.amplitude * torch.tanh(columns[key] * (1 - fraction) + columns[key + 1] * fraction)
         return values if self.rows is None else values[:, self.rows]
 
 
 def _rows(label: str, outputs: int, tied: Sequence[int] | np.ndarray | None) -> tuple[torch.Tensor | None, int]:
-    """The row of weights that each output takes, None for its own, and how many there are."""
+    """Returns the row of weights of each output, None if each has its own, and the number of rows."""
     if tied is None:
         return None, outputs
-    chosen = torch.as_tensor(np.asarray(tied), dtype=torch.int64)
-    if chosen.shape != (outputs,) or int(chosen.min()) < 0:
-        raise WrongShape(f"{label}.tied", f"shape {tuple(chosen.shape)}", f"must be {outputs} numbers >= 0")
-    return chosen, int(chosen.max()) + 1
+    rows = torch.as_tensor(np.asarray(tied), dtype=torch.int64)
+    if rows.shape != (outputs,) or int(rows.min()) < 0:
+        raise WrongShape(f"{label}.tied", f"shape {tuple(rows.shape)}", f"must be {outputs} row indices >= 0")
+    return rows, int(rows.max()) + 1
 
 
 @dataclass(frozen=True, eq=False)
 class Feedback:
-    """A policy of state: asked once a frame, and held until the next.
+    """A closed-loop policy: evaluated once per frame; its output is constant until the next frame.
 
     Args:
-        module: From what is seen [..., F] to values [...] for the whole body, or [..., count] for its elements.
-        sees: What it is told of a trajectory of one frame, [..., F]; gradients flow through it.
+        module: Maps observations [..., F] to values [...] for the whole body, or [..., count] for its elements.
+        observe: Maps a trajectory of one frame to observations [..., F]; gradients flow through it.
     """
 
     module: torch.nn.Module
-    sees: Callable[[Trajectory], torch.Tensor]
+    observe: Callable[[Trajectory], torch.Tensor]
 
     def __post_init__(self) -> None:
         if not isinstance(self.module, torch.nn.Module):
             raise WrongType("Feedback.module", type(self.module).__name__, "must be a torch.nn.Module")
-        if not callable(self.sees):
-            raise WrongType("Feedback.sees", type(self.sees).__name__, "must be a function of a trajectory")
+        if not callable(self.observe):
+            raise WrongType("Feedback.observe", type(self.observe).__name__, "must be a function of a trajectory")
 
 
 Policy = torch.nn.Module | Feedback
 
 
 def module_of(policy: Policy) -> torch.nn.Module:
+    """Returns the module that holds the weights of a policy."""
     return policy.module if isinstance(policy, Feedback) else policy

@@ -1,4 +1,7 @@
-"""Residuals of coordinates, batched over worlds; those that leave the finite numbers count as infinitely bad."""
+"""Evaluation and finite-difference Jacobians of residuals, batched over worlds.
+
+A world that diverges has infinite residuals.
+"""
 
 from __future__ import annotations
 
@@ -11,60 +14,73 @@ from gradsim.scene.errors import ContactWarning, Diverged, StabilityWarning
 
 Residual = Callable[[torch.Tensor], torch.Tensor]  # coordinates [B, P] -> residuals [B, N]
 
-STEP = 1e-5  # of a central difference, in units of the coordinates
-FIRST_STEP = 1e-7  # of a forward difference
-SHORTEST, LONGEST = 1e-9, 1e-4
-CHANGE = 1e-7  # of the residuals' length, by a forward difference: far above rounding, far below curvature
+CENTRAL_STEP = 1e-5  # of a central difference, in coordinate units
+FORWARD_STEP = 1e-7  # of the first forward difference, in coordinate units
+MIN_STEP, MAX_STEP = 1e-9, 1e-4  # of balanced forward differences, in coordinate units
+RESIDUAL_CHANGE = 1e-7  # norm of the residual change of a balanced step: far above rounding, far below curvature
 
 
-def evaluated(residual: Residual, z: torch.Tensor, most_worlds: int) -> torch.Tensor:
-    """Residuals [B, N] of worlds [B, P], some at a time; infinite where a world diverges."""
+def evaluate(residual: Residual, z: torch.Tensor, max_worlds: int) -> torch.Tensor:
+    """Returns residuals [B, N] at coordinates [B, P], in batches of `max_worlds`; inf where a world diverges."""
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", StabilityWarning)  # said once, where the estimate starts
+        warnings.simplefilter("ignore", StabilityWarning)  # raised once, at the start of the estimate
         warnings.simplefilter("ignore", ContactWarning)
-        pieces = [_tried(residual, piece) for piece in z.split(most_worlds)]
-    if len(pieces) == 1:
-        return pieces[0]
-    width = max(piece.shape[1] for piece in pieces)
-    return torch.cat([piece.expand(-1, width) for piece in pieces])
+        batches = [_evaluate_batch(residual, batch) for batch in z.split(max_worlds)]
+    return _concatenate(batches)
 
 
-def _tried(residual: Residual, z: torch.Tensor) -> torch.Tensor:
-    """As `residual`, halving the batch about worlds that diverge."""
+def _evaluate_batch(residual: Residual, z: torch.Tensor) -> torch.Tensor:
+    """Evaluates a batch; bisects it to isolate worlds that diverge."""
     try:
         return residual(z)
     except Diverged:
         if len(z) == 1:
             return torch.full((1, 1), torch.inf, dtype=z.dtype)
-        halves = [_tried(residual, half) for half in z.split(-(-len(z) // 2))]
-        width = max(half.shape[1] for half in halves)
-        return torch.cat([half.expand(-1, width) for half in halves])
+        return _concatenate([_evaluate_batch(residual, half) for half in z.split(-(-len(z) // 2))])
 
 
-def jacobian(residual: Residual, z: torch.Tensor, most_worlds: int, step: float = STEP) -> torch.Tensor:
-    """Central differences of the residuals at worlds z [K, P]: [K, P, N]."""
+def _concatenate(batches: list[torch.Tensor]) -> torch.Tensor:
+    """Concatenates batches [B, N]; the single column of a diverged world is expanded to N."""
+    if len(batches) == 1:
+        return batches[0]
+    width = max(batch.shape[1] for batch in batches)
+    return torch.cat([batch.expand(-1, width) for batch in batches])
+
+
+def jacobian(residual: Residual, z: torch.Tensor, max_worlds: int, step: float = CENTRAL_STEP) -> torch.Tensor:
+    """Returns the Jacobians [K, P, N] at coordinates z [K, P], by central differences."""
     count, width = z.shape
     offsets = step * torch.eye(width, dtype=z.dtype)
-    moved = torch.stack([z[:, None] + offsets, z[:, None] - offsets])  # [2, K, P, P]
-    ends = evaluated(residual, moved.reshape(-1, width), most_worlds).view(2, count, width, -1)
-    return (ends[0] - ends[1]) / (2 * step)
+    points = torch.stack([z[:, None] + offsets, z[:, None] - offsets])  # [2, K, P, P]
+    r = evaluate(residual, points.reshape(-1, width), max_worlds).view(2, count, width, -1)
+    return (r[0] - r[1]) / (2 * step)
 
 
-def slopes(residual: Residual, z: torch.Tensor, r: torch.Tensor, steps: torch.Tensor, most_worlds: int) -> torch.Tensor:
-    """Forward differences of residuals r [K, N] at worlds z [K, P], over steps [K, P]: [K, P, N]; 0 if one diverges."""
+def forward_jacobian(
+    residual: Residual, z: torch.Tensor, r: torch.Tensor, steps: torch.Tensor, max_worlds: int
+) -> torch.Tensor:
+    """Returns the Jacobians [K, P, N] by forward differences; 0 for a coordinate whose world diverges.
+
+    Args:
+        residual: Residual function.
+        z: Coordinates [K, P].
+        r: Residuals at z, [K, N].
+        steps: Differences of the coordinates, [K, P].
+        max_worlds: Maximum number of worlds in one rollout.
+    """
     count, width = z.shape
     if count == 0:
         return r.new_zeros(0)
-    moved = z[:, None] + torch.diag_embed(steps)
-    ends = evaluated(residual, moved.view(-1, width), most_worlds).expand(-1, r.shape[1])
-    J = (ends.view(count, width, -1) - r[:, None]).div_(steps[..., None])
+    points = z[:, None] + torch.diag_embed(steps)
+    shifted = evaluate(residual, points.view(-1, width), max_worlds).expand(-1, r.shape[1])
+    J = (shifted.view(count, width, -1) - r[:, None]).div_(steps[..., None])
     return J.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def balanced(J: torch.Tensor) -> torch.Tensor:
-    """Steps [P] that change the residuals alike, for a Jacobian [P, N].
+def balanced_steps(J: torch.Tensor) -> torch.Tensor:
+    """Returns steps [P] that change the residuals by equal amounts, for a Jacobian [P, N].
 
-    Where one unknown is seen ten thousand times better than another no single step is right for both: the curvature of
-    the first would hide the second.
+    The sensitivities of two unknowns can differ by a factor of ten thousand. No single step suits both: the curvature
+    along the first would hide the second.
     """
-    return (CHANGE / torch.linalg.vector_norm(J, dim=-1).clamp_min(1e-300)).clamp(SHORTEST, LONGEST)
+    return (RESIDUAL_CHANGE / torch.linalg.vector_norm(J, dim=-1).clamp_min(1e-300)).clamp(MIN_STEP, MAX_STEP)

@@ -1,114 +1,118 @@
-"""What an estimate gives back."""
+"""Result of an estimate."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from gradsim.fit.observations import Trial
 from gradsim.fit.parameters import Parameters
-from gradsim.fit.uncertainty import Verdict
+from gradsim.fit.trials import Trial
+from gradsim.fit.uncertainty import Identifiability
 from gradsim.scene.scene import Scene
 
 
 @dataclass(frozen=True)
-class Stage:
-    """A moment of the way to the answer."""
+class FitStep:
+    """One iteration of the search."""
 
-    name: str
+    name: str  # stage of the search
     values: dict[str, Any]  # by path
-    mean_square: float  # of a pixel's difference, at that stage's resolution
-    seconds: float
-    frames: int = 0  # the first ones, that were compared
-    level: int = 0  # of detail: pictures are halved so many times
+    mean_square: float  # of a pixel's difference, at the resolution of the stage
+    seconds: float  # since the start of the estimate
+    frames: int = 0  # number of frames compared, from the first
+    level: int = 0  # level of detail: number of times the images are halved
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The physics that explains an observation.
+    """Result of `gs.estimate`: values of the unknowns with intervals.
 
     `print(fit)` shows a table; `fit.scene` is the scene with the values filled in.
     """
 
     values: dict[str, torch.Tensor]  # by path, in SI units
-    intervals: dict[str, tuple[torch.Tensor, torch.Tensor]]  # that contain the truth in 95 of 100 cases
-    verdicts: dict[str, Verdict]  # of each coordinate: a path, with an index where there are several values
+    intervals: dict[str, tuple[torch.Tensor, torch.Tensor]]  # ends of the 95 % intervals, by path
+    identifiability: dict[str, Identifiability]  # by coordinate: the path, with an index if it has several values
     correlation: torch.Tensor  # of the coordinates, [P, P]
-    directions: tuple[str, ...]  # what the observation does not determine, in words
+    undetermined_directions: tuple[str, ...]  # combinations that the observation does not determine, in words
     noise: float  # standard deviation of a pixel's difference
-    method: str  # how the intervals were found
+    interval_method: str  # how the intervals were computed
     status: str  # "converged", "not converged", "above the noise", "interrupted", "several answers"
-    advice: str  # what to do about it
+    advice: str  # remedy for the status
     scene: Scene
-    trials: tuple[Trial, ...] = field(repr=False)  # what was fitted
+    trials: tuple[Trial, ...] = field(repr=False)
     parameters: Parameters = field(repr=False)
     coordinates: torch.Tensor = field(repr=False)  # [P]
-    deviation: torch.Tensor = field(repr=False)  # of the coordinates, [P]
-    history: tuple[Stage, ...] = field(repr=False, default=())
-    rivals: tuple[dict[str, torch.Tensor], ...] = ()  # other values that explain it as well
-    starts: int = 1
-    agreeing: int = 1  # starts that came to the same answer
+    standard_deviation: torch.Tensor = field(repr=False)  # of the coordinates, [P]
+    history: tuple[FitStep, ...] = field(repr=False, default=())
+    alternative_minima: tuple[dict[str, torch.Tensor], ...] = ()  # other values that fit equally well, by path
+    starts: int = 1  # number of searches
+    agreeing_starts: int = 1  # searches that ended in this minimum
     seconds: float = 0.0
-
-    def with_record(self, *, history: tuple[Stage, ...], starts: int, agreeing: int, seconds: float) -> Fit:
-        """The same with how it was found."""
-        return replace(self, history=history, starts=starts, agreeing=agreeing, seconds=seconds)
 
     @property
     def certain(self) -> bool:
-        """Whether the answer is one, at the noise, and all of it well determined by what was observed."""
-        known = all(verdict.word == "identifiable" for verdict in self.verdicts.values())
-        return self.status == "converged" and known
+        """Whether the search converged to a single minimum at the noise floor with all values identifiable."""
+        identifiable = all(item.level == "identifiable" for item in self.identifiability.values())
+        return self.status == "converged" and identifiable
 
-    def rows(self) -> list[tuple[str, str, float, float, float, Verdict]]:
-        """Name, unit, value, ends of the interval and verdict of each single value."""
-        found = []
-        for c in self.parameters.coordinates:
-            value, (low, high) = self.values[c.path].reshape(-1), self.intervals[c.path]
+    def rows(self) -> list[tuple[str, str, float, float, float, Identifiability]]:
+        """Returns name, unit, value, ends of the interval and identifiability of each scalar value."""
+        rows = []
+        for unknown in self.parameters.unknowns:
+            value, (low, high) = self.values[unknown.path].reshape(-1), self.intervals[unknown.path]
             low, high = low.reshape(-1), high.reshape(-1)
             for k in range(len(value)):
-                name = c.path if len(value) == 1 else f"{c.path}[{k}]"
-                verdict = self.verdicts.get(name, Verdict("identifiable"))
-                found.append((name, c.unit, float(value[k]), float(low[k]), float(high[k]), verdict))
-        return found
+                name = unknown.path if len(value) == 1 else f"{unknown.path}[{k}]"
+                item = self.identifiability.get(name, Identifiability("identifiable"))
+                rows.append((name, unknown.unit, float(value[k]), float(low[k]), float(high[k]), item))
+        return rows
 
     def __str__(self) -> str:
         lines = [f"{'':28}{'value':>14}{'95 % interval':>30}"]
-        for name, unit, value, low, high, verdict in self.rows():
-            shown = f"{name} [{unit}]" if unit not in ("", "1") else name
-            lines.append(f"{shown:28}{value:14.6g}{f'{low:.6g} .. {high:.6g}':>30}  {verdict.word}")
-        lines += [f"  {text}" for text in self.directions]
+        for name, unit, value, low, high, item in self.rows():
+            label = f"{name} [{unit}]" if unit not in ("", "1") else name
+            lines.append(f"{label:28}{value:14.6g}{f'{low:.6g} .. {high:.6g}':>30}  {item.level}")
+        lines += [f"  {text}" for text in self.undetermined_directions]
         lines.append(f"{self.status}: {self.advice}" if self.advice else self.status)
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Returns plain values, for JSON."""
         rows = {
-            name: {"value": value, "low": low, "high": high, "unit": unit, "verdict": v.word, "reason": v.reason}
-            for name, unit, value, low, high, v in self.rows()
+            name: {
+                "value": value,
+                "low": low,
+                "high": high,
+                "unit": unit,
+                "identifiability": item.level,
+                "reason": item.reason,
+            }
+            for name, unit, value, low, high, item in self.rows()
         }
+        minima = [{path: value.tolist() for path, value in values.items()} for values in self.alternative_minima]
         return {
             "parameters": rows,
             "names": self.parameters.names,
             "correlation": self.correlation.tolist(),
-            "not determined": list(self.directions),
+            "undetermined directions": list(self.undetermined_directions),
             "noise": self.noise,
-            "intervals": self.method,
+            "interval method": self.interval_method,
             "status": self.status,
             "advice": self.advice,
             "certain": self.certain,
-            "rivals": [{path: value.tolist() for path, value in rival.items()} for rival in self.rivals],
+            "alternative minima": minima,
             "starts": self.starts,
-            "agreeing": self.agreeing,
+            "agreeing starts": self.agreeing_starts,
             "seconds": self.seconds,
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the numbers as JSON."""
+        """Writes the numbers as JSON, atomically."""
         file = Path(path)
         partial = file.with_name(file.name + ".partial")
         partial.write_text(json.dumps(self.as_dict(), indent=2) + "\n")

@@ -1,8 +1,9 @@
-"""The way to the minimum that was found to work: coarse pictures first, few frames first, and doubt.
+"""Search for the minimum of an estimation problem: coarse to fine, with a growing number of frames.
 
-The cost of a video of contacts has many minima: a first bounce that comes too late hides all that follows. So the fit
-starts from the first frames and adds more as they are understood; coordinates that the frames so far do not tell are
-held by a weak prior; where the fit stays above the noise, others are drawn; and at the end restarts have to come back.
+The cost of a video with contacts has many local minima: if the first simulated bounce is late, all later frames are
+wrong. The search therefore starts with the first frames and adds more once these are fitted. A weak prior holds
+coordinates that the frames so far do not determine. Where the fit stays above the noise, the search resamples the
+undetermined coordinates. At the end it restarts beside the minimum to find lower or equally low ones.
 """
 
 from __future__ import annotations
@@ -12,227 +13,261 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from gradsim.fit.gauss_newton import ROUNDING, Descent, GaussNewton, Prior, Rest, descend
-from gradsim.fit.problem import Problem
+from gradsim.fit.gauss_newton import ROUNDING_COST, GaussNewton, Prior, SolverState, StopCriterion, never_stop, solve
+from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.residuals import jacobian
 
-PRIOR = 5e-7  # weight, against mean squares summed over frames
-CLOSE = 1e-8  # mean square, besides the noise, of a fit that is right
-RIVAL = 1.05  # times the lowest cost, of another minimum that explains the video as well
-CLEARLY = 1.2  # times the lowest cost, of one that does not, seen at the middle level
-SAME = 1e-13  # of one that came back to the same
-NEAR = 1e-6  # of one that may go on to more frames
-SOON = 3e-5  # of one that may go on to all frames, or finer pictures
-FIRST = 6  # frames
-GROW = 4
-DRAWS = 32
-TRIES = 4
-APART = 0.3  # coordinates, of tries that are worth taking both
-BACK = 1e-3  # coordinates, of restarts that came to the same
-RESTARTS = (0.6, 0.8, 1.25, 1.6)  # factors
-Told = Callable[[str, torch.Tensor, float, int, int], None]  # stage, coordinates [P], mean square, frames, level
+PRIOR_WEIGHT = 5e-7  # relative to mean squares summed over frames
+# Mean squares allowed in excess of the noise floor:
+ACCEPTED_EXCESS = 1e-8  # of a correct fit
+MORE_FRAMES_EXCESS = 1e-6  # of a fit that is continued with more frames
+ALL_FRAMES_EXCESS = 3e-5  # of a fit that is continued with all frames, or with finer images
+# Comparison of minima:
+EQUAL_COST_RATIO = 1.05  # largest ratio to the lowest cost of a minimum that explains the video equally well
+CANDIDATE_COST_RATIO = 1.2  # the same at the middle level, of a minimum worth refining
+EQUAL_COST_ROUNDING = 1e-13  # mean square added to the comparison, for rounding
+SAME_MINIMUM_DISTANCE = 1e-3  # largest distance, in coordinate units, of restarts that end in the same minimum
+# Schedule:
+FIRST_FRAMES = 6  # frames of the first fit
+FRAME_INCREMENT = 4
+SCAN_POINTS, RESCAN_POINTS = 12, 8  # per coordinate, at the start and when resampling
+SAMPLES = 32  # random points when resampling
+SAMPLE_STARTS = 4  # of these, points from which the fit is repeated
+SAMPLE_DISTANCE = 0.3  # smallest distance between these, in coordinate units
+DETERMINED = 0.02  # largest standard deviation of a determined coordinate, in coordinate units
+RESTART_FACTORS = (0.6, 0.8, 1.25, 1.6)  # of a value on a logarithmic scale
+
+Report = Callable[[str, torch.Tensor, float, int, int], None]  # stage, coordinates [P], mean square, frames, level
 
 
 @dataclass(eq=False)
-class Found:
-    """Where a search ended."""
+class SearchResult:
+    """The minimum found by a search."""
 
     z: torch.Tensor  # [P]
     mean_square: float  # at the finest level
-    accepted: bool  # at the noise floor
-    redraws: int = 0
+    accepted: bool  # whether it is at the noise floor
     converged: bool = False  # at the finest level
-    rivals: list[tuple[torch.Tensor, float]] = field(default_factory=list)  # other minima as low, at their level
+    alternative_minima: list[torch.Tensor] = field(default_factory=list)  # other minima with equal cost, [P] each
 
 
 class Search:
-    """One search over a problem; `report` is told of every stage."""
+    """A search for the minimum of an estimation problem.
 
-    def __init__(self, problem: Problem, optimizer: GaussNewton, seed: int, report: Told = lambda *_: None):
+    Attributes:
+        best: Best result so far, for a search that is interrupted.
+    """
+
+    def __init__(self, problem: EstimationProblem, optimizer: GaussNewton, seed: int, report: Report = lambda *_: None):
+        """Args:
+        problem: Problem to solve.
+        optimizer: Options of the least-squares solver.
+        seed: Seed of the random samples.
+        report: Called after every iteration.
+        """
         self.problem, self.optimizer, self.report = problem, optimizer, report
         self.generator = torch.Generator().manual_seed(seed)
-        self.limits = problem.parameters.limits()
-        middle, width = problem.parameters.prior()
-        self.prior = Prior(middle, width, PRIOR)
+        self.bounds = problem.parameters.bounds()
+        self.prior = Prior(*problem.parameters.prior(), PRIOR_WEIGHT)
         self.coarse = problem.levels - 1
         self.middle = max(0, problem.levels - 2)
-        self.redraws = 0
-        self.best: Found | None = None  # so far, if interrupted
+        self.best: SearchResult | None = None
 
-    def run(self, start: torch.Tensor) -> Found:
-        """From a start [P] to the finest level."""
+    def run(self, start: torch.Tensor) -> SearchResult:
+        """Searches from a start [P] to a minimum at the finest level."""
         frames = self.problem.frames
-        z = self._first_frames(start)
-        z, ahead = self._whole(z)
-        if not ahead:
-            z = self._growing(z)
-        z, square = self._settled(z)
-        accepted = square <= self.problem.bar(self.middle, CLOSE)
-        rough = self._descend(z[None], self.middle, frames, self.optimizer.iterations, "polish")
-        done = self._descend(rough.z, 0, frames, self.optimizer.iterations, "polish") if self.middle else rough
-        found = Found(done.z[0], 0.0, accepted, self.redraws, converged=bool(done.converged[0]))
+        z = self._scan_first_frames(start)
+        z, fitted = self._fit_all_frames(z)
+        if not fitted:
+            z = self._fit_growing_frames(z)
+        z, mean_square = self._fit_without_prior(z)
+        accepted = mean_square <= self.problem.noise_threshold(self.middle, ACCEPTED_EXCESS)
+        iterations = self.optimizer.iterations
+        coarse = self._solve(z[None], self.middle, frames, iterations, "polish")
+        fine = self._solve(coarse.z, 0, frames, iterations, "polish") if self.middle else coarse
+        result = SearchResult(fine.z[0], 0.0, accepted, converged=bool(fine.converged[0]))
         if self.problem.parameters.count > 1 and frames > 1:
-            self._restart(found, rough.z[0])
-        found.mean_square = float(self.problem.mean_square(found.z[None], 0, frames))
-        return found
+            self._restart(result, coarse.z[0])
+        result.mean_square = float(self.problem.mean_square(result.z[None], 0, frames))
+        return result
 
-    def _descend(
+    def _solve(
         self,
         z: torch.Tensor,
         level: int,
         frames: int,
         iterations: int,
         stage: str,
-        prior: bool = False,
-        rest: Rest = lambda z, cost: torch.zeros_like(cost, dtype=torch.bool),
-        slope: torch.Tensor | None = None,
-    ) -> Descent:
-        options = replace(self.optimizer, iterations=iterations, worlds=self.problem.batch(level))
+        *,
+        prior: Prior | None = None,
+        stop: StopCriterion = never_stop,
+        jacobian: torch.Tensor | None = None,
+    ) -> SolverState:
+        """Runs the least-squares solver from starts z [K, P] and reports every iteration."""
+        options = replace(self.optimizer, iterations=iterations, max_worlds=self.problem.batch_size(level))
 
-        def told(z: torch.Tensor, cost: torch.Tensor) -> None:
+        def callback(z: torch.Tensor, cost: torch.Tensor) -> None:
             best = int(torch.argmin(cost))
-            square = float(cost[best]) / frames
-            self.best = Found(z[best].clone(), square, False, self.redraws)
-            self.report(f"{stage}, {frames} frames", z[best], square, frames, level)
+            mean_square = float(cost[best]) / frames
+            self.best = SearchResult(z[best].clone(), mean_square, accepted=False)
+            self.report(f"{stage}, {frames} frames", z[best], mean_square, frames, level)
 
-        residual, pull = self.problem.residual(level, frames), self.prior if prior else None
-        return descend(residual, z, self.limits, options, prior=pull, rest=rest, slope=slope, report=told)
+        residual = self.problem.residual(level, frames)
+        return solve(residual, z, self.bounds, options, prior=prior, stop=stop, jacobian=jacobian, callback=callback)
 
-    def _first_frames(self, start: torch.Tensor) -> torch.Tensor:
-        """The best of a scan over each coordinate, judged by the first frames."""
-        frames = min(FIRST + 1, self.problem.frames)
-        candidates = torch.cat([start[None], self._scan(start, 12)])
+    def _scan_first_frames(self, start: torch.Tensor) -> torch.Tensor:
+        """Returns the point with the lowest cost over the first frames, of a scan over each coordinate."""
+        frames = min(FIRST_FRAMES + 1, self.problem.frames)
+        candidates = torch.cat([start[None], self._scan(start, SCAN_POINTS)])
         square = torch.nan_to_num(self.problem.mean_square(candidates, self.coarse, frames), nan=torch.inf)
         best = int(torch.argmin(square))
-        unseen = float(square[0] - square[best]) <= ROUNDING
-        return start if unseen else candidates[best]
+        flat = float(square[0] - square[best]) <= ROUNDING_COST
+        return start if flat else candidates[best]
 
     def _scan(self, z: torch.Tensor, count: int) -> torch.Tensor:
-        """Each coordinate over its range, the others as in z, [P * count, P]."""
-        middle, width = self.prior.middle, self.prior.width
-        places = torch.linspace(-1.0, 1.0, count, dtype=z.dtype)
-        rows = []
+        """Returns points that vary each coordinate of z over its plausible range, [P * count, P]."""
+        center, width = self.prior.center, self.prior.width
+        offsets = torch.linspace(-1.0, 1.0, count, dtype=z.dtype)
+        points = []
         for k in range(len(z)):
-            moved = z.repeat(count, 1)
-            moved[:, k] = middle[k] + width[k] * places
-            rows.append(moved)
-        return torch.cat(rows).clamp(*self.limits)
+            line = z.repeat(count, 1)
+            line[:, k] = center[k] + width[k] * offsets
+            points.append(line)
+        return torch.cat(points).clamp(*self.bounds)
 
-    def _whole(self, z: torch.Tensor) -> tuple[torch.Tensor, bool]:
-        """An attempt on all frames at once, which suffices where nothing touches."""
+    def _fit_all_frames(self, z: torch.Tensor) -> tuple[torch.Tensor, bool]:
+        """Fits all frames at once and returns whether that succeeded, as it does in scenes without contact."""
         frames = self.problem.frames
-        tried = z[None]
-        for level, bar in ((self.coarse, SOON), (self.middle, NEAR)):
-            done = self._descend(tried, level, frames, 10, "all at once")
-            if float(done.cost[0]) / frames > self.problem.bar(level, bar):
+        points = z[None]
+        for level, excess in ((self.coarse, ALL_FRAMES_EXCESS), (self.middle, MORE_FRAMES_EXCESS)):
+            state = self._solve(points, level, frames, 10, "all frames")
+            if float(state.cost[0]) / frames > self.problem.noise_threshold(level, excess):
                 return z, False
-            tried = done.z
-        return tried[0], True
+            points = state.z
+        return points[0], True
 
-    def _growing(self, z: torch.Tensor) -> torch.Tensor:
-        """Fit the first frames, then more and more of them."""
+    def _fit_growing_frames(self, z: torch.Tensor) -> torch.Tensor:
+        """Fits the first frames, then more and more of them; resamples where a fit stays above the noise."""
         total = self.problem.frames
-        frames = min(FIRST, total)
+        frames = min(FIRST_FRAMES, total)
         while True:
             for level in (self.coarse, self.middle):
-                near = frames * self.problem.bar(level, 0.1 * NEAR) if frames == total else 0.0
-                rest = lambda z, cost, near=near: cost <= near  # noqa: E731
-                done = self._descend(z[None], level, frames, 6, "growing", prior=True, rest=rest)
-                z = done.z[0]
-            if float(done.cost[0]) / frames > self.problem.bar(self.middle, NEAR):
-                z = self._redrawn(z, frames)
+                excess = 0.1 * MORE_FRAMES_EXCESS
+                enough = frames * self.problem.noise_threshold(level, excess) if frames == total else 0.0
+                stop = lambda z, cost, enough=enough: cost <= enough  # noqa: E731
+                state = self._solve(z[None], level, frames, 6, "growing horizon", prior=self.prior, stop=stop)
+                z = state.z[0]
+            if float(state.cost[0]) / frames > self.problem.noise_threshold(self.middle, MORE_FRAMES_EXCESS):
+                z = self._resample(z, frames)
             if frames == total:
                 return z
-            frames = min(frames + GROW, total)
-            if frames < total:  # if what is known explains the rest already, there is no need to go slowly
+            frames = min(frames + FRAME_INCREMENT, total)
+            if frames < total:  # continue with all frames if the current values explain them already
                 square = float(self.problem.mean_square(z[None], self.coarse, total))
-                if square < self.problem.bar(self.coarse, SOON):
+                if square < self.problem.noise_threshold(self.coarse, ALL_FRAMES_EXCESS):
                     frames = total
 
-    def _redrawn(self, z: torch.Tensor, frames: int) -> torch.Tensor:
-        """The best that descents from other starts come to; what the frames tell already stays near."""
-        self.redraws += 1
-        known = self.problem.deviations(z, self.coarse, frames) < 0.02
-        draws = self.problem.parameters.draw(DRAWS, self.generator)
-        near = z + 0.02 * torch.randn(draws.shape, generator=self.generator, dtype=z.dtype)
-        candidates = torch.cat([torch.where(known, near, draws), self._scan(z, 8)]).clamp(*self.limits)
+    def _resample(self, z: torch.Tensor, frames: int) -> torch.Tensor:
+        """Fits again from random points and returns the best fit; coordinates already determined stay near z."""
+        determined = self.problem.standard_deviations(z, self.coarse, frames) < DETERMINED
+        samples = self.problem.parameters.sample(SAMPLES, self.generator)
+        near = z + 0.02 * torch.randn(samples.shape, generator=self.generator, dtype=z.dtype)
+        candidates = torch.cat([torch.where(determined, near, samples), self._scan(z, RESCAN_POINTS)])
+        candidates = candidates.clamp(*self.bounds)
         square = self.problem.mean_square(candidates, self.coarse, frames)
-        chosen: list[torch.Tensor] = []
+        starts: list[torch.Tensor] = []
         for k in torch.argsort(torch.nan_to_num(square, nan=torch.inf)).tolist():
-            if all(bool((candidates[k] - other).abs().max() >= APART) for other in chosen):
-                chosen.append(candidates[k])
-            if len(chosen) == TRIES:
+            if all(bool((candidates[k] - other).abs().max() >= SAMPLE_DISTANCE) for other in starts):
+                starts.append(candidates[k])
+            if len(starts) == SAMPLE_STARTS:
                 break
-        tried = torch.stack([z, *chosen])
+        points = torch.stack([z, *starts])
         for level in (self.coarse, self.middle):
-            tried = self._descend(tried, level, frames, 8, "drawn anew", prior=True).z
-        square = self.problem.mean_square(tried, self.middle, frames)
-        return tried[int(torch.argmin(torch.nan_to_num(square, nan=torch.inf)))]
+            points = self._solve(points, level, frames, 8, "resampling", prior=self.prior).z
+        square = self.problem.mean_square(points, self.middle, frames)
+        return points[int(torch.argmin(torch.nan_to_num(square, nan=torch.inf)))]
 
-    def _settled(self, z: torch.Tensor) -> tuple[torch.Tensor, float]:
-        """Without the prior, and above the noise floor with other draws."""
-        frames, bar = self.problem.frames, self.problem.bar(self.middle, CLOSE)
-        done = self._descend(z[None], self.middle, frames, 12, "settling")
-        z, square = done.z[0], float(done.cost[0]) / frames
-        for _ in range(3 if self.problem.parameters.count > 1 else 1):
-            if square <= bar:
-                break
-            other = self._redrawn(z, frames)
-            done = self._descend(other[None], self.middle, frames, 12, "settling")
-            if float(done.cost[0]) / frames < square:
-                z, square = done.z[0], float(done.cost[0]) / frames
-        return z, square
+    def _fit_without_prior(self, z: torch.Tensor) -> tuple[torch.Tensor, float]:
+        """Fits all frames without the prior; resamples while the fit is above the noise.
 
-    def _restart(self, found: Found, rough: torch.Tensor) -> None:
-        """From beside the answer, along what is told least: lower minima are taken, others as low are noted.
-
-        At the middle level, where the answer is a little elsewhere: at `rough` [P].
+        Returns coordinates [P] and the mean square at the middle level.
         """
         frames = self.problem.frames
-        own = float(self.problem.mean_square(rough[None], self.middle, frames))
-        slope = jacobian(self.problem.residual(self.middle, frames), rough[None], self.problem.batch(self.middle))[0]
-        starts = self._beside(rough, exact=frames * own <= ROUNDING)
-        done = self._descend(
-            starts, self.middle, frames, 8, "restarts", rest=lambda z, cost: _near(z, rough), slope=slope
-        )
-        ends = [rough]
-        for k in torch.argsort(done.cost).tolist():
-            if float(done.cost[k]) > frames * (CLEARLY * own + CLOSE):
+        threshold = self.problem.noise_threshold(self.middle, ACCEPTED_EXCESS)
+        state = self._solve(z[None], self.middle, frames, 12, "without prior")
+        z, square = state.z[0], float(state.cost[0]) / frames
+        for _ in range(3 if self.problem.parameters.count > 1 else 1):
+            if square <= threshold:
                 break
-            if any(bool(_near(done.z[k], end)) for end in ends):
+            other = self._resample(z, frames)
+            state = self._solve(other[None], self.middle, frames, 12, "without prior")
+            if float(state.cost[0]) / frames < square:
+                z, square = state.z[0], float(state.cost[0]) / frames
+        return z, square
+
+    def _restart(self, result: SearchResult, coarse: torch.Tensor) -> None:
+        """Restarts beside the result along the least determined coordinates, and updates it.
+
+        A lower minimum replaces the result, others with equal cost are added to its alternatives. Restarts run at the
+        middle level, where the minimum is at `coarse` [P].
+        """
+        frames = self.problem.frames
+        square = float(self.problem.mean_square(coarse[None], self.middle, frames))
+        residual = self.problem.residual(self.middle, frames)
+        J = jacobian(residual, coarse[None], self.problem.batch_size(self.middle))[0]
+        starts = self._restart_points(coarse, exact=frames * square <= ROUNDING_COST)
+        stop: StopCriterion = lambda z, cost: _same_minimum(z, coarse)  # noqa: E731
+        state = self._solve(starts, self.middle, frames, 8, "restarts", stop=stop, jacobian=J)
+        minima = [coarse]
+        for k in torch.argsort(state.cost).tolist():
+            if float(state.cost[k]) > frames * (CANDIDATE_COST_RATIO * square + ACCEPTED_EXCESS):
+                break
+            if any(bool(_same_minimum(state.z[k], minimum)) for minimum in minima):
                 continue
-            ends.append(done.z[k])
-            if self._compared(found, done.z[k]):
+            minima.append(state.z[k])
+            if self._compare(result, state.z[k]):
                 break
 
-    def _beside(self, z: torch.Tensor, exact: bool) -> torch.Tensor:
-        """Starts beside an answer z [P]; fewer where it is exact: then none is lower, and others as low are far."""
-        weakest = torch.argsort(self.problem.deviations(z, self.middle, self.problem.frames), descending=True)[:2]
-        moves = torch.log(torch.tensor(RESTARTS[:: len(RESTARTS) - 1] if exact else RESTARTS, dtype=z.dtype))
-        starts = z.repeat(len(weakest) * len(moves), 1)
-        for row, (k, move) in enumerate((k, move) for k in weakest for move in moves):
-            starts[row, k] += move
+    def _restart_points(self, z: torch.Tensor, exact: bool) -> torch.Tensor:
+        """Returns starts beside a minimum z [P].
+
+        If the minimum is exact only the farthest are used: no other is lower, and one of equal cost is far away.
+        """
+        deviations = self.problem.standard_deviations(z, self.middle, self.problem.frames)
+        weakest = torch.argsort(deviations, descending=True)[:2]
+        factors = RESTART_FACTORS[:: len(RESTART_FACTORS) - 1] if exact else RESTART_FACTORS
+        offsets = torch.log(torch.tensor(factors, dtype=z.dtype))
+        starts = z.repeat(len(weakest) * len(offsets), 1)
+        for row, (k, offset) in enumerate((k, offset) for k in weakest for offset in offsets):
+            starts[row, k] += offset
         return starts
 
-    def _compared(self, found: Found, z: torch.Tensor) -> bool:
-        """Polish another minimum of the middle level, z [P], and take it for the answer or a rival if it is one."""
+    def _compare(self, result: SearchResult, z: torch.Tensor) -> bool:
+        """Refines another minimum z [P] of the middle level and updates the result with it.
+
+        Returns whether it is a different minimum at the finest level.
+        """
         frames = self.problem.frames
-        done = self._descend(
-            z[None], 0, frames, self.optimizer.iterations, "restarts", rest=lambda z, cost: _near(z, found.z)
-        )
-        z = done.z[0]
-        if bool(_near(z, found.z)):
+        stop: StopCriterion = lambda z, cost: _same_minimum(z, result.z)  # noqa: E731
+        state = self._solve(z[None], 0, frames, self.optimizer.iterations, "restarts", stop=stop)
+        z = state.z[0]
+        if bool(_same_minimum(z, result.z)):
             return False
-        now, then = float(done.cost[0]) / frames, float(self.problem.mean_square(found.z[None], 0, frames))
-        if now < then * (1 - 1e-6):
-            if then < RIVAL * now + SAME:
-                found.rivals.append((found.z, then))
-            found.z, found.converged = z, bool(done.converged[0])
-        elif now < RIVAL * then + SAME:
-            found.rivals.append((z, now))
+        new, old = float(state.cost[0]) / frames, float(self.problem.mean_square(result.z[None], 0, frames))
+        if new < old * (1 - 1e-6):
+            if is_equal_cost(old, new):
+                result.alternative_minima.append(result.z)
+            result.z, result.converged = z, bool(state.converged[0])
+        elif is_equal_cost(new, old):
+            result.alternative_minima.append(z)
         return True
 
 
-def _near(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Whether places [..., P] are the same."""
-    return (z - other).abs().amax(-1) < BACK
+def is_equal_cost(square: float, lowest: float) -> bool:
+    """Whether a minimum explains the observation as well as the lowest one; arguments are mean squares."""
+    return square < EQUAL_COST_RATIO * lowest + EQUAL_COST_ROUNDING
+
+
+def _same_minimum(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Whether points z [..., P] are at the minimum `other`, [...]."""
+    return (z - other).abs().amax(-1) < SAME_MINIMUM_DISTANCE

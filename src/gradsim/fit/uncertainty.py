@@ -1,4 +1,4 @@
-"""What an answer is worth: intervals, correlations, and whether the observation can tell at all, in words."""
+"""Uncertainty of an estimate: standard deviations, correlations and identifiability."""
 
 from __future__ import annotations
 
@@ -8,102 +8,104 @@ from dataclasses import dataclass
 
 import torch
 
-from gradsim.fit.problem import REFERENCE_NOISE, Problem
-from gradsim.fit.residuals import evaluated, jacobian
+from gradsim.fit.problem import REFERENCE_NOISE, EstimationProblem
+from gradsim.fit.residuals import evaluate, jacobian
 
-IDENTIFIABLE, WEAK = 0.05, 0.5  # standard deviations in natural units, for pixels with the reference noise
-LEAST_NOISE = 1e-9
-FARTHEST = 10.0  # natural units that anything is away: what is not told at all must not spoil the rest by rounding
-PART = 0.25  # of the largest component of a direction, below which another is not spoken of
+NORMAL_95 = 1.959964  # half width of a 95 % interval of a normal distribution, in standard deviations
+IDENTIFIABLE, WEAK = 0.05, 0.5  # largest standard deviation, in coordinate units, for pixels with the reference noise
+MIN_NOISE = 1e-9  # smallest standard deviation of a pixel
+MAX_DEVIATION = 10.0  # in coordinate units; bounds undetermined directions, whose rounding would affect the others
+MIN_COMPONENT = 0.25  # components of a direction below this fraction of the largest are not reported
 
 HINTS = {
     "mu": "nothing slips in this video, or nothing touches",
-    "kf": "whatever touches slips fast, or nothing touches",
+    "kf": "all contacts slip fast, or nothing touches",
     "ke": "nothing touches, or damping hides it",
-    "kd": "nothing touches, or touches too briefly",
-    "mass": "gravity moves all masses alike: push the body by a known force",
-    "density": "gravity moves all masses alike: push the body by a known force",
+    "kd": "nothing touches, or only too briefly",
+    "mass": "gravity accelerates all masses equally: push the body by a known force",
+    "density": "gravity accelerates all masses equally: push the body by a known force",
 }
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether an unknown can be told from what was observed."""
+class Identifiability:
+    """How well the observation determines one coordinate."""
 
-    word: str  # "identifiable", "weak", "not identifiable"
+    level: str  # "identifiable", "weak", "not identifiable"
     reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
-    """About the coordinates z: see `Parameters`."""
+    """Uncertainty of the coordinates of an estimate; see `Parameters`."""
 
-    deviation: torch.Tensor  # standard deviations, [P]
+    standard_deviation: torch.Tensor  # [P]
     correlation: torch.Tensor  # [P, P]
     noise: float  # standard deviation of a pixel's difference
-    verdicts: tuple[Verdict, ...]
-    directions: tuple[str, ...]  # what is not determined, in words
+    identifiability: tuple[Identifiability, ...]  # of each coordinate
+    undetermined_directions: tuple[str, ...]  # combinations of unknowns that are not determined, described in words
 
 
-def uncertainty(problem: Problem, z: torch.Tensor) -> Uncertainty:
-    """From the Jacobian and the residuals at an answer z [P]; not assuming that all pixels have the same noise."""
-    frames, batch = problem.frames, problem.batch(0)
+def estimate_uncertainty(problem: EstimationProblem, z: torch.Tensor) -> Uncertainty:
+    """Returns the uncertainty at the estimate z [P], by the sandwich estimator: pixels may differ in noise."""
+    frames, batch = problem.frames, problem.batch_size(0)
     J = jacobian(problem.residual(), z[None], batch)[0]
-    r = evaluated(problem.residual(), z[None], batch)[0]
+    r = evaluate(problem.residual(), z[None], batch)[0]
     pixels = len(r) / (frames * len(problem.trials))
     J, r = J * math.sqrt(pixels), r * math.sqrt(pixels)  # of single pixels
-    count = len(z)
-    noise = max(math.sqrt(float((r * r).sum()) / max(1, len(r) - count)), LEAST_NOISE)
-    A = J @ J.T
-    weak = torch.diag(1.0 / problem.parameters.prior()[1] ** 2)  # what is not told stays within its range
-    inverse = torch.linalg.inv(A + noise**2 * weak)
-    squares = torch.maximum(r * r, r.new_tensor(LEAST_NOISE**2))
-    meat = (J * squares) @ J.T  # each pixel with a noise of its own
-    covariance = inverse @ (meat + noise**4 * weak) @ inverse
+    noise = max(math.sqrt(float((r * r).sum()) / max(1, len(r) - len(z))), MIN_NOISE)
+    information = J @ J.T
+    prior = torch.diag(1.0 / problem.parameters.prior()[1] ** 2)  # limits what the observation does not determine
+    inverse = torch.linalg.inv(information + noise**2 * prior)
+    squares = torch.maximum(r * r, r.new_tensor(MIN_NOISE**2))
+    covariance = inverse @ ((J * squares) @ J.T + noise**4 * prior) @ inverse
     deviation = torch.diagonal(covariance).sqrt()
     correlation = covariance / (deviation[:, None] * deviation)
-    verdicts, directions = judged(A / REFERENCE_NOISE**2, problem.parameters.names)
-    return Uncertainty(deviation, correlation, noise, verdicts, directions)
+    levels, directions = judge_identifiability(information / REFERENCE_NOISE**2, problem.parameters.names)
+    return Uncertainty(deviation, correlation, noise, levels, directions)
 
 
-def judged(information: torch.Tensor, names: Sequence[str]) -> tuple[tuple[Verdict, ...], tuple[str, ...]]:
-    """A verdict for each coordinate and words for each direction that is not determined.
+def judge_identifiability(
+    information: torch.Tensor, names: Sequence[str]
+) -> tuple[tuple[Identifiability, ...], tuple[str, ...]]:
+    """Returns the identifiability of each coordinate and a description of each undetermined direction.
 
     Args:
-        information: Inverse of the covariance for the reference noise, [P, P].
-        names: Of the coordinates.
+        information: Fisher information of the coordinates for the reference noise, [P, P].
+        names: Names of the coordinates.
     """
-    values, vectors = torch.linalg.eigh(information)
-    deviations = values.clamp_min(1.0 / FARTHEST**2).rsqrt()
-    spread = (vectors**2 @ deviations**2).sqrt()
-    words = []
+    eigenvalues, vectors = torch.linalg.eigh(information)
+    deviations = eigenvalues.clamp_min(1.0 / MAX_DEVIATION**2).rsqrt()
+    marginal = (vectors**2 @ deviations**2).sqrt()
+    directions = []
     reasons = [""] * len(names)
     for k in torch.nonzero(deviations > IDENTIFIABLE)[:, 0].tolist():
-        text = _direction(vectors[:, k], names)
+        text = _describe_direction(vectors[:, k], names)
         if float(deviations[k]) > WEAK:
-            words.append(text)
+            directions.append(text)
         for i in range(len(names)):
-            if abs(float(vectors[i, k])) >= PART * float(vectors[:, k].abs().max()) and not reasons[i]:
+            if abs(float(vectors[i, k])) >= MIN_COMPONENT * float(vectors[:, k].abs().max()) and not reasons[i]:
                 reasons[i] = text
-    verdicts = []
-    for i, value in enumerate(spread.tolist()):
-        word = "identifiable" if value < IDENTIFIABLE else "weak" if value < WEAK else "not identifiable"
-        verdicts.append(Verdict(word, "" if word == "identifiable" else reasons[i]))
-    return tuple(verdicts), tuple(words)
+    identifiability = []
+    for i, value in enumerate(marginal.tolist()):
+        level = "identifiable" if value < IDENTIFIABLE else "weak" if value < WEAK else "not identifiable"
+        identifiability.append(Identifiability(level, "" if level == "identifiable" else reasons[i]))
+    return tuple(identifiability), tuple(directions)
 
 
-def _direction(v: torch.Tensor, names: Sequence[str]) -> str:
-    """What may change together unseen."""
+def _describe_direction(v: torch.Tensor, names: Sequence[str]) -> str:
+    """Describes a direction v [P] along which the unknowns can change without a visible effect."""
     largest = float(v.abs().max())
-    parts = [(name, float(x) / largest) for name, x in zip(names, v, strict=True) if abs(float(x)) >= PART * largest]
-    if len(parts) == 1:
-        name = parts[0][0]
+    components = [(name, float(x) / largest) for name, x in zip(names, v, strict=True)]
+    components = [(name, x) for name, x in components if abs(x) >= MIN_COMPONENT]
+    if len(components) == 1:
+        name = components[0][0]
         hint = HINTS.get(name.split("[")[0].rsplit(".", 1)[-1], "")
         return f"the video hardly depends on {name}" + (f" ({hint})" if hint else "")
-    if len(parts) == 2:
-        (a, x), (b, y) = parts
+    if len(components) == 2:
+        (a, x), (b, y) = components
         power = "" if abs(abs(y / x) - 1) < 0.15 else f"^{abs(x / y):.2g}"
         form = f"{a} / {b}{power}" if x * y > 0 else f"{a} * {b}{power}"
         return f"only {form} is determined, not {a} and {b} themselves"
-    listed = ", ".join(name for name, _ in parts)
-    return f"only combinations of {listed} are determined: they can change together unseen"
+    listed = ", ".join(name for name, _ in components)
+    return f"only combinations of {listed} are determined: they can change together without a visible effect"

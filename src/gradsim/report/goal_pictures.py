@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from gradsim.fit.goals import COLOUR, SILHOUETTE, GoalImage, at_frames
+from gradsim.fit.goals import COLOUR, SILHOUETTE, GoalImage, frame_indices
 from gradsim.fit.plan import Plan
 from gradsim.report.media import beside, gain_of, png_uri, strengthened
 
@@ -27,9 +27,9 @@ class Shown:
 def goal_pictures(goal: GoalImage, plan: Plan) -> list[Shown]:
     """One row of panels for each frame of a goal; of many frames some, evenly spread."""
     with torch.no_grad():
-        seen = goal.seen(plan.scene, plan.trajectory)
-    wanted = goal.pictures.to(seen)
-    frames = at_frames(goal.frames, plan.frames)
+        seen = goal.render(plan.scene, plan.trajectory)
+    wanted = goal.images.to(seen)
+    frames = frame_indices(goal.frames, plan.time.frames)
     left = _visible(seen - wanted)
     gain = gain_of(left)
     film = beside([_visible(wanted).clamp(0, 1), _visible(seen).clamp(0, 1), strengthened(left, gain)])
@@ -40,8 +40,8 @@ def goal_pictures(goal: GoalImage, plan: Plan) -> list[Shown]:
     return [
         Shown(
             labels,
-            f"{kind} of {goal.size[0]} x {goal.size[1]} pixels at frame {frames[k]} of {plan.frames - 1}, "
-            f"{frames[k] / plan.rhythm.fps:.3g} s. Grey is no difference.",
+            f"{kind} of {goal.size[0]} x {goal.size[1]} pixels at frame {frames[k]} of {plan.time.frames - 1}, "
+            f"{frames[k] / plan.time.fps:.3g} s. Grey is no difference.",
             png_uri(film[k]),
             height,
             width,

@@ -32,7 +32,7 @@ def save_landscape(found: Landscape, path: Path) -> None:
         _curve(axes, found)
     else:
         _map(figure, axes, found)
-    held = ", ".join(f"{name} = {_short(value)}" for name, value in found.held.items())
+    held = ", ".join(f"{name} = {_short(value)}" for name, value in found.fixed.items())
     if held:
         axes.set_title(held, fontsize=8, color="#666666", wrap=True)
     write_whole(path, lambda target: figure.savefig(target), InvalidInput)
@@ -43,7 +43,7 @@ def _curve(axes: Any, found: Landscape) -> None:
     square = found.mean_square.numpy()
     finite = np.isfinite(square)
     axes.plot(axis.values.numpy()[finite], square[finite], ".-", color=LINE, linewidth=1.5, markersize=4)
-    axes.plot(found.lowest[axis.name], square.min(), "o", color=MARK, label=f"{found.lowest[axis.name]:.4g}")
+    axes.plot(found.minimum[axis.name], square.min(), "o", color=MARK, label=f"{found.minimum[axis.name]:.4g}")
     axes.set_yscale("log")
     axes.set_ylabel("mean square of a pixel's difference")
     axes.grid(alpha=0.25)
@@ -62,7 +62,7 @@ def _map(figure: Any, axes: Any, found: Landscape) -> None:
     drawn = axes.pcolormesh(*grid, square.T, norm=norm, cmap="viridis", shading="gouraud")
     levels = np.geomspace(*ends, 12)
     axes.contour(*grid, square.T, levels, colors="white", linewidths=0.5, alpha=0.6)
-    low = found.lowest
+    low = found.minimum
     x, y = low[first.name], low[second.name]
     axes.plot(x, y, "o", color=MARK, label=f"{x:.4g}, {y:.4g}")
     axes.legend(title="lowest", loc="best")

@@ -9,7 +9,6 @@ from pathlib import Path
 from gradsim.fit.result import Fit
 from gradsim.report import sections
 from gradsim.report.html import repetition, scene_file, scene_text, write_page
-from gradsim.scene.time import Time
 
 SCENE = "fitted.yaml"
 
@@ -42,8 +41,6 @@ def write_report(
     place.mkdir(parents=True, exist_ok=True)
     fit.save(place / "fit.json")
     trial = fit.trials[0]
-    clock = trial.clock
-    times = Time(trial.observation.frames, clock.fps, clock.substeps, clock.integrator)
     file = place / "report.html"
     write_page(
         file,
@@ -59,7 +56,7 @@ def write_report(
             scene_file(
                 "The scene, with the values filled in",
                 SCENE,
-                scene_text(fit.scene, times, place / SCENE),
+                scene_text(fit.scene, trial.time, place / SCENE),
             ),
             repetition(command, SCENE, "fitted.mp4", "The numbers of this page are in fit.json."),
         ],

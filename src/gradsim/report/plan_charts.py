@@ -29,11 +29,11 @@ def loss_chart(plan: Plan) -> str:
 
 def watched_chart(plan: Plan) -> str:
     """What was watched at every iterate, on a logarithmic axis where it may stand on one."""
-    pairs = [(iterate.number, iterate.watched) for iterate in plan.history if iterate.watched is not None]
+    pairs = [(iterate.number, iterate.metric) for iterate in plan.history if iterate.metric is not None]
 
     def draw(axes: Any) -> None:
         _line(axes, pairs)
-        axes.plot(plan.best.number, plan.best.watched, "o", color=MARK, markersize=4)
+        axes.plot(plan.best.number, plan.best.metric, "o", color=MARK, markersize=4)
         values = [value for _, value in pairs]
         if min(values) > 0 and max(values) > 8 * min(values):
             axes.set_yscale("log")
@@ -59,9 +59,9 @@ def signal_charts(plan: Plan) -> list[tuple[str, str]]:
     """Titles and drawings of what each policy said: lines, or for many elements a map and their mean."""
     specs = {path: spec for path, _, spec in plan.scene.quantities()}
     found = []
-    for path, values in plan.best.signals.items():
+    for path, values in plan.best.policy_outputs.items():
         array = values.numpy().reshape(len(values), -1)
-        time = np.arange(len(array)) / plan.rhythm.fps
+        time = np.arange(len(array)) / plan.time.fps
         spec = specs.get(path)
         unit = f" [{spec.unit}]" if spec is not None and spec.unit not in ("", "1") else ""
         if array.shape[1] <= LINES:

@@ -12,7 +12,6 @@ from gradsim.fit.plan import Plan
 from gradsim.render.render import render
 from gradsim.report import plan_sections as sections
 from gradsim.report.html import repetition, scene_file, scene_text, write_page
-from gradsim.scene.time import Time
 from gradsim.video.save import save_video
 
 SCENE, FILM = "plan.yaml", "reached.mp4"
@@ -50,9 +49,7 @@ def write_plan(
     place = Path(folder)
     plan.save(place)
     film = _filmed(plan, place / FILM, size or _size(plan))
-    rhythm = plan.rhythm
-    times = Time(plan.frames, rhythm.fps, rhythm.substeps, rhythm.integrator)
-    text = scene_text(plan.scene, times, place / SCENE)
+    text = scene_text(plan.scene, plan.time, place / SCENE)
     file = place / "report.html"
     write_page(
         file,
@@ -88,9 +85,9 @@ def _filmed(plan: Plan, file: Path, size: tuple[int, int]) -> torch.Tensor | Non
         return None
     parts = []
     with torch.no_grad():
-        for first in range(0, plan.frames, CHUNK):
+        for first in range(0, plan.time.frames, CHUNK):
             part = render(plan.scene, plan.trajectory, size, frames=slice(first, first + CHUNK))
             parts.append(part.float())
     frames = torch.cat(parts).clamp(0, 1)
-    save_video(file, frames, plan.rhythm.fps)
+    save_video(file, frames, plan.time.fps)
     return frames[-1]

@@ -51,8 +51,8 @@ def film(plan: Plan, file: Path, last: torch.Tensor | None) -> str:
         return ""
     height, width = last.shape[:2]
     content = video(file_uri(file), png_uri(last), height, width)
-    seconds = (plan.frames - 1) / plan.rhythm.fps
-    caption = f"Iterate {plan.best.number}: {plan.frames} frames, {seconds:.3g} s. The file is {file.name}."
+    seconds = (plan.time.frames - 1) / plan.time.fps
+    caption = f"Iterate {plan.best.number}: {plan.time.frames} frames, {seconds:.3g} s. The file is {file.name}."
     return section(
         "What happens", f'<div class="film" style="--aspect: {width / height:.3g}">{panels((), content, caption)}</div>'
     )
@@ -61,7 +61,7 @@ def film(plan: Plan, file: Path, last: torch.Tensor | None) -> str:
 def way(plan: Plan, watched: str) -> str:
     """How it was come to: the loss, and what was watched."""
     drawings = [("Loss", loss_chart(plan))]
-    if plan.best.watched is not None:
+    if plan.best.metric is not None:
         drawings.append((f"{watched[:1].upper()}{watched[1:]}", watched_chart(plan)))
     stages = plan.history[-1].stage + 1
     words = "<p>The red dot is the iterate that was kept."

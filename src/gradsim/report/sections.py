@@ -21,7 +21,7 @@ def values(fit: Fit, truth: Mapping[str, float]) -> str:
     """The table of what was found."""
     heads = ["parameter", *(["true value"] if truth else []), "value", "95 % interval", "half width", "unit", "verdict"]
     head = head_row(heads, ("true value", "value", "95 % interval", "half width"))
-    guesses = {c.path: c for c in fit.parameters.coordinates}
+    guesses = {c.path: c for c in fit.parameters.unknowns}
     rows = []
     for name, unit, value, low, high, word in fit.rows():
         shown, least, most = rounded(value, low, high)
@@ -38,10 +38,11 @@ def values(fit: Fit, truth: Mapping[str, float]) -> str:
         cells.append(number("half width", share(value, low, high)))
         cells.append(f'<td data-label="unit">{escape(unit if unit not in ("", "1") else "–")}</td>')
         reason = f'<span class="small reason">{escape(word.reason)}</span>' if word.reason else ""
-        chip = f'<span class="chip {TONES.get(word.word, "doubt")}">{escape(word.word)}</span>'
+        chip = f'<span class="chip {TONES.get(word.level, "doubt")}">{escape(word.level)}</span>'
         cells.append(f'<td data-label="verdict"><div>{chip}{reason}</div></td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    how = f"Intervals from {fit.method}. Standard deviation of a pixel's difference: {fit.noise:.2g} of full scale."
+    method = fit.interval_method
+    how = f"Intervals from {method}. Standard deviation of a pixel's difference: {fit.noise:.2g} of full scale."
     return section(
         "What was found",
         f'<table class="cards">{head}<tbody>{"".join(rows)}</tbody></table>'
@@ -59,13 +60,12 @@ def _began(c: object) -> str:
 
 
 def _rivals(fit: Fit) -> str:
-    if not fit.rivals:
+    if not fit.alternative_minima:
         return ""
-    paths = list(fit.rivals[0])
+    paths = list(fit.alternative_minima[0])
     head = "".join(f'<th class="number">{escape(path)}</th>' for path in paths)
-    rows = "".join(
-        "<tr>" + "".join(number(path, short(rival[path])) for path in paths) + "</tr>" for rival in fit.rivals
-    )
+    minima = fit.alternative_minima
+    rows = "".join("<tr>" + "".join(number(path, short(rival[path])) for path in paths) + "</tr>" for rival in minima)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     return f'<h3>Others that explain it as well</h3><div class="wide">{table}</div>'
 

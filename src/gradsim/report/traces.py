@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradsim.fit.observations import Pixels
-from gradsim.fit.result import Fit, Stage
+from gradsim.fit.result import Fit, FitStep
 from gradsim.report.charts import BAND, INK, LINE, bands, drawn
 
 COPIES = "bootstrap"  # stages that fit other videos
@@ -53,7 +53,7 @@ def traces(fit: Fit) -> list[tuple[str, str]]:
     ]
     for name, unit, value, low, high, _ in fit.rows():
         path, _, index = name.partition("[")
-        scale = next(c.scale for c in fit.parameters.coordinates if c.path in (name, path))
+        scale = next(c.scale for c in fit.parameters.unknowns if c.path in (name, path))
         at = int(index.rstrip("]")) if index and path in history[0].values else None
         key = name if at is None else path
         line = [float(np.ravel(stage.values[key])[at or 0]) for stage in history]
@@ -63,12 +63,12 @@ def traces(fit: Fit) -> list[tuple[str, str]]:
     return found
 
 
-def _cost(axes: Any, steps: np.ndarray, history: list[Stage]) -> None:
+def _cost(axes: Any, steps: np.ndarray, history: list[FitStep]) -> None:
     axes.plot(steps, [max(stage.mean_square, 1e-30) for stage in history], color=LINE, linewidth=1.4)
     axes.set_yscale("log")
 
 
-def _horizon(axes: Any, steps: np.ndarray, history: list[Stage], fit: Fit) -> None:
+def _horizon(axes: Any, steps: np.ndarray, history: list[FitStep], fit: Fit) -> None:
     axes.plot(steps, [stage.frames for stage in history], color=BAND, linewidth=1.0, drawstyle="steps-mid")
     levels = sorted({stage.level for stage in history}, reverse=True)
     for k, level in enumerate(levels):
@@ -90,7 +90,7 @@ def _value(axes: Any, steps: np.ndarray, line: list[float], ends: tuple[float, f
         axes.set_yscale("log")
 
 
-def _drawn(history: list[Stage], draw: Callable[[Any], None]) -> str:
+def _drawn(history: list[FitStep], draw: Callable[[Any], None]) -> str:
     def over_steps(axes: Any) -> None:
         bands(axes, [_stage(stage) for stage in history])
         draw(axes)
@@ -99,7 +99,7 @@ def _drawn(history: list[Stage], draw: Callable[[Any], None]) -> str:
     return drawn(over_steps, across="step", whole=True)
 
 
-def _stage(stage: Stage) -> str:
+def _stage(stage: FitStep) -> str:
     return stage.name if stage.name.startswith(COPIES) else stage.name.partition(",")[0]
 
 

@@ -56,9 +56,9 @@ def share(value: float, low: float, high: float) -> str:
 def summary(fit: Fit) -> tuple[str, str, str]:
     """Tone, headline and what it means."""
     tone, sentence = STATUS.get(fit.status, ("doubt", fit.status))
-    advice = _sentence(fit.advice.replace("see `rivals`", "they stand below"))
+    advice = _sentence(fit.advice.replace("see `alternative_minima`", "they stand below"))
     rows = fit.rows()
-    told = sum(row[-1].word == "identifiable" for row in rows)
+    told = sum(row[-1].level == "identifiable" for row in rows)
     if fit.status in ("interrupted", "not converged", "above the noise"):
         return tone, sentence, advice
     single = len(fit.trials) == 1 and isinstance(fit.trials[0].observation, Pixels)
@@ -87,11 +87,11 @@ def plan_summary(plan: Plan, watched: str) -> tuple[str, str, str]:
     head = f"Iterate {best.number} of {last.number} came nearest to the goal. {PLANNED.get(plan.status, plan.status)}"
     text = f"Loss {first.loss:.4g} → {best.loss:.4g}{within}{_fewer(first.loss, best.loss)}"
     text += "." if last.number == best.number else f"; the last iterate has {last.loss:.4g}."
-    begin = plan.history[0].watched
-    if begin is not None and best.watched is not None:
-        text += f" {_sentence(watched)[:-1]}: {begin:.4g} → {best.watched:.4g}"
-        if last.number != best.number and last.watched is not None:
-            text += f", in the last iterate {last.watched:.4g}"
+    begin = plan.history[0].metric
+    if begin is not None and best.metric is not None:
+        text += f" {_sentence(watched)[:-1]}: {begin:.4g} → {best.metric:.4g}"
+        if last.number != best.number and last.metric is not None:
+            text += f", in the last iterate {last.metric:.4g}"
         text += "."
     return tone, head, f"{text} {_sentence(plan.advice) if tone != 'good' else ''}".strip()
 
@@ -102,13 +102,13 @@ def _fewer(first: float, best: float) -> str:
 
 def findings(fit: Fit) -> list[str]:
     """What the observation tells and does not tell."""
-    found = [_sentence(text) for text in fit.directions]
+    found = [_sentence(text) for text in fit.undetermined_directions]
     for name, _, _, _, _, verdict in fit.rows():
         text = _sentence(verdict.reason)
-        if verdict.word != "identifiable" and text not in found:
-            found.append(f"{name} is {verdict.word}: {text}" if text else f"{name} is {verdict.word}.")
+        if verdict.level != "identifiable" and text not in found:
+            found.append(f"{name} is {verdict.level}: {text}" if text else f"{name} is {verdict.level}.")
     names = fit.parameters.names
-    lost = {name for name, verdict in fit.verdicts.items() if verdict.word == "not identifiable"}
+    lost = {name for name, verdict in fit.identifiability.items() if verdict.level == "not identifiable"}
     for i, j in torch.triu_indices(len(names), len(names), 1).T.tolist():
         r = float(fit.correlation[i, j])
         if abs(r) >= CLOSE_TIE and not {names[i], names[j]} & lost:
@@ -122,12 +122,12 @@ def findings(fit: Fit) -> list[str]:
 
 def starts(fit: Fit) -> str:
     """How far other searches came to the same."""
-    if fit.rivals:
+    if fit.alternative_minima:
         return "Other searches and restarts beside the answer ended elsewhere, as close to the video as this."
     if fit.status == "interrupted":
         return "The search did not come to its end."
     if fit.starts > 1:
-        return f"{fit.agreeing} of {fit.starts} searches from different starts came to this answer."
+        return f"{fit.agreeing_starts} of {fit.starts} searches from different starts came to this answer."
     return "One search, from the guesses; restarts beside the answer along what is told least had to come back to it."
 
 

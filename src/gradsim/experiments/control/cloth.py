@@ -23,7 +23,7 @@ import torch
 
 from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.experiments.control.task import Method, Task, portrait
-from gradsim.fit.control import Stage
+from gradsim.fit.control import ControlStage
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.goals import Goal, GoalImage, GoalState
 from gradsim.fit.optimizers import RandomSearch
@@ -51,17 +51,17 @@ SEEDS, HELD_OUT = tuple(range(5)), tuple(range(100, 105))
 PAPER = {0: 7.894, 1: 5.557, 2: 4.167, 5: 3.088, 10: 2.969, 20: 1.453, 30: 0.223, 39: 0.199}  # by iteration
 PAPER_STATE = {0: 8.542, 1: 8.102, 2: 7.741, 5: 6.895, 10: 5.911, 20: 4.162, 30: 2.629, 39: 1.837}
 
-PIXELS: tuple[Stage, ...] = (
-    (Moments(), GaussNewton(iterations=8, largest_step=4.0, tolerance=1e-4)),
+PIXELS: tuple[ControlStage, ...] = (
+    (Moments(), GaussNewton(iterations=8, max_step=4.0, tolerance=1e-4)),
     (Blur(0.02), GaussNewton(iterations=4, tolerance=1e-4)),
     (Blur(), GaussNewton(iterations=10)),
 )
 # A billow and a flat sheet differ in shape and size: the posed goal is compared by the silhouette's place alone. This
 # says nothing of the distance from the camera, so a throw straight ahead is asked for.
 AHEAD = GoalState({"cloth.velocities": torch.tensor([torch.nan, torch.nan, 0.0])}, frames=[0])
-PLACE: tuple[Stage, ...] = (
-    (Moments(size=0.0), GaussNewton(iterations=8, largest_step=4.0, tolerance=1e-3)),
-    (Cumulative(shares=True), GaussNewton(iterations=4, tolerance=1e-3)),
+PLACE: tuple[ControlStage, ...] = (
+    (Moments(size=0.0), GaussNewton(iterations=8, max_step=4.0, tolerance=1e-3)),
+    (Cumulative(normalize=True), GaussNewton(iterations=4, tolerance=1e-3)),
 )
 
 
@@ -151,7 +151,7 @@ def _task(
     start: Scene,
     seen: Sequence[Goal],
     vertices: torch.Tensor,
-    stages: Sequence[Stage],
+    stages: Sequence[ControlStage],
     about: str,
     truth: Mapping[str, torch.Tensor] | None = None,
 ) -> Task:
@@ -172,8 +172,8 @@ def _task(
         },
         stages={
             Method.IMAGE: stages,
-            Method.STATE: [(Blur(), GaussNewton(iterations=ITERATIONS, largest_step=4.0, tolerance=1e-6))],
-            Method.RANDOM: [(Blur(), RandomSearch(ITERATIONS, spread=2.0, seed=seed))],
+            Method.STATE: [(Blur(), GaussNewton(iterations=ITERATIONS, max_step=4.0, tolerance=1e-6))],
+            Method.RANDOM: [(Blur(), RandomSearch(ITERATIONS, std=2.0, seed=seed))],
         },
         watch=error,
         frames=FRAMES,

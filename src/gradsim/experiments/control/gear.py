@@ -31,8 +31,8 @@ SIZE = (128, 128)
 START, SPEED = (-4.0, 2.0, 0.0), 1.5  # [m], [m/s]
 HEIGHT = 2.0  # of the goal [m]: at rest the gear stands lower, so it is met in a hop
 STANDING = tuple(range(-61, 0, 6))  # frames in which it shall stand: a second
-DESCENT = Adam(iterations=40, rate=0.2, last_rate=0.1)
-LONG_DESCENT = Adam(iterations=80, rate=0.2, last_rate=0.02)
+DESCENT = Adam(iterations=40, lr=0.2, final_lr=0.1)
+LONG_DESCENT = Adam(iterations=80, lr=0.2, final_lr=0.02)
 SEEDS, HELD_OUT = tuple(range(6)), tuple(range(100, 106))
 PAPER = {0: 4.474, 1: 3.177, 2: 2.212, 5: 1.788, 10: 0.709, 20: 0.381, 30: 0.142, 39: 0.107}  # by iteration
 PAPER_STATE = {0: 4.474, 1: 1.293, 2: 0.512, 5: 0.232, 10: 0.118, 20: 0.082, 30: 0.082, 39: 0.082}

@@ -36,7 +36,7 @@ def case(kind: Kind, method: Method, seed: int) -> Case:
         task = kind.task(seed)
         count = task.iterates(method) - 1
         plan = task.run(
-            method, lambda i: told(f"iterate {i.number} of {count}, loss {i.loss:.2e}, error {i.watched:.2e}")
+            method, lambda i: told(f"iterate {i.number} of {count}, loss {i.loss:.2e}, error {i.metric:.2e}")
         )
         if plan.status == "interrupted":  # half a search is no row
             raise KeyboardInterrupt
@@ -47,15 +47,15 @@ def case(kind: Kind, method: Method, seed: int) -> Case:
             "method": method.value,
             "seed": seed,
             "about": task.about,
-            "first": plan.history[0].watched,
-            "best": plan.best.watched,
-            "last": plan.last.watched,
+            "first": plan.history[0].metric,
+            "best": plan.best.metric,
+            "last": plan.last.metric,
             "paper": published[max(published)] if published else None,
             "hidden": max(off.values(), default=None),
             "speed": None if task.speed is None else float(task.speed(plan.last.trajectory)),
             "status": plan.status,
             "seconds": plan.seconds,
-            "errors": [iterate.watched for iterate in plan.history],
+            "errors": [iterate.metric for iterate in plan.history],
             "losses": [iterate.loss for iterate in plan.history],
             "stages": [iterate.stage for iterate in plan.history],
         }

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.control import Stage, control
+from gradsim.fit.control import ControlStage, control
 from gradsim.fit.goals import Goal
 from gradsim.fit.optimizers import Adam, RandomSearch, TorchOptimizer
 from gradsim.fit.plan import Iterate, Plan
@@ -39,7 +39,7 @@ class Task:
     seed: int
     scene: Scene  # may hold unknowns
     goals: Mapping[Method, Sequence[Goal]]
-    stages: Mapping[Method, Sequence[Stage]]
+    stages: Mapping[Method, Sequence[ControlStage]]
     watch: Callable[[Trajectory], torch.Tensor]  # the error that tables show, [...]
     frames: int
     fps: float
@@ -66,7 +66,7 @@ class Task:
         }
         return replace(self, stages=stages)
 
-    def _stages(self, method: Method) -> Sequence[Stage]:
+    def _stages(self, method: Method) -> Sequence[ControlStage]:
         if method not in self.stages:
             known = ", ".join(known.value for known in self.stages)
             raise InvalidInput("method", method.value, f"{self.name} has {known}")
@@ -86,7 +86,7 @@ class Task:
                 fps=self.fps,
                 substeps=self.substeps,
                 stages=stages,
-                watch=self.watch,
+                metric=self.watch,
                 starts=1 if method is Method.RANDOM else self.starts,
                 seed=self.seed,
                 integrator=self.integrator,
