@@ -35,6 +35,7 @@ demo: $(READY) ## Render a bouncing cube, estimate its physics from the video: o
 test: $(READY) ## Check style, vocabulary, types and layers; run the tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/python tools/check_vocabulary.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --maxprocesses 4 --dist loadfile $(COVER)  # one core per process
