@@ -1,16 +1,18 @@
-# Everything starts from a plain Python with pip. The first target that needs it makes .venv; `make clean` removes it.
+# Every target starts from a plain Python with pip and creates .venv if needed. `make clean` removes it.
 
-PYTHON ?= python3
-EXTRAS ?= dev
-JOBS   ?= auto
+PYTHON   ?= python3
+EXTRAS   ?= dev
+JOBS     ?= auto
+COVERAGE ?= 0
 
 VENV  := .venv
 BIN   := $(VENV)/bin
 comma := ,
-# One stamp for each set of extras: .venv/.installed-dev-tets. It is written last, so half an install leaves none.
+# One stamp per set of extras: .venv/.installed-dev-tets. It is written last, so an interrupted install leaves none.
 stamp  = $(VENV)/.installed-$(subst $(comma),-,$(1))
 READY := $(call stamp,$(EXTRAS))
 PEERS := $(call stamp,$(EXTRAS)$(if $(findstring bench,$(EXTRAS)),,$(comma)bench))
+COVER := $(if $(filter 1,$(COVERAGE)),--cov=gradsim --cov-report=term:skip-covered)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -22,29 +24,31 @@ help: ## Show this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo "  PYTHON=python3.11      the Python to make $(VENV) with"
+	@echo "  PYTHON=python3.11      the Python that creates $(VENV)"
 	@echo "  EXTRAS=dev,tets,bench  the extras to install (here: $(EXTRAS))"
 	@echo "  JOBS=2                 test processes (here: $(JOBS))"
+	@echo "  COVERAGE=1             measure and print the coverage of the tests"
 
-demo: $(READY) ## Film a bouncing cube, find its physics from the film, write out/report.html
+demo: $(READY) ## Render a bouncing cube, estimate its physics from the video: out/report.html
 	@$(BIN)/gradsim demo
 
-test: $(READY) ## Lint, check types and layers, run the tests
+test: $(READY) ## Check style, vocabulary, types and layers; run the tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/python tools/check_vocabulary.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --maxprocesses 4 --dist loadfile  # one core for each test process
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --maxprocesses 4 --dist loadfile $(COVER)  # one core per process
 
 bench: $(PEERS) ## Measure everything side by side with its peers: benchmarks/results.md
 	@$(BIN)/gradsim bench all
 
 clean: ## Remove .venv, caches and build products
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
-	find src tests examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage
+	find src tests examples tools -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
-# venv is run every time the stamp is stale: it completes an interrupted one and leaves a whole one alone.
-$(VENV)/.installed-%: pyproject.toml constraints.txt
+# venv runs whenever the stamp is stale: it completes an interrupted environment and does not change a complete one.
+$(VENV)/.installed-%: pyproject.toml constraints.txt src/gradsim/_version.py
 	@echo "Installing gradsim[$(subst -,$(comma),$*)] into $(VENV); the first time this takes a few minutes"
 	@rm -f $@
 	@$(PYTHON) -m venv $(VENV)

@@ -1,6 +1,7 @@
 """gradsim: differentiable simulation from pixels to physics and back."""
 
 from gradsim import meshes
+from gradsim._version import __version__ as __version__
 from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.compare.pixels import mse
 from gradsim.compare.silhouettes import cumulative
@@ -60,8 +61,6 @@ from gradsim.simulate.stability import stable_dt
 from gradsim.video.load import load_video
 from gradsim.video.save import save_video
 from gradsim.video.video import Video
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Adam",
