@@ -18,9 +18,9 @@ from gradsim.scene.quantity import (
     check_counts,
     exactly_one,
     inner_unknown,
-    plain,
     quantities,
     quantity,
+    unwrap,
     validate_quantities,
     validated_array,
 )
@@ -78,7 +78,7 @@ def check_name(name: Any) -> None:
 
 def check_rotation(body: Any) -> None:
     rotation = getattr(body, "rotation", None)
-    if rotation is not None and not bool((plain(rotation) ** 2).sum(-1).min() > 0):
+    if rotation is not None and not bool((unwrap(rotation) ** 2).sum(-1).min() > 0):
         raise OutOfRange(f"{body.name}.rotation", "(0, 0, 0, 0)", "must not be zero; (0, 0, 0, 1) is no rotation")
 
 
@@ -273,11 +273,11 @@ NodeBody: TypeAlias = "Soft | Cloth | Springs"
 
 
 def node_count(body: NodeBody) -> int:
-    return plain(body.points).shape[-2] if isinstance(body, Springs) else len(body.mesh.vertices)
+    return unwrap(body.points).shape[-2] if isinstance(body, Springs) else len(body.mesh.vertices)
 
 
 def _first_world(points: Any) -> np.ndarray:
-    given = plain(points)
+    given = unwrap(points)
     array = given if isinstance(given, np.ndarray) else given.detach().cpu().numpy()
     return array.reshape(-1, *array.shape[-2:])[0]
 
@@ -289,7 +289,7 @@ def _check_vertices(body: Any) -> None:
 
 
 def _checked_points(name: str, points: Any, count: int | None) -> Any:
-    array = validated_array(name, inner_unknown(points) or plain(points), Spec("m", shape=(3,)))
+    array = validated_array(name, inner_unknown(points) or unwrap(points), Spec("m", shape=(3,)))
     if array.ndim < 2 or (count is not None and array.shape[-2] != count):
         raise WrongShape(name, f"shape {tuple(array.shape)}", f"must have shape [..., {count or 'N'}, 3]")
     return array

@@ -13,9 +13,9 @@ from gradsim.scene.quantity import (
     Plain,
     Quantity,
     Spec,
-    plain,
     quantities,
     quantity,
+    unwrap,
     validate_quantities,
     validated_array,
 )
@@ -130,7 +130,7 @@ class Checker:
 
 def check_color(name: str, value: Any) -> None:
     """Raise if plain numbers leave [0, 1]; tensors may, because an optimizer takes them where it likes."""
-    array = plain(value)
+    array = unwrap(value)
     if isinstance(array, np.ndarray) and (array.min() < 0.0 or array.max() > 1.0):
         worst = array.min() if array.min() < 0.0 else array.max()
         raise OutOfRange(name, f"{worst:g}", "colours lie in [0, 1]; divide values of 0 to 255 by 255")
@@ -142,7 +142,7 @@ def check_look(name: str, look: Any, count_parts: Callable[[], tuple[int, int]])
         return
     if not isinstance(look, Look):
         raise WrongType(f"{name}.look", type(look).__name__, "must be a gs.Look, or None to leave it out of pictures")
-    given = {field: plain(getattr(look, field)) for field in ("vertex_colors", "face_colors", "uv")}
+    given = {field: unwrap(getattr(look, field)) for field in ("vertex_colors", "face_colors", "uv")}
     for field, array in given.items():
         if array is None:
             continue
@@ -164,6 +164,6 @@ def look_quantities(look: Look | Checker) -> Iterator[tuple[str, Any, Spec]]:
         if getattr(look, name) is not None:
             yield name, getattr(look, name), spec
     for name, own in (("vertex_colors", 2), ("face_colors", 2), ("texture", 3), ("uv", 3)):
-        value = plain(getattr(look, name, None))
+        value = unwrap(getattr(look, name, None))
         if value is not None:
             yield name, value, Spec("1", shape=tuple(value.shape[-own:]))

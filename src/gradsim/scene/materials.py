@@ -15,8 +15,8 @@ from gradsim.scene.quantity import (
     Spec,
     inner_unknown,
     is_per_element,
-    plain,
     quantity,
+    unwrap,
     validate_quantities,
     validated_array,
 )
@@ -31,8 +31,8 @@ def _engineering(label: str, young: Quantity, poisson: Quantity, limit: float) -
         if inner_unknown(value) is not None:
             remedy = "mu and lam may be unknown, what they are computed from may not: give those instead"
             raise InvalidInput(f"{label}.{name}", inner_unknown(value), remedy)
-    E = validated_array(f"{label}.young", plain(young), Spec("Pa", above=0.0))
-    nu = validated_array(f"{label}.poisson", plain(poisson), Spec("1", above=-1.0, below=limit))
+    E = validated_array(f"{label}.young", unwrap(young), Spec("Pa", above=0.0))
+    nu = validated_array(f"{label}.poisson", unwrap(poisson), Spec("1", above=-1.0, below=limit))
     if isinstance(E, torch.Tensor) and not isinstance(nu, torch.Tensor):
         nu = torch.as_tensor(nu, dtype=E.dtype, device=E.device)
     if isinstance(nu, torch.Tensor) and not isinstance(E, torch.Tensor):
@@ -132,7 +132,7 @@ class Ground(Contact):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        normal: Any = plain(self.normal)
+        normal: Any = unwrap(self.normal)
         normal = normal.detach() if isinstance(normal, torch.Tensor) else normal
         lengths = (normal * normal).sum(-1)
         if float(lengths.min()) <= 0.0:

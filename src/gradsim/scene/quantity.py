@@ -184,7 +184,7 @@ def _short(array: Any, worst: float | None = None) -> str:
     return f"array of shape {tuple(array.shape)}" + ("" if worst is None else f" reaching {worst:g}")
 
 
-def plain(value: Any) -> Any:
+def unwrap(value: Any) -> Any:
     """The array or tensor inside `PerElement` and `Signal`; of an unknown its guess."""
     while isinstance(value, (PerElement, Signal)):
         value = value.values
@@ -214,7 +214,7 @@ def filled(value: Any, found: Any) -> Any:
 
 def numbers(value: Any) -> np.ndarray | None:
     """A quantity's values for looking at, without gradient; None for None and for tensors that have no values."""
-    array = plain(value)
+    array = unwrap(value)
     if isinstance(array, torch.Tensor):
         return None if array.is_meta else array.detach().cpu().numpy()
     return array
@@ -228,7 +228,7 @@ def sample_count(value: Any, shape: tuple[int, ...] = ()) -> int:
     """Samples in time of a quantity whose single value has `shape`; 1 for a constant one."""
     if not isinstance(value, Signal):
         return 1
-    array = plain(value)
+    array = unwrap(value)
     trailing = len(shape) + (1 if is_per_element(value) else 0)
     if array.ndim <= trailing:
         return 0
@@ -237,7 +237,7 @@ def sample_count(value: Any, shape: tuple[int, ...] = ()) -> int:
 
 def batch_shape(value: Any, shape: tuple[int, ...] = ()) -> tuple[int, ...]:
     """Leading batch dimensions of a quantity whose single value has `shape`."""
-    array = plain(value)
+    array = unwrap(value)
     trailing = len(shape) + int(is_per_element(value)) + int(isinstance(value, Signal))
     return tuple(array.shape[: array.ndim - trailing])
 
@@ -246,7 +246,7 @@ def check_counts(name: str, value: Any, spec: Spec, count: int) -> None:
     """Raise unless an `each` has as many values as there are things to count."""
     if not is_per_element(value):
         return
-    array = plain(value)
+    array = unwrap(value)
     position = array.ndim - len(spec.shape) - 1
     got = array.shape[position] if position >= 0 else None
     if got != count:

@@ -21,9 +21,9 @@ from gradsim.scene.quantity import (
     check_counts,
     exactly_one,
     is_per_element,
-    plain,
     quantities,
     quantity,
+    unwrap,
     validate_quantities,
 )
 from gradsim.scene.surfaces import check_closed
@@ -135,7 +135,7 @@ class Rigid:
             self._check_inertia()
 
     def _check_inertia(self) -> None:
-        tensor = torch.as_tensor(plain(self.inertia)).detach()
+        tensor = torch.as_tensor(unwrap(self.inertia)).detach()
         scale = tensor.abs().amax((-2, -1), keepdim=True)
         if not bool(((tensor - tensor.mT).abs() <= 1e-9 * scale).all()):
             raise WrongShape(f"{self.name}.inertia", "not symmetric", "an inertia tensor is symmetric")
@@ -162,7 +162,7 @@ class Rigid:
         """Mass [...], centre [..., 3] and inertia [..., 3, 3] in the body's axes, from what was given."""
 
         def tensor(value: Any) -> torch.Tensor:
-            array = plain(value)
+            array = unwrap(value)
             return array if isinstance(array, torch.Tensor) else torch.as_tensor(array, dtype=dtype, device=device)
 
         if is_per_element(self.mass):

@@ -12,7 +12,7 @@ import torch
 
 from gradsim import bridge
 from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
-from gradsim.scene.quantity import PerElement, batch_shape, check_known, is_per_element, plain
+from gradsim.scene.quantity import PerElement, batch_shape, check_known, is_per_element, unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State
 from gradsim.simulate.flatten import Flattener, is_small
@@ -119,7 +119,7 @@ def _common(
         if isinstance(value, np.ndarray) and value.ndim == len(shape):
             continue  # plain numbers for all worlds: nothing to agree on
         check_known(path, value)
-        array = plain(value)
+        array = unwrap(value)
         own = batch_shape(value, shape)
         if own:
             try:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from gradsim.scene.inertia import MassProperties
-from gradsim.scene.quantity import Signal, is_per_element, plain
+from gradsim.scene.quantity import Signal, is_per_element, unwrap
 from gradsim.scene.rigid import Rigid
 from gradsim.simulate.pattern import Pattern
 
@@ -38,7 +38,7 @@ class Flattener:
         self._masses: dict[str, MassProperties] = {}
 
     def __call__(self, value: Any, count: int, shape: tuple[int, ...] = ()) -> torch.Tensor:
-        array = plain(value)
+        array = unwrap(value)
         if isinstance(array, torch.Tensor):
             self.varies = True
             return self._spread(array, value, count, shape)
@@ -50,7 +50,7 @@ class Flattener:
 
     def across(self, value: Any, count: int) -> torch.Tensor:
         """A quantity of single numbers that broadcasts with [B, rows, count], with as few operations as that takes."""
-        array = plain(value)
+        array = unwrap(value)
         if isinstance(array, torch.Tensor) and not array.ndim:
             self.varies = True
             return array
@@ -78,7 +78,7 @@ class Flattener:
         """
         key: list[Hashable] = [tag]
         for value in values:
-            array = plain(value)
+            array = unwrap(value)
             if array is None:
                 key.append(None)
             elif isinstance(array, np.ndarray) and array.size <= KNOWN_NUMBERS:

@@ -13,7 +13,7 @@ import torch
 from gradsim.scene.bodies import NodeBody, Soft, Springs
 from gradsim.scene.materials import Contact, Ground
 from gradsim.scene.meshes import TetMesh, TriMesh
-from gradsim.scene.quantity import PerElement, Signal, is_per_element, plain
+from gradsim.scene.quantity import PerElement, Signal, is_per_element, unwrap
 from gradsim.scene.rigid import Push, Rigid, unit_solid
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticShape, StaticSphere
@@ -64,7 +64,7 @@ def family_table(family: str, scene: Scene, topology: Topology, flatten: Flatten
 def _rows(place: Hashable, values: Iterable[Any], count: int, flatten: Flattener) -> torch.Tensor:
     """One row a quantity, [B, rows, count]; `place` names the scene's elements that these are the quantities of."""
     given = [None if isinstance(value, Signal) else value for value in values]
-    tensors = {row: value for row, value in enumerate(given) if isinstance(plain(value), torch.Tensor)}
+    tensors = {row: value for row, value in enumerate(given) if isinstance(unwrap(value), torch.Tensor)}
 
     def rest() -> torch.Tensor:
         """The rows that are plain numbers, with zeros for the others."""
@@ -265,7 +265,7 @@ def body_size(body: Any) -> float:
     """Largest extent of a body's rest shape [m]."""
     if not isinstance(body, Springs):
         return _mesh_size(body.mesh)
-    points: Any = plain(body.points)
+    points: Any = unwrap(body.points)
     if isinstance(points, torch.Tensor):
         points = points.detach().cpu().numpy()
     return _extent(points.reshape(-1, *points.shape[-2:])[0])

@@ -12,7 +12,7 @@ import torch
 from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs, node_count
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
-from gradsim.scene.quantity import Signal, plain, sample_count
+from gradsim.scene.quantity import Signal, sample_count, unwrap
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Body, Scene
 from gradsim.scene.shapes import SHAPES
@@ -74,7 +74,7 @@ class Topology:
 
 def is_zero(value: object) -> bool:
     """Whether a quantity is a literal zero, which no gradient can ask for."""
-    return not isinstance(value, Signal) and isinstance(plain(value), np.ndarray) and not plain(value).any()
+    return not isinstance(value, Signal) and isinstance(unwrap(value), np.ndarray) and not unwrap(value).any()
 
 
 def _bends(body: Body) -> bool:
