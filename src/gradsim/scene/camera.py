@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
-from gradsim.scene.quantity import Quantity, numbers, quantity, validate_quantities
+from gradsim.scene.quantity import Quantity, quantity, to_numpy, validate_quantities
 
 UP = (0.0, 1.0, 0.0)
 FOV = 45.0  # [degrees]
@@ -96,7 +96,7 @@ class Camera:
             object.__setattr__(self, "resolution", checked_pixels("camera.resolution", self.resolution))
 
     def _check_view(self) -> None:
-        eye, target, up = numbers(self.eye), numbers(self.target), numbers(self.up)
+        eye, target, up = to_numpy(self.eye), to_numpy(self.target), to_numpy(self.up)
         if eye is None or target is None or up is None:
             return
         try:
@@ -116,7 +116,7 @@ class Camera:
             )
 
     def _check_pose(self) -> None:
-        pose = numbers(self.pose)
+        pose = to_numpy(self.pose)
         if pose is None:
             return
         rotation, last = pose[..., :3, :3], pose[..., 3, :]

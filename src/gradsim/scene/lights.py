@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gradsim.scene.errors import OutOfRange
-from gradsim.scene.quantity import Quantity, numbers, quantity, validate_quantities
+from gradsim.scene.quantity import Quantity, quantity, to_numpy, validate_quantities
 
 WHITE = (1.0, 1.0, 1.0)
 
@@ -45,7 +45,7 @@ class DirectionalLight:
 
     def __post_init__(self) -> None:
         validate_quantities(self, "DirectionalLight")
-        direction = numbers(self.direction)
+        direction = to_numpy(self.direction)
         if direction is not None and not np.all((direction**2).sum(-1) > 0.0):
             raise OutOfRange("DirectionalLight.direction", "(0, 0, 0)", "must not be the zero vector")
 

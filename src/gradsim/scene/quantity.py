@@ -212,7 +212,7 @@ def filled(value: Any, found: Any) -> Any:
     return found
 
 
-def numbers(value: Any) -> np.ndarray | None:
+def to_numpy(value: Any) -> np.ndarray | None:
     """A quantity's values for looking at, without gradient; None for None and for tensors that have no values."""
     array = unwrap(value)
     if isinstance(array, torch.Tensor):
