@@ -18,7 +18,7 @@ from gradsim.fit.observations import Clock
 from gradsim.fit.plan import Reached
 from gradsim.fit.result import Fit, Stage
 from gradsim.render.render import render
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import ContactWarning, InvalidInput, StabilityWarning
 from gradsim.scene.scene import Scene
 
@@ -94,7 +94,7 @@ def filled(experiment: Experiment, file: Path | None, told: Told = lambda text: 
             known[case.key] = case.run(lambda text, key=case.key: told(f"{key}: {text}"))  # type: ignore[misc]
             if file is not None:
                 content = json.dumps({"experiment": experiment.name, "rows": known}, indent=2) + "\n"
-                write_whole(file, lambda target, text=content: target.write_text(text), InvalidInput)  # type: ignore[misc]
+                write_atomically(file, lambda target, text=content: target.write_text(text), InvalidInput)  # type: ignore[misc]
         yield known[case.key]
 
 

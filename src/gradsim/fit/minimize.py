@@ -14,7 +14,7 @@ from gradsim.fit.gauss_newton import GaussNewton, descents
 from gradsim.fit.minimum_norm import MinimumNorm
 from gradsim.fit.optimizers import LBFGS, Descending, Step
 from gradsim.fit.parameters import Parameters
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import Diverged, InvalidInput, WrongShape
 from gradsim.scene.scene import Scene
 
@@ -162,7 +162,7 @@ def descended(
             progress(iteration, record.best)
             told(iteration, place, losses)
             if file is not None:
-                write_whole(file, lambda target: torch.save(record.places, target), InvalidInput)
+                write_atomically(file, lambda target: torch.save(record.places, target), InvalidInput)
             if bool((slopes < FLAT).all()):
                 status, advice = "converged", ""
                 break

@@ -13,7 +13,7 @@ import torch
 
 from gradsim.fit.goals import Goal
 from gradsim.fit.rollout import Rhythm
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
@@ -110,7 +110,7 @@ class Plan:
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.as_dict(), indent=2) + "\n"
-        write_whole(place / "plan.json", lambda target: target.write_text(text), InvalidInput)
+        write_atomically(place / "plan.json", lambda target: target.write_text(text), InvalidInput)
         arrays = {path: value.numpy() for path, value in self.best.values.items()}
         arrays |= {f"{path} (signal)": value.numpy() for path, value in self.best.signals.items()}
 
@@ -118,7 +118,7 @@ class Plan:
             with target.open("wb") as stream:
                 np.savez(stream, **arrays)  # type: ignore[arg-type]
 
-        write_whole(place / "control.npz", write, InvalidInput)
+        write_atomically(place / "control.npz", write, InvalidInput)
 
 
 def _short(value: torch.Tensor) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from gradsim.scene.errors import InvalidInput
 
 
-def write_whole(path: Path, write: Callable[[Path], object], error: type[InvalidInput]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object], error: type[InvalidInput]) -> None:
     """Write a file or folder beside its place, then move it there, so that no reader meets half of it.
 
     Args:

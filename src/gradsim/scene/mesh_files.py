@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput, MeshFileError, MissingExtra, OutOfRange
 from gradsim.scene.meshes import DEGENERATE, Floats, TetMesh, TriMesh, diagonal, oriented, triangle_areas
 from gradsim.scene.surfaces import check_closed
@@ -79,12 +79,12 @@ def save_mesh(mesh: TriMesh | TetMesh, path: str | os.PathLike[str]) -> None:
     suffix = _known_suffix(file)
     if suffix in VOLUME_FORMATS:
         try:
-            write_whole(file, lambda target: _write_volume(mesh, target, suffix), MeshFileError)
+            write_atomically(file, lambda target: _write_volume(mesh, target, suffix), MeshFileError)
         except ImportError as error:
             raise _missing_reader(file, error) from error
     elif isinstance(mesh, TriMesh):
         content = _surface_bytes(mesh, suffix)
-        write_whole(file, lambda target: target.write_bytes(content), MeshFileError)
+        write_atomically(file, lambda target: target.write_bytes(content), MeshFileError)
     else:
         raise MeshFileError(
             str(file),

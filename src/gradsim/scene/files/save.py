@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput, SceneFileError
 from gradsim.scene.files.document import written
 from gradsim.scene.files.forms import kind_of
@@ -46,8 +46,8 @@ def save_scene(scene: Scene, path: str | os.PathLike[str], *, time: Time | None 
         content["time"] = _fields(time, "time", arrays)
     text = written(content)
     if arrays.kept:
-        write_whole(file.with_suffix(".npz"), arrays.save, InvalidInput)
-    write_whole(file, lambda target: target.write_text(text, encoding="utf-8"), InvalidInput)
+        write_atomically(file.with_suffix(".npz"), arrays.save, InvalidInput)
+    write_atomically(file, lambda target: target.write_text(text, encoding="utf-8"), InvalidInput)
 
 
 @dataclasses.dataclass(frozen=True)
