@@ -14,8 +14,8 @@ from gradsim.fit.parameters import Coordinate, Parameters
 from gradsim.fit.problem import Problem
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName
 from gradsim.scene.integrators import Integrator, Midpoint
-from gradsim.scene.paths import closest
 from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import did_you_mean
 
 POINTS = {1: 61, 2: 25}  # along each unknown
 EDGE = 0.02  # of a range between two bounds, that is left out at its ends
@@ -100,7 +100,9 @@ def landscape(
     held = parameters.values(parameters.start())
     for path, value in (values or {}).items():
         if path not in held:
-            raise UnknownName("values", repr(path), f"{closest(path, held)}the scene's unknowns are {', '.join(held)}")
+            raise UnknownName(
+                "values", repr(path), f"{did_you_mean(path, held)}the scene's unknowns are {', '.join(held)}"
+            )
         held[path] = torch.as_tensor(value, dtype=dtype).expand(held[path].shape).clone()
     z = parameters.coordinates_of(held).repeat(*[count] * len(over), 1)
     lines = [_line(parameters, k, count) for k in columns]
@@ -120,7 +122,7 @@ def landscape(
 def _column(parameters: Parameters, name: str) -> int:
     names = parameters.names
     if name not in names:
-        raise UnknownName("over", repr(name), f"{closest(name, names)}the scene's unknowns are {', '.join(names)}")
+        raise UnknownName("over", repr(name), f"{did_you_mean(name, names)}the scene's unknowns are {', '.join(names)}")
     return names.index(name)
 
 

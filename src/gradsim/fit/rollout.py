@@ -11,9 +11,9 @@ import torch
 from gradsim.fit.policies import Feedback, Policy, module_of
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName, WrongShape, WrongType
 from gradsim.scene.integrators import Integrator, SymplecticEuler
-from gradsim.scene.paths import closest
 from gradsim.scene.quantity import PerElement, Signal, Spec
 from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import did_you_mean
 from gradsim.scene.trajectory import State, Trajectory
 from gradsim.simulate.simulate import simulate
 
@@ -77,7 +77,7 @@ class Driver:
         specs = {path: spec for path, _, spec in scene.quantities() if spec.signal}
         for path, policy in controls.items():
             if path not in specs:
-                remedy = f"{closest(path, specs)}what changes in time here is {', '.join(specs) or 'nothing'}"
+                remedy = f"{did_you_mean(path, specs)}what changes in time here is {', '.join(specs) or 'nothing'}"
                 raise UnknownName("controls", repr(path), remedy)
             if not isinstance(policy, (torch.nn.Module, Feedback)):
                 raise WrongType(

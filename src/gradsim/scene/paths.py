@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gradsim.scene.errors import UnknownName
 from gradsim.scene.quantity import filled
+from gradsim.scene.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from gradsim.scene.scene import Scene
@@ -25,16 +26,8 @@ def with_values(scene: Scene, values: Mapping[str, Any]) -> Scene:
     known = [path for path, _, _ in (*scene.quantities(), *scene.view_quantities())]
     for path in values:
         if path not in known:
-            raise UnknownName("path", repr(path), f"{closest(path, known)}the scene has {', '.join(known)}")
+            raise UnknownName("path", repr(path), f"{did_you_mean(path, known)}the scene has {', '.join(known)}")
     return _replaced(scene, {_steps(path): value for path, value in values.items()}, scene)
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name: "did you mean 'cube.mass'? ", or nothing."""
-    import difflib
-
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def _steps(path: str) -> tuple[str | int, ...]:

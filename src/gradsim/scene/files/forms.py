@@ -43,11 +43,11 @@ from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
 from gradsim.scene.mesh_files import load_mesh, tetrahedralize
 from gradsim.scene.meshes import TetMesh, TriMesh, grid, oriented, tet_ball, tet_box
-from gradsim.scene.paths import closest
 from gradsim.scene.rigid import Push
 from gradsim.scene.scene import BODIES, Scene
 from gradsim.scene.shapes import SHAPES
 from gradsim.scene.smoke import Closed, Periodic
+from gradsim.scene.spelling import did_you_mean
 from gradsim.scene.surfaces import box, capsule, cone, cylinder, icosphere, outward, sphere, torus
 from gradsim.scene.time import Time
 
@@ -141,7 +141,7 @@ class OneOf(BaseModel):
         if isinstance(given, str) and given in kinds:
             given = {given: {}}
         if not isinstance(given, Mapping) or not given:
-            hint = closest(given, kinds) if isinstance(given, str) else ""
+            hint = did_you_mean(given, kinds) if isinstance(given, str) else ""
             raise WrongType("", short(given), f"{hint}must be one of {known}")
         first = next(iter(given))
         if first in kinds and given[first] is None and len(given) > 1:
@@ -150,7 +150,7 @@ class OneOf(BaseModel):
             found = ", ".join(map(str, given))
             raise WrongType("", found, f"must have one key that says which {owner} it is: one of {known}")
         if first not in kinds:
-            raise WrongType(str(first), short(given[first]), f"{closest(str(first), kinds)}must be one of {known}")
+            raise WrongType(str(first), short(given[first]), f"{did_you_mean(str(first), kinds)}must be one of {known}")
         return given
 
 

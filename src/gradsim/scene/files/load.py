@@ -15,8 +15,8 @@ from gradsim.scene.errors import InvalidInput, MeshFileError, SceneFileError
 from gradsim.scene.files.document import Document, Place, parsed
 from gradsim.scene.files.forms import read_scene, scene_model
 from gradsim.scene.files.values import short
-from gradsim.scene.paths import closest
 from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import did_you_mean
 from gradsim.scene.time import Time
 
 PLAIN_WORDS = {"an instance of Sequence": "a list", "a valid tuple": "a list", "an instance of Mapping": "a mapping"}
@@ -74,7 +74,7 @@ def _found(path: Path) -> Path:
     names = ready_scenes()
     if path.name in names and str(path) == path.name:
         return READY / f"{path.name}.yaml"
-    hint = closest(path.stem, names) if str(path) == path.name else ""
+    hint = did_you_mean(path.stem, names) if str(path) == path.name else ""
     valid = f"{hint}give an existing YAML file, or one of the scenes that come with gradsim: {', '.join(names)}"
     raise SceneFileError(str(path), None, "file", "missing", valid)
 

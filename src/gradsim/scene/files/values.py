@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import AfterValidator, PlainValidator, StrictStr, ValidationInfo, WithJsonSchema
 
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongType
-from gradsim.scene.paths import closest
 from gradsim.scene.quantity import PerElement, Signal, Spec
+from gradsim.scene.spelling import did_you_mean
 from gradsim.scene.unknown import unknown
 
 WRAPPERS = {
@@ -40,7 +40,7 @@ def check_keys(given: Mapping[Any, Any], known: Iterable[str], owner: str) -> No
     names = list(known)
     for key, value in given.items():
         if key not in names:
-            hint = closest(str(key), names)
+            hint = did_you_mean(str(key), names)
             raise UnknownName(str(key), short(value), f"{owner} has no such field; {hint}it has {', '.join(names)}")
 
 
@@ -78,7 +78,7 @@ def _array_file(path: Path, key: Any) -> np.ndarray:
             return np.asarray(content)
         with content:
             if key not in content.files:
-                hint = closest(str(key), content.files)
+                hint = did_you_mean(str(key), content.files)
                 valid = f"{hint}{path.name} has the keys {', '.join(content.files)}"
                 raise UnknownName("key", "missing" if key is None else repr(key), valid)
             return np.asarray(content[key])
