@@ -37,8 +37,8 @@ from gradsim.scene.errors import (
     SilhouetteWarning,
     StabilityWarning,
 )
-from gradsim.scene.files.forms import scene_schema
 from gradsim.scene.files.load import load_scene, load_scene_file
+from gradsim.scene.files.schema import scene_schema
 from gradsim.scene.integrators import Midpoint, SymplecticEuler
 from gradsim.scene.lights import AmbientLight, DirectionalLight, PointLight
 from gradsim.scene.looks import Checker, Look

@@ -1,4 +1,4 @@
-"""Meshes: geometry that can be counted or computed by hand, errors that name the element, files that come back."""
+"""Meshes: counts and sizes against closed forms, errors that name the element, and round trips through files."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def skip_without_pytetwild():
 
 
 def enclosed_volume(vertices, faces):
-    """Volume by the divergence theorem: positive only if the triangles are closed and face outward."""
+    """Returns the enclosed volume by the divergence theorem, positive if the surface is closed and oriented outward."""
     a, b, c = (vertices[faces[:, corner]] for corner in range(3))
     return np.einsum("ij,ij->", np.cross(a, b), c) / 6
 
 
 def mean_ratio(mesh):
-    """Quality of each tet: 1 for a regular one, 0 for a flat one."""
+    """Returns the mean ratio of each tet: 1 if it is regular, 0 if it is flat."""
     ends = mesh.vertices[mesh.tets[:, meshes.TET_EDGES]]
     squares = ((ends[:, :, 0] - ends[:, :, 1]) ** 2).sum(axis=(1, 2))
     return 12 * (3 * mesh.volumes) ** (2 / 3) / squares
 
 
 def is_conforming(mesh):
-    """Every face belongs to one tet on the closed boundary, or to two that see it from opposite sides."""
+    """Returns whether every face belongs to one tet on the closed boundary, or to two tets on opposite sides."""
     directed: dict[tuple[int, int, int], int] = {}
     for tet in mesh.tets[:, meshes.TET_FACES].reshape(-1, 3).tolist():
         turn = tet.index(min(tet))
@@ -74,7 +74,7 @@ def is_conforming(mesh):
 
 
 def hinges_by_search(faces):
-    """The hinges as sets of (edge, {face corners opposite}), by looking at every pair of faces."""
+    """Returns the hinges as a set of (edge, opposite vertices), by testing every pair of faces."""
     found = set()
     sets = [frozenset(face) for face in faces.tolist()]
     for i, first in enumerate(sets):
@@ -98,10 +98,10 @@ class TestBox:
         np.testing.assert_allclose(box.vertices[4], [-1, 0, -3], atol=1e-15)
         np.testing.assert_allclose(box.vertices[-1], [1, 2, 3], atol=1e-15)
 
-    def test_cells_fit_together(self):
+    def test_mesh_is_conforming(self):
         assert is_conforming(meshes.tet_box(1.0, (4, 3, 2)))
 
-    def test_surface_is_the_boundary_facing_outward(self):
+    def test_surface_is_the_outward_boundary(self):
         box = meshes.tet_box((1.0, 2.0, 3.0), (2, 3, 4))
         assert box.surface.shape == (2 * 2 * (2 * 3 + 3 * 4 + 4 * 2), 3)
         assert meshes.triangle_areas(box.vertices, box.surface).sum() == pytest.approx(22.0, rel=1e-12)
@@ -130,11 +130,11 @@ class TestBall:
 
     @pytest.mark.parametrize("cells", [2, 4, 8, 16])
     def test_quality_stays_bounded(self, cells):
-        # The least mean ratio falls with the cells, 0.66 at 4 and 0.51 at 32, towards a limit of 0.49; the tets of
-        # the cube before it is rounded have 0.76.
+        # The smallest mean ratio decreases with the number of cells, 0.66 at 4 and 0.51 at 32, to a limit of 0.49. The
+        # tets of the cube, before it is mapped to the ball, have 0.76.
         assert mean_ratio(meshes.tet_ball(1.0, cells)).min() > 0.49
 
-    def test_cells_fit_together(self):
+    def test_mesh_is_conforming(self):
         assert is_conforming(meshes.tet_ball(1.0, 4))
 
     def test_surface_lies_on_the_sphere_and_no_tet_lies_in_it(self):
@@ -145,7 +145,7 @@ class TestBall:
         assert on_surface.sum() == 7**3 - 5**3
         assert on_surface[ball.tets].sum(axis=1).max() == 3
 
-    def test_odd_cells_are_refused(self):
+    def test_odd_cells_are_rejected(self):
         with pytest.raises(errors.OutOfRange, match=r"cells = 3: .*even"):
             meshes.tet_ball(1.0, 3)
 
@@ -175,7 +175,7 @@ class TestGrid:
         rising = np.sum(diagonal[:, 0] * diagonal[:, 2] > 0)
         assert len(diagonal) == 16
         assert rising == (8 if alternate else 16)
-        # Alternating, the centre meets either four or eight faces, and every other vertex likewise.
+        # With alternating diagonals an interior vertex belongs to four or eight faces.
         middle = np.sum(sheet.faces == 12)
         assert middle == (8 if alternate else 6)
 
@@ -197,7 +197,7 @@ class TestHinges:
             assert (edge0, edge1, opposite0) in cycles
             assert (edge1, edge0, opposite1) in cycles
 
-    def test_come_in_the_order_of_the_edges(self):
+    def test_order_is_that_of_the_edges(self):
         mesh = meshes.grid(1.0, (5, 4))
         spans = [tuple(sorted(row)) for row in mesh.hinges[:, 2:].tolist()]
         assert spans == [edge for edge in map(tuple, mesh.edges.tolist()) if edge in set(spans)]
@@ -231,7 +231,7 @@ class TestData:
         assert tet_mesh(2 * TET, [[0, 1, 2, 3]]).volumes.tolist() == [pytest.approx(8 / 6)]
         assert tri_mesh(3 * SQUARE, [[0, 1, 2]]).areas.tolist() == [pytest.approx(4.5)]
 
-    def test_key_tells_contents_apart(self):
+    def test_key_depends_on_the_content(self):
         moved = TET.copy()
         moved[3, 2] += 1e-12
         uv = np.zeros((4, 2))
@@ -254,13 +254,13 @@ class TestData:
         assert edges.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
         assert edges.dtype == np.int32
 
-    def test_oriented_turns_only_what_is_inside_out(self):
+    def test_oriented_changes_only_inverted_tets(self):
         box = meshes.tet_box(1.0, 2)
         tets = box.tets.copy()
         tets[::3] = tets[::3][:, [1, 0, 2, 3]]
-        turned = meshes.oriented(box.vertices, tets)
-        np.testing.assert_allclose(turned.volumes, box.volumes)
-        assert np.array_equal(turned.tets[1::3], box.tets[1::3])
+        mesh = meshes.oriented(box.vertices, tets)
+        np.testing.assert_allclose(mesh.volumes, box.volumes)
+        assert np.array_equal(mesh.tets[1::3], box.tets[1::3])
 
 
 class TestErrors:
@@ -304,11 +304,11 @@ class TestErrors:
             TriMesh(vertices, faces, uv)
         assert caught.value.name == name
 
-    def test_small_but_sound_elements_pass(self):
+    def test_small_valid_elements_pass(self):
         assert tet_mesh(1e-6 * TET, [[0, 1, 2, 3]]).volumes[0] == pytest.approx(1e-18 / 6)
         assert tet_mesh([*TET, [0, 0, -1e-9]], [[0, 1, 2, 3], [0, 2, 1, 4]]).volumes[1] == pytest.approx(1e-9 / 6)
 
-    def test_inverted_tets_are_counted_and_the_remedy_works(self):
+    def test_inverted_tets_are_counted_and_oriented_repairs_them(self):
         box = meshes.tet_box(1.0, 2)
         tets = box.tets.copy()
         tets[[5, 17]] = tets[[5, 17]][:, [1, 0, 2, 3]]
@@ -337,7 +337,7 @@ class TestErrors:
 
 class TestFiles:
     @pytest.mark.parametrize("suffix", SURFACE_FORMATS)
-    def test_surface_comes_back(self, tmp_path, suffix):
+    def test_round_trip_of_surfaces(self, tmp_path, suffix):
         ball = meshes.tet_ball(1 / 3, 4)
         surface = trimesh.Trimesh(ball.vertices, ball.surface, process=False)
         surface.remove_unreferenced_vertices()
@@ -356,7 +356,7 @@ class TestFiles:
         assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
     @pytest.mark.parametrize("suffix", [".obj", ".ply", ".glb", ".gltf"])
-    def test_uv_comes_back(self, tmp_path, suffix):
+    def test_round_trip_of_uv(self, tmp_path, suffix):
         mesh = meshes.grid((1.0, 2.0), (3, 4))
         save_mesh(mesh, tmp_path / f"sheet{suffix}")
         back = load_surface(tmp_path / f"sheet{suffix}")
@@ -367,7 +367,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("suffix", VOLUME_FORMATS)
     @pytest.mark.parametrize("kind", ["tets", "triangles"])
-    def test_volume_formats_come_back(self, tmp_path, suffix, kind):
+    def test_round_trip_of_volume_formats(self, tmp_path, suffix, kind):
         if suffix == ".xdmf":
             pytest.importorskip("h5py", reason="XDMF files need h5py: pip install h5py")
         mesh = meshes.tet_box((1 / 3, 1.0, 2.0), (1, 2, 2)) if kind == "tets" else meshes.grid(1 / 3, (3, 2))
@@ -397,19 +397,19 @@ class TestFiles:
         assert path.read_bytes() == before
         assert [file.name for file in tmp_path.iterdir()] == ["box.vtk"]
 
-    def test_seams_split_by_uv_or_normals(self, tmp_path):
-        # A square of two triangles whose shared corners differ in uv and normal, as a modelling program writes them.
+    def test_vertices_at_texture_seams(self, tmp_path):
+        # Two triangles whose shared corners differ in uv and normal, as modelling programs write them.
         path = tmp_path / "seam.obj"
         path.write_text(
             "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt 1 1\nvt 0.5 0.5\nvn 0 0 1\nvn 0 1 0\n"
             "f 1/1/1 2/2/1 3/3/1\nf 1/4/2 3/3/2 4/4/2\n"
         )
-        split, welded = load_surface(path), load_surface(path, keep_uv=False)
+        split, merged = load_surface(path), load_surface(path, keep_uv=False)
         assert (len(split.vertices), len(split.hinges)) == (5, 0)
-        assert (len(welded.vertices), len(welded.hinges)) == (4, 1)
+        assert (len(merged.vertices), len(merged.hinges)) == (4, 1)
         assert sorted(split.uv[(split.vertices == 0).all(axis=1)].tolist()) == [[0.0, 0.0], [0.5, 0.5]]
 
-    def test_parts_are_placed_and_joined(self, tmp_path):
+    def test_parts_are_transformed_and_joined(self, tmp_path):
         scene = trimesh.Scene()
         cube = trimesh.creation.box()
         scene.add_geometry(cube, transform=trimesh.transformations.translation_matrix([5, 0, 0]))
@@ -428,12 +428,12 @@ class TestFiles:
         assert mesh.vertices.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
         assert mesh.faces.tolist() == [[0, 1, 2]]
 
-    def test_close_vertices_stay_apart(self, tmp_path):
+    def test_distinct_close_vertices_are_not_merged(self, tmp_path):
         vertices = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1e-4, 1e-4, 0.0], [1e-4, 0.0, 0.0]])
         save_mesh(tri_mesh(vertices, [[0, 1, 2], [0, 4, 3]]), tmp_path / "fine.obj")
         np.testing.assert_allclose(load_surface(tmp_path / "fine.obj").vertices, vertices, atol=1e-15)
 
-    def test_inverted_tets_are_turned_and_unused_nodes_dropped(self, tmp_path):
+    def test_inverted_tets_are_repaired_and_unused_nodes_dropped(self, tmp_path):
         path = tmp_path / "flipped.vtk"
         points = np.concatenate([[[5.0, 5.0, 5.0]], TET])
         cells = [("triangle", [[1, 2, 3]]), ("tetra", [[2, 1, 3, 4]])]
@@ -442,7 +442,7 @@ class TestFiles:
         assert len(mesh.vertices) == 4
         assert mesh.volumes.tolist() == [pytest.approx(1 / 6)]
 
-    def test_hexahedra_are_named(self, tmp_path):
+    def test_hexahedra_are_rejected(self, tmp_path):
         path = tmp_path / "hex.vtk"
         corners = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]])
         cells = [("tetra", [[0, 1, 3, 4]]), ("hexahedron", [range(8)])]
@@ -462,7 +462,7 @@ class TestFiles:
             *[(f"noise{suffix}", "not a mesh\n" * 9, "") for suffix in (*SURFACE_FORMATS, *VOLUME_FORMATS)],
         ],
     )
-    def test_unusable_files_are_named(self, tmp_path, capsys, name, content, message):
+    def test_unusable_files_are_rejected(self, tmp_path, capsys, name, content, message):
         path = tmp_path / name
         path.write_text(content)
         with pytest.raises(errors.MeshFileError) as caught:
@@ -489,7 +489,7 @@ class TestFiles:
         with pytest.raises(errors.MeshFileError, match="pip install h5py"):
             load_mesh(path)
 
-    def test_tets_do_not_fit_a_surface_file(self, tmp_path):
+    def test_surface_formats_reject_tets(self, tmp_path):
         with pytest.raises(errors.MeshFileError, match=r"surfaces only.*mesh\.surface"):
             save_mesh(meshes.tet_box(1.0, 1), tmp_path / "box.stl")
 
@@ -506,19 +506,19 @@ class TestTetrahedralize:
         assert np.abs(np.linalg.norm(mesh.vertices[mesh.surface], axis=-1) - 0.5).max() < 0.03
         assert capfd.readouterr() == ("", "")
 
-    def test_open_or_turned_surfaces_are_refused(self):
+    def test_open_or_inverted_surfaces_are_rejected(self):
         box = meshes.tet_box(1.0, 1)
         faces = box.surface
         uv = np.zeros((8, 2))
         with pytest.raises(errors.InvalidInput, match=r"3 open edges"):
             tetrahedralize(TriMesh(box.vertices, faces[1:], uv))
-        with pytest.raises(errors.InvalidInput, match="disagree about the outside"):
+        with pytest.raises(errors.InvalidInput, match="opposite orientation"):
             tetrahedralize(tri_mesh(box.vertices, [faces[0][::-1], *faces[1:]]))
         with pytest.raises(errors.InvalidInput, match="inside out"):
             tetrahedralize(TriMesh(box.vertices, faces[:, ::-1]))
 
     @pytest.mark.parametrize("edge_length", [0.0, -1.0, 2.0, np.nan])
-    def test_edge_length_fits_the_surface(self, edge_length):
+    def test_edge_length_is_limited_by_the_surface(self, edge_length):
         box = meshes.tet_box(1.0, 1)
         with pytest.raises(errors.OutOfRange, match="edge_length"):
             tetrahedralize(TriMesh(box.vertices, box.surface), edge_length)

@@ -10,10 +10,10 @@ import torch
 
 from gradsim.render.normals import Fans
 from gradsim.render.triangles import Connectivity
+from gradsim.scene.closed_surfaces import connected_components
 from gradsim.scene.looks import Checker, Look
 from gradsim.scene.meshes import group_rows
 from gradsim.scene.quantity import unwrap
-from gradsim.scene.surfaces import components
 
 REMEMBERED = 32  # scenes whose structure is kept
 
@@ -231,7 +231,7 @@ def corner_fans(
     flat = np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))) < smooth
     h1, h2 = first[flat], second[flat]
     here, there = np.concatenate([h1, _end(h1)]), np.concatenate([_end(h2), h2])
-    return components(faces.size, here, there).reshape(-1, 3)
+    return connected_components(faces.size, here, there).reshape(-1, 3)
 
 
 def _end(half: np.ndarray) -> np.ndarray:

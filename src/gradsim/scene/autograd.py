@@ -1,4 +1,4 @@
-"""Functions that can be differentiated once, and say so when asked for more."""
+"""Helpers for autograd functions."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from gradsim.scene.errors import BrokenGradient
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark the backward of an autograd function as one without a gradient of its own.
+    """Decorator for the backward of an autograd function that has no second derivative.
 
-    Torch's decorator of the same name stays silent, and drops terms, where the incoming gradient is constant.
+    The backward raises BrokenGradient under create_graph=True. Torch's decorator of the same name raises only if an
+    incoming gradient requires grad; otherwise it silently drops terms of the second derivative.
     """
 
     @functools.wraps(backward)
     def checked(ctx: Any, *grads: Any) -> Any:
-        if torch.is_grad_enabled():  # a graph of the gradient is asked for: create_graph=True
+        if torch.is_grad_enabled():  # set by create_graph=True
             raise BrokenGradient(
-                "gradients of gradients are not known here: leave out create_graph=True, or take differences"
+                "gradients of gradients are not implemented: leave out create_graph=True, or use finite differences"
             )
         return backward(ctx, *grads)
 
