@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
 from gradsim.scene.errors import OutOfRange
 from gradsim.scene.mesh_builders import mesh_builder
-from gradsim.scene.meshes import TetMesh, oriented
+from gradsim.scene.meshes import TetMesh, kuhn_paths, oriented
 
 
 @mesh_builder
@@ -45,9 +43,7 @@ def tet_gear(
     upper = cell[:, 0] >= layers // 2  # cut from the top downwards, as the mirror image of the lower half
     first = np.where(upper, cell[:, 0] + 1, cell[:, 0])
     tets = []
-    # Kuhn subdivision: each order of the axes gives a path of four corners along the diagonal of a cell.
-    for order in itertools.permutations(range(3)):
-        path = np.array([[order.index(axis) < taken for axis in range(3)] for taken in range(4)])
+    for path in kuhn_paths():
         level = first[:, None] + np.where(upper, -1, 1)[:, None] * path[:, 0]
         ring_number = cell[:, 1:2] + path[:, 1]
         sector = (cell[:, 2:] + path[:, 2]) % sectors

@@ -295,12 +295,19 @@ def _outward_kuhn_tets(n: int) -> NDArray[np.int64]:
     outward = np.where(cell >= n // 2, 1, -1)
     inner = np.where(cell >= n // 2, cell, cell + 1)
     tets = []
-    # Each order of the axes gives a path of four corners along the diagonal of a cell.
-    for order in itertools.permutations(range(3)):
-        path = np.array([[order.index(axis) < taken for axis in range(3)] for taken in range(4)])
+    for path in kuhn_paths():
         node = inner[:, None, :] + outward[:, None, :] * path
         tets.append(node @ np.array([(n + 1) ** 2, n + 1, 1]))
     return np.stack(tets, axis=1).reshape(-1, 4)
+
+
+def kuhn_paths() -> NDArray[np.bool_]:
+    """Returns the corners of the six tetrahedra of a cell in the Kuhn subdivision, [6, 4, 3].
+
+    Each order of the axes gives a path of four corners from the first corner of the cell to the opposite one.
+    """
+    orders = itertools.permutations(range(3))
+    return np.array([[[order.index(axis) < taken for axis in range(3)] for taken in range(4)] for order in orders])
 
 
 def _half_edges(faces: Ints) -> tuple[NDArray[Any], ...]:

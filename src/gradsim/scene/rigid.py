@@ -144,7 +144,7 @@ class Rigid:
             raise OutOfRange(f"{self.name}.inertia", f"a moment of {float(moments.min()):g}", "moments must be > 0")
         if not bool((moments[..., 2] <= (moments[..., 0] + moments[..., 1]) * (1 + 1e-9)).all()):
             raise OutOfRange(
-                f"{self.name}.inertia", f"moments {moments.tolist()}", "no moment may exceed the sum of the others"
+                f"{self.name}.inertia", f"moments {moments.tolist()}", "no moment may exceed the others' sum"
             )
 
     @property

@@ -24,7 +24,7 @@ def _validate_constant(shape: Any, name: str, spec: Spec) -> None:
     label, value = f"{type(shape).__name__}.{name}", getattr(shape, name)
     array = validated_array(label, value, spec)
     if not isinstance(array, np.ndarray):
-        raise WrongType(label, "tensor", "position and size of a static shape are not differentiable: give numbers")
+        raise WrongType(label, "tensor", "position and size of a static shape must be numbers, without gradient")
     if array.shape != spec.shape:
         raise WrongType(
             label, f"shape {array.shape}", "a static shape is the same in all worlds: give it without batch dimensions"

@@ -69,7 +69,7 @@ def unknown(guess: Any, low: Any = None, high: Any = None, shape: tuple[int, ...
             arrays[name] = np.broadcast_to(bound, start.shape).copy()
         except ValueError:
             raise WrongShape(
-                f"unknown.{name}", f"shape {bound.shape}", f"must broadcast to the shape of the guess, {start.shape}"
+                f"unknown.{name}", f"shape {bound.shape}", f"must fit the shape of the guess, {start.shape}"
             ) from None
     low_, high_ = arrays["low"], arrays["high"]
     if low_ is not None and high_ is not None and not np.all(low_ < high_):
