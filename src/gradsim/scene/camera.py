@@ -103,7 +103,9 @@ class Camera:
             raise WrongShape("camera.eye/target/up", "batches that differ", "must broadcast with each other") from None
         distance, length = np.linalg.norm(view, axis=-1), np.linalg.norm(up, axis=-1)
         if np.any(distance == 0.0):
-            raise InvalidInput("camera.target", "equal to camera.eye", "must differ from the eye, as a point in view")
+            raise InvalidInput(
+                "camera.target", "equal to camera.eye", "must differ from the eye: give a point to look at"
+            )
         if np.any(length == 0.0):
             raise OutOfRange("camera.up", "(0, 0, 0)", "must not be the zero vector")
         if np.any(np.linalg.norm(np.cross(view, up), axis=-1) <= 1e-9 * distance * length):
