@@ -38,8 +38,8 @@ from gradsim.scene.errors import (
     SilhouetteWarning,
     StabilityWarning,
 )
-from gradsim.scene.files.forms import scene_schema
 from gradsim.scene.files.load import load_scene, load_scene_file
+from gradsim.scene.files.schema import scene_schema
 from gradsim.scene.forces import Force, Tether
 from gradsim.scene.integrators import Integrator, Midpoint, RungeKutta4, SymplecticEuler, explicit_runge_kutta
 from gradsim.scene.lights import AmbientLight, DirectionalLight, PointLight

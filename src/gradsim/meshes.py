@@ -1,5 +1,6 @@
-"""Meshes: made, loaded, saved, mended. Volumes of tetrahedra for `Soft`, sheets and closed surfaces of triangles."""
+"""Public mesh functions: builders, files, orientation. Tetrahedra for `Soft`, triangles for `Cloth` and `Rigid`."""
 
+from gradsim.scene.closed_surfaces import outward
 from gradsim.scene.gears import tet_gear
 from gradsim.scene.mesh_files import load_mesh, save_mesh, tetrahedralize
 from gradsim.scene.meshes import (
@@ -13,7 +14,7 @@ from gradsim.scene.meshes import (
     tet_volumes,
     triangle_areas,
 )
-from gradsim.scene.surfaces import box, capsule, cone, cylinder, icosphere, outward, sphere, torus
+from gradsim.scene.surfaces import box, capsule, cone, cylinder, icosphere, sphere, torus
 
 __all__ = [
     "TetMesh",

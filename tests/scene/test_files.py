@@ -1,4 +1,4 @@
-"""Scene files: what is saved is loaded as the same, what is wrong is said with its line, and the ready scenes work."""
+"""Scene files: round trips to the last bit, errors with line numbers, and the bundled scenes."""
 
 import dataclasses
 import re
@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import gradsim as gs
-from gradsim.scene.files.document import parsed
-from gradsim.scene.files.load import ready_scenes
+from gradsim.scene.files.document import parse_yaml
+from gradsim.scene.files.load import bundled_scenes
 
 PAGE = Path(__file__).parents[2] / "docs" / "scene-files.md"
 DOCUMENTED = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
@@ -32,7 +32,7 @@ ground: {mu: 0.3}
 
 
 def assert_same(one, other, path="scene"):
-    """Equal to the last bit, but that tensors have become arrays."""
+    """Asserts that two values are equal to the last bit, with tensors converted to arrays."""
     if isinstance(one, torch.Tensor):
         one = one.detach().numpy()
     if isinstance(one, np.ndarray):
@@ -42,7 +42,7 @@ def assert_same(one, other, path="scene"):
     assert type(one) is type(other), path
     if dataclasses.is_dataclass(one):
         for field in dataclasses.fields(one):
-            if field.name != "recipe":
+            if field.name != "builder_call":
                 assert_same(getattr(one, field.name), getattr(other, field.name), f"{path}.{field.name}")
     elif isinstance(one, Mapping):
         assert list(one) == list(other), path
@@ -50,17 +50,18 @@ def assert_same(one, other, path="scene"):
             assert_same(one[name], other[name], f"{path}[{name!r}]")
     elif isinstance(one, (list, tuple)):
         assert len(one) == len(other), path
-        for k, parts in enumerate(zip(one, other, strict=True)):
-            assert_same(*parts, f"{path}[{k}]")
+        for k, pair in enumerate(zip(one, other, strict=True)):
+            assert_same(*pair, f"{path}[{k}]")
     else:
         assert one == other, path
 
 
-def there_and_back(scene, folder, time=None):
+def round_trip(scene, folder, time=None):
+    """Saves and loads a scene, asserts that nothing has changed, and returns the text of the file."""
     scene.save(folder / "scene.yaml", time=time)
-    found = gs.load_scene_file(folder / "scene.yaml")
-    assert_same(scene, found.scene)
-    assert_same(time or gs.Time(), found.time)
+    loaded = gs.load_scene_file(folder / "scene.yaml")
+    assert_same(scene, loaded.scene)
+    assert_same(time or gs.Time(), loaded.time)
     return (folder / "scene.yaml").read_text()
 
 
@@ -132,7 +133,7 @@ BODIES = {
     ),
     "smoke": lambda: gs.Smoke("smoke", (8, 9), density=RNG.random((8, 9)), boundary=gs.Periodic(), length=2.0),
     "gear": lambda: gs.Soft("gear", gs.meshes.tet_gear(), density=1.0, material=gs.NeoHookean(1e3, 1e3)),
-    "gear of few teeth": lambda: gs.Soft(
+    "gear with arguments": lambda: gs.Soft(
         "gear", gs.meshes.tet_gear(teeth=5), density=1.0, material=gs.NeoHookean(1e3, 1e3)
     ),
     "batch": lambda: gs.Pendulum("many", length=torch.tensor([0.5, 1.0], dtype=torch.float64)),
@@ -149,11 +150,11 @@ def shapes():
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_bodies_there_and_back(name, tmp_path):
-    there_and_back(gs.Scene([BODIES[name]()], gs.Ground(mu=0.3, look=gs.Checker()), shapes=shapes()), tmp_path)
+def test_round_trip_of_bodies(name, tmp_path):
+    round_trip(gs.Scene([BODIES[name]()], gs.Ground(mu=0.3, look=gs.Checker()), shapes=shapes()), tmp_path)
 
 
-def test_a_view_there_and_back(tmp_path):
+def test_round_trip_of_camera_lights_and_background(tmp_path):
     scene = gs.Scene(
         [gs.Pendulum("clock")],
         gravity=gs.unknown((0.0, -9.0, 0.0), low=-20.0, high=20.0),
@@ -161,9 +162,9 @@ def test_a_view_there_and_back(tmp_path):
         lights=[gs.AmbientLight(0.1), gs.DirectionalLight((0, -1, 0)), gs.PointLight((0, 3, 0), color=(1, 0.5, 0))],
         background=RNG.random((6, 8, 3)),
     )
-    there_and_back(scene, tmp_path, gs.Time(7, 24.0, 3, gs.SymplecticEuler()))
-    seen = dataclasses.replace(scene, camera=gs.Camera(eye=(0, 1, gs.unknown(5.0).guess), target=(0, 0, 0)), lights=())
-    assert "lights: []" in there_and_back(seen, tmp_path)
+    round_trip(scene, tmp_path, gs.Time(7, 24.0, 3, gs.SymplecticEuler()))
+    unlit = dataclasses.replace(scene, camera=gs.Camera(eye=(0, 1, gs.unknown(5.0).guess), target=(0, 0, 0)), lights=())
+    assert "lights: []" in round_trip(unlit, tmp_path)
 
 
 MESHES = {
@@ -178,24 +179,24 @@ MESHES = {
 
 
 @pytest.mark.parametrize("name", MESHES)
-def test_built_in_meshes_are_saved_by_name(name, tmp_path):
+def test_mesh_builders_are_saved_by_name(name, tmp_path):
     mesh = MESHES[name](0.1 + 0.2)
-    text = there_and_back(gs.Scene([gs.Rigid("it", mesh, density=1.0)]), tmp_path)
+    text = round_trip(gs.Scene([gs.Rigid("it", mesh, density=1.0)]), tmp_path)
     assert f"{name}:" in text
     assert "0.30000000000000004" in text
     assert not (tmp_path / "scene.npz").exists()
 
 
-def test_changed_meshes_are_saved_as_arrays(tmp_path):
+def test_other_meshes_are_saved_as_arrays(tmp_path):
     moved = dataclasses.replace(BOX, vertices=BOX.vertices + 1.0)
-    assert "tri_mesh:" in there_and_back(gs.Scene([gs.Rigid("it", moved, density=1.0)]), tmp_path)
+    assert "tri_mesh:" in round_trip(gs.Scene([gs.Rigid("it", moved, density=1.0)]), tmp_path)
     large = gs.meshes.icosphere(0.1, 2)
-    text = there_and_back(gs.Scene([gs.Rigid("it", gs.TriMesh(large.vertices, large.faces), density=1.0)]), tmp_path)
+    text = round_trip(gs.Scene([gs.Rigid("it", gs.TriMesh(large.vertices, large.faces), density=1.0)]), tmp_path)
     assert "file: scene.npz" in text
     assert sorted(file.name for file in tmp_path.iterdir()) == ["scene.npz", "scene.yaml"]
 
 
-def test_meshes_and_arrays_from_files_beside_the_scene_file(tmp_path, monkeypatch):
+def test_files_are_relative_to_the_scene_file(tmp_path, monkeypatch):
     gs.meshes.save_mesh(BOX, tmp_path / "box.obj")
     np.save(tmp_path / "mass.npy", np.arange(1.0, 9.0))
     text = BASE.replace("{box: 0.5}", "{outward: {file: box.obj}}").replace(
@@ -214,11 +215,11 @@ def test_documented_examples(block, tmp_path):
     bodies = "" if "bodies:" in block else BASE.partition("ground:")[0]
     (tmp_path / "scene.yaml").write_text(bodies + block)
     file = gs.load_scene_file(tmp_path / "scene.yaml")
-    there_and_back(file.scene, tmp_path, file.time)
+    round_trip(file.scene, tmp_path, file.time)
 
 
-def test_words_and_numbers_of_yaml():
-    document = parsed("{a: 1e5, b: -2.5E-3, c: on, d: 010, e: .5, f: true, g: ~, h: 1:30, i: 3., j: '7'}")
+def test_plain_scalars_follow_yaml_1_2():
+    document = parse_yaml("{a: 1e5, b: -2.5E-3, c: on, d: 010, e: .5, f: true, g: ~, h: 1:30, i: 3., j: '7'}")
     assert document.data == {
         "a": 1e5, "b": -2.5e-3, "c": "on", "d": 10, "e": 0.5, "f": True, "g": None, "h": "1:30", "i": 3.0, "j": "7",
     }  # fmt: skip
@@ -235,22 +236,22 @@ def after_density(text):
     return ("density: 500", f"density: 500\n      {text}")
 
 
-# What is changed in the base file: the line that is wrong, how the name of it ends, and words of the remedy.
+# A replacement in the base file; then line, end of the name and part of the remedy in the error.
 MISTAKES = {
     "section": (("ground:", "grund:"), 6, "grund", "did you mean 'ground'"),
     "field": (("density", "densty"), 5, "cube.densty", "did you mean 'density'"),
-    "kind": (("rigid", "rigd"), 2, "bodies[0].rigd", "did you mean 'rigid'"),
-    "two kinds": (after_density("\n    soft: {}"), 2, "bodies[0]", "one key"),
+    "type": (("rigid", "rigd"), 2, "bodies[0].rigd", "did you mean 'rigid'"),
+    "two types": (after_density("\n    soft: {}"), 2, "bodies[0]", "one key"),
     "indentation": (("      ", "    "), 2, "rigid", "indent the fields"),
-    "no name": (("name: cube", "rotation: [0, 0, 0, 1]"), 2, "name", "needs it"),
-    "no word": (("name: cube", "name: my cube"), 3, "name", "identifier"),
-    "name that is a number": (("name: cube", "name: 5"), 3, "name", "string"),
-    "same name": (("ground:", "  - pendulum: {name: cube}\nground:"), 6, "cube.name", "name of its own"),
+    "no name": (("name: cube", "rotation: [0, 0, 0, 1]"), 2, "name", "is required for rigid"),
+    "name with a space": (("name: cube", "name: my cube"), 3, "name", "identifier"),
+    "number for a name": (("name: cube", "name: 5"), 3, "name", "string"),
+    "duplicate name": (("ground:", "  - pendulum: {name: cube}\nground:"), 6, "cube.name", "name of its own"),
     "text for a number": (("500", "heavy"), 5, "cube.density", "must be a number"),
-    "truth for a number": (("500", "true"), 5, "cube.density", "must be a number"),
-    "rows of different length": (("500", "[1, [2, 3]]"), 5, "cube.density", "equally long"),
+    "bool for a number": (("500", "true"), 5, "cube.density", "must be a number"),
+    "rows of different length": (("500", "[1, [2, 3]]"), 5, "cube.density", "same length"),
     "infinite": (("500", ".inf"), 5, "cube.density", "finite"),
-    "no number": (("500", "!!float x"), 5, "text", "is no number"),
+    "invalid number": (("500", "!!float x"), 5, "text", "is not a number"),
     "array file without a name": (("500", "{file: 3}"), 5, "cube.density.file", "name of a .npy"),
     "region": (
         ("density: 500", "mass: 1\n  - soft:\n      name: beam\n      mesh: {tet_box: {size: 1, cells: 1}}\n"
@@ -261,38 +262,38 @@ MISTAKES = {
     "bounds": (("500", "{unknown: 5, low: 9, high: 7}"), 5, "cube.density.low", "below high"),
     "bound's name": (("500", "{unknown: 5, lo: 1}"), 5, "cube.density.lo", "did you mean 'low'"),
     "wrapper": (("500", "{unknwon: 5}"), 5, "cube.density.unknwon", "did you mean 'unknown'"),
-    "wrong each": (("density: 500", "mass: {per_element: [1, 2]}"), 5, "cube.mass", "8 vert"),
-    "no array file": (("500", "{file: no.npy}"), 5, "cube.density.file", "no such file"),
-    "array file of another kind": (("500", "{file: no.csv}"), 5, "cube.density.file", ".npy"),
+    "number of values per element": (("density: 500", "mass: {per_element: [1, 2]}"), 5, "cube.mass", "8 vert"),
+    "missing array file": (("500", "{file: no.npy}"), 5, "cube.density.file", "no such file"),
+    "format of an array file": (("500", "{file: no.csv}"), 5, "cube.density.file", ".npy"),
     "mesh function": (("box", "bax"), 4, "cube.mesh.bax", "did you mean 'box'"),
     "mesh argument": (("{box: 0.5}", "{sphere: {radios: 1}}"), 4, "cube.mesh.sphere.radios", "did you mean 'radius'"),
     "mesh size": (("0.5", "-1"), 4, "cube.mesh.box.size", "above 0"),
-    "no mesh file": (("{box: 0.5}", "{file: no.obj}"), 4, "cube.mesh.file", "existing mesh file"),
-    "mesh of another kind": (("rigid", "soft"), 4, "cube.mesh", "TetMesh"),
+    "missing mesh file": (("{box: 0.5}", "{file: no.obj}"), 4, "cube.mesh.file", "existing mesh file"),
+    "type of mesh": (("rigid", "soft"), 4, "cube.mesh", "TetMesh"),
     "both": (after_density("mass: 3"), 5, "cube.density/mass", "exactly one"),
     "neither": (("density: 500", "look: null"), 2, "cube.density/mass", "exactly one"),
-    "given twice": (after_density("density: 3"), 6, "text", "twice"),
-    "contact with nothing": (after_density("contact: {wall: {mu: 1}}"), 6, "cube.contact", "the scene's shapes"),
+    "duplicate key": (after_density("density: 3"), 6, "text", "twice"),
+    "contact with no such shape": (after_density("contact: {wall: {mu: 1}}"), 6, "cube.contact", "the scene's shapes"),
     "contact field": (after_density("contact: {kee: 1}"), 6, "cube.contact.kee", "did you mean 'ke'"),
     "colour": (after_density("look:\n        color: [2, 0, 0]"), 7, "cube.look.color", "[0, 1]"),
     "push": (after_density("pushes:\n        - {start: 1}\n"), 7, "cube.pushes[0].force/impulse", "exactly one"),
     "pushes": (after_density("pushes: {force: [1, 2, 3]}"), 6, "cube.pushes", "must be a list"),
     "shape": (("ground:", "shapes:\n  a: {sphere: {radius: -1}}\nground:"), 7, "a.radius", "> 0"),
     "light": (("ground:", "lights:\n  - spot: {}\nground:"), 7, "lights[0].spot", "ambient"),
-    "light field": (("ground:", "lights:\n  - point: {}\nground:"), 7, "lights[0].position", "needs it"),
-    "camera": (("ground:", "camera:\n  eye: [0, 0, 1]\nground:"), 7, "camera.eye/target", "where is the camera"),
+    "light field": (("ground:", "lights:\n  - point: {}\nground:"), 7, "lights[0].position", "is required"),
+    "camera": (("ground:", "camera:\n  eye: [0, 0, 1]\nground:"), 7, "camera.eye/target", "give eye and target"),
     "frames": (("ground:", "time:\n  frames: 2.5\nground:"), 7, "time.frames", "integer"),
     "integrator": (("ground:", "time: {integrator: euler}\nground:"), 6, "time.integrator", "midpoint"),
     "bracket": (("{mu: 0.3}", "{mu: 0.3"), 7, "text", "bracket"),
     "tab": (("  - rigid", "\t- rigid"), 2, "text", "spaces"),
     "a list": ((BASE, "- 1\n"), 1, "file", "bodies, ground"),
-    "no bodies": ((BASE, "ground: {}\n"), 1, "bodies", "needs it"),
+    "no bodies": ((BASE, "ground: {}\n"), 1, "bodies", "is required"),
     "empty": ((BASE, "# nothing\n"), None, "text", "needs at least 'bodies:'"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_told_with_their_line(name, tmp_path):
+def test_errors_have_the_line_of_the_mistake(name, tmp_path):
     (old, new), line, path, remedy = MISTAKES[name]
     assert old in BASE
     file = tmp_path / "scene.yaml"
@@ -307,7 +308,7 @@ def test_mistakes_are_told_with_their_line(name, tmp_path):
     assert "\n" not in str(error)
 
 
-def test_an_unknown_modulus_is_not_lost(tmp_path):
+def test_unknown_youngs_modulus_is_rejected(tmp_path):
     (tmp_path / "scene.yaml").write_text(
         "bodies:\n  - soft:\n      name: beam\n      mesh: {tet_box: {size: 1, cells: 1}}\n      density: 1\n"
         "      material: {young: {unknown: 1e5}, poisson: 0.3}\n"
@@ -316,7 +317,7 @@ def test_an_unknown_modulus_is_not_lost(tmp_path):
         gs.load_scene(tmp_path / "scene.yaml")
 
 
-def test_files_that_cannot_be_read_or_written(tmp_path):
+def test_errors_of_reading_and_writing(tmp_path):
     with pytest.raises(gs.SceneFileError, match="did you mean 'bouncing_cube'"):
         gs.load_scene("bouncing_cub")
     with pytest.raises(gs.SceneFileError, match="missing: give an existing YAML file"):
@@ -333,7 +334,7 @@ def test_files_that_cannot_be_read_or_written(tmp_path):
         scene.save(tmp_path / "nowhere" / "scene.yaml")
 
 
-READY = {
+BUNDLED = {
     "bouncing_cube": {"cube.mass", "ground.ke", "ground.kd", "ground.kf", "ground.mu"},
     "double_pendulum": {"pendulum.lengths"},
     "flying_cloth": {"cloth.velocity"},
@@ -342,12 +343,12 @@ READY = {
 }
 
 
-@pytest.mark.parametrize("name", READY)
-def test_ready_scenes(name, tmp_path):
-    assert ready_scenes() == list(READY)
+@pytest.mark.parametrize("name", BUNDLED)
+def test_bundled_scenes(name, tmp_path):
+    assert bundled_scenes() == list(BUNDLED)
     file = gs.load_scene_file(name)
-    assert set(file.scene.unknowns) == READY[name]
-    there_and_back(file.scene, tmp_path, file.time)
+    assert set(file.scene.unknowns) == BUNDLED[name]
+    round_trip(file.scene, tmp_path, file.time)
     scene = file.scene.with_values({path: unknown.guess for path, unknown in file.scene.unknowns.items()})
     assert not scene.unknowns
     time = file.time
@@ -356,10 +357,10 @@ def test_ready_scenes(name, tmp_path):
     )
     chosen = [0, time.frames // 2, time.frames - 1]
     video = gs.render(scene, trajectory, (32, 32), frames=chosen)
-    assert ((video[0] - video[1:]).abs().amax((1, 2, 3)) > 0.1).all()  # it moves
+    assert ((video[0] - video[1:]).abs().amax((1, 2, 3)) > 0.1).all()  # the body moves
     alone = gs.render(dataclasses.replace(scene, ground=None), trajectory, (32, 32), frames=chosen, alpha=True)
     coverage = alone[..., 3]
-    assert (coverage.sum((1, 2)) > 2.0).all()  # and is in the picture
+    assert (coverage.sum((1, 2)) > 2.0).all()  # and is visible
 
 
 def test_the_schema_has_every_section_and_unit():

@@ -1,64 +1,24 @@
-"""Meshes: geometry that can be counted or computed by hand, errors that name the element, files that come back."""
+"""Meshes: counts and sizes against exact values, and errors that name the element."""
 
 from __future__ import annotations
 
-import sys
-from typing import Any
-
-import meshio
 import numpy as np
 import pytest
-import trimesh
+from tests.scene.mesh_helpers import SQUARE, TET, enclosed_volume, tet_mesh, tri_mesh
 
 from gradsim.scene import errors, meshes
-from gradsim.scene.mesh_files import SURFACE_FORMATS, VOLUME_FORMATS, load_mesh, save_mesh, tetrahedralize
 from gradsim.scene.meshes import TetMesh, TriMesh
-
-TET = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-SQUARE = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
-
-
-def tri_mesh(vertices: Any, faces: Any, uv: Any = None) -> TriMesh:
-    return TriMesh(np.array(vertices), np.array(faces), uv)
-
-
-def tet_mesh(vertices: Any, tets: Any) -> TetMesh:
-    return TetMesh(np.array(vertices), np.array(tets))
-
-
-def load_surface(path: Any, **options: Any) -> Any:
-    mesh = load_mesh(path, **options)
-    assert isinstance(mesh, TriMesh)
-    return mesh
-
-
-def load_volume(path: Any) -> TetMesh:
-    mesh = load_mesh(path)
-    assert isinstance(mesh, TetMesh)
-    return mesh
-
-
-def skip_without_pytetwild():
-    pytest.importorskip(
-        "pytetwild", reason="needs pytetwild and pyvista: pip install 'gradsim[tets]'", exc_type=ImportError
-    )
-
-
-def enclosed_volume(vertices, faces):
-    """Volume by the divergence theorem: positive only if the triangles are closed and face outward."""
-    a, b, c = (vertices[faces[:, corner]] for corner in range(3))
-    return np.einsum("ij,ij->", np.cross(a, b), c) / 6
 
 
 def mean_ratio(mesh):
-    """Quality of each tet: 1 for a regular one, 0 for a flat one."""
+    """Returns the mean ratio of each tet: 1 if it is regular, 0 if it is flat."""
     ends = mesh.vertices[mesh.tets[:, meshes.TET_EDGES]]
     squares = ((ends[:, :, 0] - ends[:, :, 1]) ** 2).sum(axis=(1, 2))
     return 12 * (3 * mesh.volumes) ** (2 / 3) / squares
 
 
 def is_conforming(mesh):
-    """Every face belongs to one tet on the closed boundary, or to two that see it from opposite sides."""
+    """Returns whether every face belongs to one tet on the closed boundary, or to two tets on opposite sides."""
     directed: dict[tuple[int, int, int], int] = {}
     for tet in mesh.tets[:, meshes.TET_FACES].reshape(-1, 3).tolist():
         turn = tet.index(min(tet))
@@ -74,7 +34,7 @@ def is_conforming(mesh):
 
 
 def hinges_by_search(faces):
-    """The hinges as sets of (edge, {face corners opposite}), by looking at every pair of faces."""
+    """Returns the hinges as a set of (edge, opposite vertices), by testing every pair of faces."""
     found = set()
     sets = [frozenset(face) for face in faces.tolist()]
     for i, first in enumerate(sets):
@@ -98,10 +58,10 @@ class TestBox:
         np.testing.assert_allclose(box.vertices[4], [-1, 0, -3], atol=1e-15)
         np.testing.assert_allclose(box.vertices[-1], [1, 2, 3], atol=1e-15)
 
-    def test_cells_fit_together(self):
+    def test_mesh_is_conforming(self):
         assert is_conforming(meshes.tet_box(1.0, (4, 3, 2)))
 
-    def test_surface_is_the_boundary_facing_outward(self):
+    def test_surface_is_the_outward_boundary(self):
         box = meshes.tet_box((1.0, 2.0, 3.0), (2, 3, 4))
         assert box.surface.shape == (2 * 2 * (2 * 3 + 3 * 4 + 4 * 2), 3)
         assert meshes.triangle_areas(box.vertices, box.surface).sum() == pytest.approx(22.0, rel=1e-12)
@@ -130,11 +90,11 @@ class TestBall:
 
     @pytest.mark.parametrize("cells", [2, 4, 8, 16])
     def test_quality_stays_bounded(self, cells):
-        # The least mean ratio falls with the cells, 0.66 at 4 and 0.51 at 32, towards a limit of 0.49; the tets of
-        # the cube before it is rounded have 0.76.
+        # The smallest mean ratio decreases with the number of cells, 0.66 at 4 and 0.51 at 32, to a limit of 0.49. The
+        # tets of the cube, before it is mapped to the ball, have 0.76.
         assert mean_ratio(meshes.tet_ball(1.0, cells)).min() > 0.49
 
-    def test_cells_fit_together(self):
+    def test_mesh_is_conforming(self):
         assert is_conforming(meshes.tet_ball(1.0, 4))
 
     def test_surface_lies_on_the_sphere_and_no_tet_lies_in_it(self):
@@ -145,7 +105,7 @@ class TestBall:
         assert on_surface.sum() == 7**3 - 5**3
         assert on_surface[ball.tets].sum(axis=1).max() == 3
 
-    def test_odd_cells_are_refused(self):
+    def test_odd_cells_are_rejected(self):
         with pytest.raises(errors.OutOfRange, match=r"cells = 3: .*even"):
             meshes.tet_ball(1.0, 3)
 
@@ -175,7 +135,7 @@ class TestGrid:
         rising = np.sum(diagonal[:, 0] * diagonal[:, 2] > 0)
         assert len(diagonal) == 16
         assert rising == (8 if alternate else 16)
-        # Alternating, the centre meets either four or eight faces, and every other vertex likewise.
+        # With alternating diagonals an interior vertex belongs to four or eight faces.
         middle = np.sum(sheet.faces == 12)
         assert middle == (8 if alternate else 6)
 
@@ -197,7 +157,7 @@ class TestHinges:
             assert (edge0, edge1, opposite0) in cycles
             assert (edge1, edge0, opposite1) in cycles
 
-    def test_come_in_the_order_of_the_edges(self):
+    def test_order_is_that_of_the_edges(self):
         mesh = meshes.grid(1.0, (5, 4))
         spans = [tuple(sorted(row)) for row in mesh.hinges[:, 2:].tolist()]
         assert spans == [edge for edge in map(tuple, mesh.edges.tolist()) if edge in set(spans)]
@@ -231,7 +191,7 @@ class TestData:
         assert tet_mesh(2 * TET, [[0, 1, 2, 3]]).volumes.tolist() == [pytest.approx(8 / 6)]
         assert tri_mesh(3 * SQUARE, [[0, 1, 2]]).areas.tolist() == [pytest.approx(4.5)]
 
-    def test_key_tells_contents_apart(self):
+    def test_key_depends_on_the_content(self):
         moved = TET.copy()
         moved[3, 2] += 1e-12
         uv = np.zeros((4, 2))
@@ -254,13 +214,13 @@ class TestData:
         assert edges.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
         assert edges.dtype == np.int32
 
-    def test_oriented_turns_only_what_is_inside_out(self):
+    def test_oriented_changes_only_inverted_tets(self):
         box = meshes.tet_box(1.0, 2)
         tets = box.tets.copy()
         tets[::3] = tets[::3][:, [1, 0, 2, 3]]
-        turned = meshes.oriented(box.vertices, tets)
-        np.testing.assert_allclose(turned.volumes, box.volumes)
-        assert np.array_equal(turned.tets[1::3], box.tets[1::3])
+        mesh = meshes.oriented(box.vertices, tets)
+        np.testing.assert_allclose(mesh.volumes, box.volumes)
+        assert np.array_equal(mesh.tets[1::3], box.tets[1::3])
 
 
 class TestErrors:
@@ -304,11 +264,11 @@ class TestErrors:
             TriMesh(vertices, faces, uv)
         assert caught.value.name == name
 
-    def test_small_but_sound_elements_pass(self):
+    def test_small_valid_elements_pass(self):
         assert tet_mesh(1e-6 * TET, [[0, 1, 2, 3]]).volumes[0] == pytest.approx(1e-18 / 6)
         assert tet_mesh([*TET, [0, 0, -1e-9]], [[0, 1, 2, 3], [0, 2, 1, 4]]).volumes[1] == pytest.approx(1e-9 / 6)
 
-    def test_inverted_tets_are_counted_and_the_remedy_works(self):
+    def test_inverted_tets_are_counted_and_oriented_repairs_them(self):
         box = meshes.tet_box(1.0, 2)
         tets = box.tets.copy()
         tets[[5, 17]] = tets[[5, 17]][:, [1, 0, 2, 3]]
@@ -333,198 +293,3 @@ class TestErrors:
         with pytest.raises(error) as caught:
             make()
         assert caught.value.name == name
-
-
-class TestFiles:
-    @pytest.mark.parametrize("suffix", SURFACE_FORMATS)
-    def test_surface_comes_back(self, tmp_path, suffix):
-        ball = meshes.tet_ball(1 / 3, 4)
-        surface = trimesh.Trimesh(ball.vertices, ball.surface, process=False)
-        surface.remove_unreferenced_vertices()
-        mesh = TriMesh(surface.vertices + np.array([10.0, 0.0, 0.0]), surface.faces)
-        path = tmp_path / f"ball{suffix}"
-        save_mesh(mesh, path)
-        back = load_surface(path)
-        exact = suffix in (".obj", ".off")
-        assert back.faces.shape == mesh.faces.shape
-        assert back.vertices.shape == mesh.vertices.shape
-        corners, expected = back.vertices[back.faces], mesh.vertices[mesh.faces]
-        np.testing.assert_allclose(corners, expected, atol=1e-15 if exact else 1e-6)
-        assert len(back.hinges) == len(back.edges)
-        if suffix != ".stl":
-            assert np.array_equal(back.faces, mesh.faces)
-        assert [file.name for file in tmp_path.iterdir()] == [path.name]
-
-    @pytest.mark.parametrize("suffix", [".obj", ".ply", ".glb", ".gltf"])
-    def test_uv_comes_back(self, tmp_path, suffix):
-        mesh = meshes.grid((1.0, 2.0), (3, 4))
-        save_mesh(mesh, tmp_path / f"sheet{suffix}")
-        back = load_surface(tmp_path / f"sheet{suffix}")
-        assert mesh.uv is not None
-        np.testing.assert_allclose(back.uv, mesh.uv, atol=1e-6)
-        np.testing.assert_allclose(back.vertices, mesh.vertices, atol=1e-6)
-        assert load_surface(tmp_path / f"sheet{suffix}", keep_uv=False).uv is None
-
-    @pytest.mark.parametrize("suffix", VOLUME_FORMATS)
-    @pytest.mark.parametrize("kind", ["tets", "triangles"])
-    def test_volume_formats_come_back(self, tmp_path, suffix, kind):
-        if suffix == ".xdmf":
-            pytest.importorskip("h5py", reason="XDMF files need h5py: pip install h5py")
-        mesh = meshes.tet_box((1 / 3, 1.0, 2.0), (1, 2, 2)) if kind == "tets" else meshes.grid(1 / 3, (3, 2))
-        path = tmp_path / f"mesh{suffix}"
-        save_mesh(mesh, path)
-        back = load_mesh(path)
-        assert type(back) is type(mesh)
-        np.testing.assert_allclose(back.vertices, mesh.vertices, atol=1e-11)
-        if isinstance(mesh, TetMesh):
-            assert np.array_equal(load_volume(path).tets, mesh.tets)
-        else:
-            assert np.array_equal(load_surface(path).faces, mesh.faces)
-        assert [file.name for file in tmp_path.iterdir()] == [path.name]
-
-    def test_failed_save_keeps_the_old_file(self, tmp_path, monkeypatch):
-        path = tmp_path / "box.vtk"
-        save_mesh(meshes.tet_box(1.0, 1), path)
-        before = path.read_bytes()
-
-        def write_half(target, mesh):
-            open(target, "w").close()
-            raise OSError("disk full")
-
-        monkeypatch.setattr(meshio.vtk, "write", write_half)
-        with pytest.raises(OSError, match="disk full"):
-            save_mesh(meshes.tet_box(2.0, 1), path)
-        assert path.read_bytes() == before
-        assert [file.name for file in tmp_path.iterdir()] == ["box.vtk"]
-
-    def test_seams_split_by_uv_or_normals(self, tmp_path):
-        # A square of two triangles whose shared corners differ in uv and normal, as a modelling program writes them.
-        path = tmp_path / "seam.obj"
-        path.write_text(
-            "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt 1 1\nvt 0.5 0.5\nvn 0 0 1\nvn 0 1 0\n"
-            "f 1/1/1 2/2/1 3/3/1\nf 1/4/2 3/3/2 4/4/2\n"
-        )
-        split, welded = load_surface(path), load_surface(path, keep_uv=False)
-        assert (len(split.vertices), len(split.hinges)) == (5, 0)
-        assert (len(welded.vertices), len(welded.hinges)) == (4, 1)
-        assert sorted(split.uv[(split.vertices == 0).all(axis=1)].tolist()) == [[0.0, 0.0], [0.5, 0.5]]
-
-    def test_parts_are_placed_and_joined(self, tmp_path):
-        scene = trimesh.Scene()
-        cube = trimesh.creation.box()
-        scene.add_geometry(cube, transform=trimesh.transformations.translation_matrix([5, 0, 0]))
-        mirrored = np.diag([-1.0, 1.0, 1.0, 1.0])
-        scene.add_geometry(cube, transform=mirrored)
-        scene.export(tmp_path / "two.glb")
-        mesh = load_surface(tmp_path / "two.glb")
-        assert mesh.vertices.shape == (16, 3)
-        assert mesh.vertices[:, 0].max() == pytest.approx(5.5)
-        assert enclosed_volume(mesh.vertices, mesh.faces) == pytest.approx(2.0, rel=1e-6)
-
-    def test_degenerate_faces_and_unused_vertices_are_dropped(self, tmp_path):
-        path = tmp_path / "dirty.obj"
-        path.write_text("v 9 9 9\nv 0 0 0\nv 1 0 0\nv 0 1 0\nv 2 0 0\nf 2 3 4\nf 2 3 3\nf 2 3 5\n")
-        mesh = load_surface(path)
-        assert mesh.vertices.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
-        assert mesh.faces.tolist() == [[0, 1, 2]]
-
-    def test_close_vertices_stay_apart(self, tmp_path):
-        vertices = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1e-4, 1e-4, 0.0], [1e-4, 0.0, 0.0]])
-        save_mesh(tri_mesh(vertices, [[0, 1, 2], [0, 4, 3]]), tmp_path / "fine.obj")
-        np.testing.assert_allclose(load_surface(tmp_path / "fine.obj").vertices, vertices, atol=1e-15)
-
-    def test_inverted_tets_are_turned_and_unused_nodes_dropped(self, tmp_path):
-        path = tmp_path / "flipped.vtk"
-        points = np.concatenate([[[5.0, 5.0, 5.0]], TET])
-        cells = [("triangle", [[1, 2, 3]]), ("tetra", [[2, 1, 3, 4]])]
-        meshio.vtk.write(str(path), meshio.Mesh(points, cells))
-        mesh = load_volume(path)
-        assert len(mesh.vertices) == 4
-        assert mesh.volumes.tolist() == [pytest.approx(1 / 6)]
-
-    def test_hexahedra_are_named(self, tmp_path):
-        path = tmp_path / "hex.vtk"
-        corners = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]])
-        cells = [("tetra", [[0, 1, 3, 4]]), ("hexahedron", [range(8)])]
-        meshio.vtk.write(str(path), meshio.Mesh(corners.astype(float), cells))
-        with pytest.raises(errors.MeshFileError, match="1 hexahedron"):
-            load_mesh(path)
-
-    @pytest.mark.parametrize(
-        ("name", "content", "message"),
-        [
-            ("mesh.xyz", "0 0 0", "extension '.xyz'"),
-            ("mesh", "0 0 0", "extension ''"),
-            ("points.obj", "v 0 0 0\nv 1 0 0\n", "no triangles"),
-            ("flat.obj", "v 0 0 0\nv 1 0 0\nv 2 0 0\nf 1 2 3\n", "none with an area"),
-            ("nan.obj", "v 0 0 0\nv 1 0 0\nv 0 nan 0\nf 1 2 3\n", "finite"),
-            ("far.off", "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 7\n", "unreadable"),
-            *[(f"noise{suffix}", "not a mesh\n" * 9, "") for suffix in (*SURFACE_FORMATS, *VOLUME_FORMATS)],
-        ],
-    )
-    def test_unusable_files_are_named(self, tmp_path, capsys, name, content, message):
-        path = tmp_path / name
-        path.write_text(content)
-        with pytest.raises(errors.MeshFileError) as caught:
-            load_mesh(path)
-        assert caught.value.name == str(path)
-        assert message in str(caught.value)
-        assert capsys.readouterr().out == ""
-
-    def test_missing_file_and_folder(self, tmp_path):
-        with pytest.raises(errors.MeshFileError, match="no such file"):
-            load_mesh(tmp_path / "gone.obj")
-        with pytest.raises(errors.MeshFileError, match="no such folder"):
-            save_mesh(meshes.grid(1.0, 1), tmp_path / "gone" / "sheet.obj")
-
-    def test_missing_package_of_a_format_is_named(self, tmp_path, monkeypatch):
-        monkeypatch.setitem(sys.modules, "h5py", None)
-        path = tmp_path / "box.xdmf"
-        with pytest.raises(errors.MeshFileError, match="pip install h5py"):
-            save_mesh(meshes.tet_box(1.0, 1), path)
-        path.write_text(
-            '<Xdmf Version="3.0"><Domain><Grid Name="Grid"><Geometry GeometryType="XYZ"><DataItem Dimensions="4 3" '
-            'Format="HDF">box.h5:/data0</DataItem></Geometry></Grid></Domain></Xdmf>'
-        )
-        with pytest.raises(errors.MeshFileError, match="pip install h5py"):
-            load_mesh(path)
-
-    def test_tets_do_not_fit_a_surface_file(self, tmp_path):
-        with pytest.raises(errors.MeshFileError, match=r"surfaces only.*mesh\.surface"):
-            save_mesh(meshes.tet_box(1.0, 1), tmp_path / "box.stl")
-
-
-class TestTetrahedralize:
-    def test_sphere(self, capfd):
-        skip_without_pytetwild()
-        ico = trimesh.creation.icosphere(subdivisions=2, radius=0.5)
-        surface = TriMesh(ico.vertices, ico.faces)
-        mesh = tetrahedralize(surface, edge_length=0.1)
-        assert mesh.volumes.sum() == pytest.approx(enclosed_volume(surface.vertices, surface.faces), rel=0.02)
-        lengths = np.linalg.norm(np.diff(mesh.vertices[mesh.edges], axis=1), axis=-1)
-        assert np.median(lengths) == pytest.approx(0.1, rel=0.3)
-        assert np.abs(np.linalg.norm(mesh.vertices[mesh.surface], axis=-1) - 0.5).max() < 0.03
-        assert capfd.readouterr() == ("", "")
-
-    def test_open_or_turned_surfaces_are_refused(self):
-        box = meshes.tet_box(1.0, 1)
-        faces = box.surface
-        uv = np.zeros((8, 2))
-        with pytest.raises(errors.InvalidInput, match=r"3 open edges"):
-            tetrahedralize(TriMesh(box.vertices, faces[1:], uv))
-        with pytest.raises(errors.InvalidInput, match="disagree about the outside"):
-            tetrahedralize(tri_mesh(box.vertices, [faces[0][::-1], *faces[1:]]))
-        with pytest.raises(errors.InvalidInput, match="inside out"):
-            tetrahedralize(TriMesh(box.vertices, faces[:, ::-1]))
-
-    @pytest.mark.parametrize("edge_length", [0.0, -1.0, 2.0, np.nan])
-    def test_edge_length_fits_the_surface(self, edge_length):
-        box = meshes.tet_box(1.0, 1)
-        with pytest.raises(errors.OutOfRange, match="edge_length"):
-            tetrahedralize(TriMesh(box.vertices, box.surface), edge_length)
-
-    def test_missing_package_names_the_extra(self, monkeypatch):
-        box = meshes.tet_box(1.0, 1)
-        monkeypatch.setitem(sys.modules, "pytetwild", None)
-        with pytest.raises(errors.MissingExtra, match=r"pip install 'gradsim\[tets\]'"):
-            tetrahedralize(TriMesh(box.vertices, box.surface))

@@ -1,4 +1,4 @@
-"""Every bad input has an error of its own that names the quantity, its value and what would be valid."""
+"""Invalid input raises a specific error that names the quantity, its value and what is valid."""
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ CASES = {
     ),
     "wrong vertices": (lambda: soft(vertices=np.zeros((3, 3))), WrongShape, rf"box\.vertices = .*{NODES}, 3"),
     "wrong edges": (lambda: springs(edges=[[0, 1, 2]]), WrongShape, r"net\.edges"),
-    "edge to nowhere": (lambda: springs(edges=[[0, 99]]), OutOfRange, r"net\.edges = 99"),
+    "edge out of range": (lambda: springs(edges=[[0, 99]]), OutOfRange, r"net\.edges = 99"),
     "batches that do not fit": (
         lambda: simulate(soft(density=torch.ones(2), velocity=torch.zeros(3, 3))),
         WrongShape,
@@ -102,29 +102,29 @@ CASES = {
         MixedDevices,
         r"box\.position = meta: box\.density is on cpu",
     ),
-    "no rotation at all": (lambda: soft(rotation=(0, 0, 0, 0)), OutOfRange, r"box\.rotation = \(0, 0, 0, 0\)"),
-    "each of a signal": (
+    "zero quaternion": (lambda: soft(rotation=(0, 0, 0, 0)), OutOfRange, r"box\.rotation = \(0, 0, 0, 0\)"),
+    "per_element of a signal": (
         lambda: soft(actuation=gs.per_element(gs.Signal([0.0, 1.0]))),
         WrongType,
         r"box\.actuation = per_element\(Signal.*Signal\(per_element",
     ),
-    "no worlds": (lambda: simulate(soft(density=torch.ones(0))), WrongShape, r"batch = \(0,\)"),
+    "empty batch": (lambda: simulate(soft(density=torch.ones(0))), WrongShape, r"batch = \(0,\)"),
     "a body without a list": (lambda: gs.Scene(soft()), WrongType, r"scene\.bodies = Soft: must be a list"),
     "text for a number": (lambda: soft(density="heavy"), WrongType, r"box\.density = 'heavy'"),
     "integers": (lambda: soft(density=torch.tensor(3)), WrongType, r"box\.density = tensor of torch\.int64"),
-    "each where there is one": (
+    "per_element for a whole body": (
         lambda: soft(position=gs.per_element(np.zeros((NODES, 3)))),
         WrongType,
         r"box\.position",
     ),
-    "signal where there is none": (lambda: soft(density=gs.Signal([1.0, 2.0])), WrongType, r"box\.density = Signal"),
+    "signal for a constant": (lambda: soft(density=gs.Signal([1.0, 2.0])), WrongType, r"box\.density = Signal"),
     "signal of one sample": (lambda: soft(actuation=gs.Signal([0.1])), WrongShape, r"box\.actuation.*two samples"),
     "density and mass": (lambda: soft(mass=1.0), InvalidInput, r"box\.density/mass = density and mass"),
     "neither density nor mass": (lambda: soft(density=None), InvalidInput, r"box\.density/mass = neither"),
     "solid of triangles": (lambda: soft(mesh=SHEET), WrongType, r"box\.mesh = TriMesh: a soft body needs a TetMesh"),
     "cloth of tetrahedra": (lambda: gs.Cloth("sheet", BOX, 1.0), WrongType, r"sheet\.mesh = TetMesh"),
     "sheet material in a solid": (lambda: soft(material=gs.Membrane()), WrongType, r"box\.material = Membrane"),
-    "contact of another kind": (lambda: soft(contact=0.5), WrongType, r"box\.contact = float"),
+    "type of contact": (lambda: soft(contact=0.5), WrongType, r"box\.contact = float"),
     "pinned out of range": (lambda: soft(pinned=[NODES]), OutOfRange, rf"box\.pinned = {NODES}"),
     "pinned by a short mask": (lambda: soft(pinned=np.ones(2, dtype=bool)), WrongShape, r"box\.pinned = mask"),
     "pinned by floats": (lambda: soft(pinned=[0.5]), WrongType, r"box\.pinned = array of float64"),
@@ -132,35 +132,35 @@ CASES = {
     "same name twice": (lambda: gs.Scene([soft(), soft()]), InvalidInput, r"name = 'box'"),
     "empty scene": (lambda: gs.Scene([]), InvalidInput, r"scene\.bodies"),
     "not a body": (lambda: gs.Scene([BOX]), WrongType, r"scene\.bodies = TetMesh"),
-    "ground of another kind": (lambda: gs.Scene([soft()], ground=0.0), WrongType, r"scene\.ground = float"),
-    "ground without a direction": (lambda: gs.Ground(normal=(0, 0, 0)), OutOfRange, r"Ground\.normal"),
+    "type of ground": (lambda: gs.Scene([soft()], ground=0.0), WrongType, r"scene\.ground = float"),
+    "ground without normal": (lambda: gs.Ground(normal=(0, 0, 0)), OutOfRange, r"Ground\.normal"),
     "unknown body": (lambda: gs.Scene([soft()])["sphere"], UnknownName, r"body = 'sphere': the scene has box"),
     "unknown motion": (lambda: simulate(soft())["sphere"], UnknownName, r"the trajectory has box"),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bad_input_is_named(case):
-    make, error, words = CASES[case]
-    with pytest.raises(error, match=words) as caught:
+def test_invalid_input_is_rejected(case):
+    make, error, message = CASES[case]
+    with pytest.raises(error, match=message) as caught:
         make()
     assert type(caught.value) is error
     assert isinstance(caught.value, gs.GradsimError)
 
 
 def test_pinning_by_index_mask_region_and_function_agree():
-    wanted = np.flatnonzero(BOX.vertices[:, 0] < -0.09)
-    ways = (
-        wanted.tolist(),
+    expected = np.flatnonzero(BOX.vertices[:, 0] < -0.09)
+    selections = (
+        expected.tolist(),
         BOX.vertices[:, 0] < -0.09,
         gs.Region(high=(-0.09, None, None)),
         lambda points: points[:, 0] < -0.09,
     )
-    for pinned in ways:
-        assert np.array_equal(soft(pinned=pinned).pinned, wanted)
+    for pinned in selections:
+        assert np.array_equal(soft(pinned=pinned).pinned, expected)
 
 
-def test_pinned_nodes_stay_though_pushed():
+def test_pinned_nodes_do_not_move():
     body = soft(pinned=[0, 3], velocity=(1.0, 0.0, 0.0), force=(5.0, 0.0, 0.0))
     motion = gs.simulate(gs.Scene([body]), frames=3, substeps=64)
     moved = (motion.vertices[-1] - motion.vertices[0]).norm(dim=-1)
@@ -168,7 +168,7 @@ def test_pinned_nodes_stay_though_pushed():
     assert moved[[1, 2]].min() > 0.0
 
 
-def test_engineering_moduli_accept_tensors_and_each():
+def test_from_young_accepts_tensors_and_per_element():
     young = torch.tensor([1e5, 2e5], dtype=torch.float64, requires_grad=True)
     material = gs.NeoHookean.from_young(young, 0.3)
     assert material.mu.shape == (2,)
@@ -184,7 +184,7 @@ def test_engineering_moduli_accept_tensors_and_each():
     assert both.mu.values.shape == (3, TETS)
 
 
-def test_density_of_each_element_sums_to_the_mass():
+def test_density_per_element_sums_to_the_mass():
     from gradsim.simulate.compile.compiled_scene import compile_scene
 
     densities = np.linspace(1.0, 2.0, TETS)

@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 
 from gradsim.bench import calls, chain, cloth, growth, memory, physics, render, render_report, rigid, worlds
 from gradsim.bench.result import Bar, Speeds
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 
 WIDTH = 120  # of the tables, in characters
@@ -145,9 +145,9 @@ def _growth(told: Told, peer: bool) -> Part:
 def _write(folder: Path, parts: list[Part]) -> None:
     content = {part.title: {**part.found, "bars": [asdict(bar) for bar in part.bars]} for part in parts}
     text = json.dumps(content, indent=2) + "\n"
-    write_whole(folder / "results.json", lambda target: target.write_text(text), InvalidInput)
+    write_atomically(folder / "results.json", lambda target: target.write_text(text), InvalidInput)
     page = "\n".join(_page(parts)) + "\n"
-    write_whole(folder / "results.md", lambda target: target.write_text(page), InvalidInput)
+    write_atomically(folder / "results.md", lambda target: target.write_text(page), InvalidInput)
 
 
 def _page(parts: list[Part]) -> Iterator[str]:

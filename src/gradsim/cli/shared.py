@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from gradsim.bridge import kernels_cached
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.time import Time
 
@@ -108,7 +108,7 @@ def write_json(path: Path, content: object) -> None:
         typer.echo(text, nl=False)
         return
     make_folder(path.parent)
-    write_whole(path, lambda target: target.write_text(text), InvalidInput)
+    write_atomically(path, lambda target: target.write_text(text), InvalidInput)
     aside.print(f"written: {path}", soft_wrap=True, highlight=False)
 
 

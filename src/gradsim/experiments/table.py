@@ -18,7 +18,7 @@ from gradsim.fit.plan import EvaluatedControl
 from gradsim.fit.result import Fit, FitStep
 from gradsim.fit.simulation import simulate_over
 from gradsim.render.render import render
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import ContactWarning, InvalidInput, StabilityWarning
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
@@ -95,7 +95,7 @@ def filled(experiment: Experiment, file: Path | None, told: Told = lambda text: 
             known[case.key] = case.run(lambda text, key=case.key: told(f"{key}: {text}"))  # type: ignore[misc]
             if file is not None:
                 content = json.dumps({"experiment": experiment.name, "rows": known}, indent=2) + "\n"
-                write_whole(file, lambda target, text=content: target.write_text(text), InvalidInput)  # type: ignore[misc]
+                write_atomically(file, lambda target, text=content: target.write_text(text), InvalidInput)  # type: ignore[misc]
         yield known[case.key]
 
 

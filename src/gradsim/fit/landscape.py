@@ -14,8 +14,8 @@ from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.trials import Observed, make_trial
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName
 from gradsim.scene.integrators import Integrator
-from gradsim.scene.paths import closest
 from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import did_you_mean
 from gradsim.scene.time import Time
 
 POINTS = {1: 61, 2: 25}  # along each unknown, by the number of unknowns
@@ -119,7 +119,7 @@ def _fixed_values(parameters: Parameters, values: Mapping[str, Any]) -> dict[str
     fixed = parameters.values(parameters.initial())
     for path, value in values.items():
         if path not in fixed:
-            remedy = f"{closest(path, fixed)}the scene's unknowns are {', '.join(fixed)}"
+            remedy = f"{did_you_mean(path, fixed)}the scene's unknowns are {', '.join(fixed)}"
             raise UnknownName("values", repr(path), remedy)
         fixed[path] = torch.as_tensor(value, dtype=parameters.dtype).expand(fixed[path].shape).clone()
     return fixed
@@ -129,7 +129,7 @@ def _column(parameters: Parameters, name: str) -> int:
     """Returns the index of the coordinate with a name."""
     names = parameters.names
     if name not in names:
-        raise UnknownName("over", repr(name), f"{closest(name, names)}the scene's unknowns are {', '.join(names)}")
+        raise UnknownName("over", repr(name), f"{did_you_mean(name, names)}the scene's unknowns are {', '.join(names)}")
     return names.index(name)
 
 

@@ -13,7 +13,7 @@ import torch
 from gradsim.fit.gauss_newton import GaussNewton, iterate
 from gradsim.fit.minimum_norm import MinimumNorm
 from gradsim.fit.optimizers import LBFGS, GradientOptimizer, OptimizerStep
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import Diverged, InvalidInput, WrongShape
 
 STALL_ITERATIONS = 50  # iterations without a lower loss after which the search stops
@@ -100,7 +100,7 @@ def optimize(
             progress(iteration, record.loss)
             callback(iteration, step.z, step.losses)
             if file is not None:
-                write_whole(file, lambda target: torch.save(record.points, target), InvalidInput)
+                write_atomically(file, lambda target: torch.save(record.points, target), InvalidInput)
             if bool((step.max_gradient < GRADIENT_TOLERANCE).all()):
                 return OptimizeResult(record, "converged", "")
             if iteration - record.best_iteration > STALL_ITERATIONS:

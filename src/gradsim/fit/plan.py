@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from gradsim.fit.goals import Goal
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
@@ -112,7 +112,7 @@ class Plan:
         target_folder = Path(folder)
         target_folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.as_dict(), indent=2) + "\n"
-        write_whole(target_folder / "plan.json", lambda target: target.write_text(text), InvalidInput)
+        write_atomically(target_folder / "plan.json", lambda target: target.write_text(text), InvalidInput)
         arrays = {path: value.numpy() for path, value in self.best.values.items()}
         arrays |= {f"{path} (policy output)": value.numpy() for path, value in self.best.policy_outputs.items()}
 
@@ -120,7 +120,7 @@ class Plan:
             with target.open("wb") as stream:
                 np.savez(stream, **arrays)  # type: ignore[arg-type]
 
-        write_whole(target_folder / "control.npz", write, InvalidInput)
+        write_atomically(target_folder / "control.npz", write, InvalidInput)
 
 
 def _short(value: torch.Tensor) -> str:

@@ -11,9 +11,9 @@ import torch
 from gradsim.fit.policies import Feedback, Policy, module_of
 from gradsim.fit.simulation import simulate_over
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName, WrongShape, WrongType
-from gradsim.scene.paths import closest
 from gradsim.scene.quantity import PerElement, Signal, Spec
 from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import did_you_mean
 from gradsim.scene.time import Time
 from gradsim.scene.trajectory import State, Trajectory
 
@@ -199,7 +199,9 @@ class PolicyRunner:
 
 def _check_policy(path: str, policy: Any, specs: Mapping[str, Spec]) -> None:
     if path not in specs:
-        remedy = f"{closest(path, specs)}quantities of this scene that can vary in time: {', '.join(specs) or 'none'}"
+        remedy = (
+            f"{did_you_mean(path, specs)}quantities of this scene that can vary in time: {', '.join(specs) or 'none'}"
+        )
         raise UnknownName("controls", repr(path), remedy)
     if not isinstance(policy, (torch.nn.Module, Feedback)):
         valid = "must be a torch.nn.Module of time, or gs.Feedback"

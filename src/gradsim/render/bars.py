@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from gradsim.scene.bodies import Springs
-from gradsim.scene.quantity import numbers
+from gradsim.scene.quantity import to_numpy
 from gradsim.scene.surfaces import box
 
 TIPS = np.concatenate([np.eye(3), -np.eye(3)])
@@ -25,7 +25,7 @@ def _bar() -> tuple[np.ndarray, np.ndarray]:
 
 def bar_mesh(body: Springs) -> tuple[np.ndarray, np.ndarray, Hashable]:
     """Vertices at the start [m], [V, 3], faces, [F, 3], and a key: the angles at edges do not depend on the points."""
-    start = numbers(body.points)
+    start = to_numpy(body.points)
     assert start is not None
     points = start.reshape(-1, *start.shape[-2:])[0]
     tips = SIDES + 6 * np.arange(len(points))[:, None, None]
@@ -37,7 +37,7 @@ def bar_mesh(body: Springs) -> tuple[np.ndarray, np.ndarray, Hashable]:
 
 def bar_vertices(body: Springs, points: torch.Tensor) -> torch.Tensor:
     """Vertices of octahedra and bars [m], [..., V, 3], from the nodes, [..., N, 3], differentiably."""
-    start = numbers(body.points)
+    start = to_numpy(body.points)
     assert start is not None
     along = np.diff(start.reshape(-1, *start.shape[-2:])[0][body.edges], axis=1)[:, 0]
 

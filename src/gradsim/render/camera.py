@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from gradsim.scene.camera import Camera
-from gradsim.scene.quantity import plain
+from gradsim.scene.quantity import unwrap
 
 
 def projection(
@@ -21,7 +21,7 @@ def projection(
     """
 
     def tensor(value: Any) -> torch.Tensor:
-        array = plain(value)
+        array = unwrap(value)
         return array if isinstance(array, torch.Tensor) else torch.tensor(array, dtype=dtype, device=device)
 
     if camera.pose is not None:

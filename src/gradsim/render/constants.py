@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from gradsim.scene.quantity import plain, quantities
+from gradsim.scene.quantity import quantities, unwrap
 
 V = TypeVar("V")
 
@@ -49,7 +49,7 @@ def content(*nouns: Any) -> Hashable | None:
         for name, _ in quantities(noun):
             value = getattr(noun, name)
             if value is not None:
-                value = content_of_array(plain(value))
+                value = content_of_array(unwrap(value))
                 if value is None:
                     return None
             found.append(value)

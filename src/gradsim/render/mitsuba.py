@@ -16,7 +16,7 @@ from rich.progress import track
 from gradsim.render.stage import Stage, TracedSurface, of_world, stage_of
 from gradsim.render.view import Frames
 from gradsim.scene.errors import InvalidInput, MissingExtra, OutOfRange, WrongType
-from gradsim.scene.quantity import plain
+from gradsim.scene.quantity import unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 
@@ -149,7 +149,7 @@ def _mitsuba() -> Iterator[Any]:
 
 def _refuse_gradient(scene: Scene, trajectory: Trajectory) -> None:
     motions = [value for motion in trajectory.motions.values() for value in vars(motion).values()]
-    looks = [plain(value) for _, value, _ in scene.view_quantities()]
+    looks = [unwrap(value) for _, value, _ in scene.view_quantities()]
     asked = any(isinstance(value, torch.Tensor) and value.requires_grad for value in motions + looks)
     if asked and torch.is_grad_enabled():
         remedy = "has no gradient, and what it renders asks for one: render under torch.no_grad(), or with gs.Exact()"

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gradsim.scene.once import once_differentiable
+from gradsim.scene.autograd import once_differentiable
 
 AT_ONCE = 20_000  # faces whose vectors stay in the processor's cache
 

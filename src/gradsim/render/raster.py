@@ -20,8 +20,8 @@ from gradsim.render.job import Job
 from gradsim.render.kernels.raster import RasterKernel, RasterKernels, raster_kernels
 from gradsim.render.memory import empty
 from gradsim.render.triangles import Connectivity, Triangles
+from gradsim.scene.autograd import once_differentiable
 from gradsim.scene.errors import BrokenGradient
-from gradsim.scene.once import once_differentiable
 
 PIECES = 16  # of the frames, each with a gradient of the texels
 SPARE_ROWS, SPARE = 3, 64  # integers behind the owners: native code reads tiles that reach over the last pixel

@@ -16,7 +16,7 @@ from gradsim.render.surfaces import Pose
 from gradsim.render.worlds import Worlds, affine, joined, product
 from gradsim.scene.lights import WHITE, AmbientLight, DirectionalLight, Light, PointLight
 from gradsim.scene.looks import GREY, Checker, Look
-from gradsim.scene.quantity import plain
+from gradsim.scene.quantity import unwrap
 
 
 class Lighting(NamedTuple):
@@ -110,7 +110,7 @@ def _texture_coordinates(part: Part, look: Look | Checker, worlds: Worlds) -> to
     if part.uv is not None:
         table = part.uv
     else:
-        given = plain(look.uv)
+        given = unwrap(look.uv)
         table = worlds(given, tuple(given.shape)).reshape(-1, 2)
     return table.index_select(0, part.uv_rows)[None, None]
 
@@ -121,13 +121,13 @@ def _colors(look: Look | Checker, worlds: Worlds) -> torch.Tensor:
         return worlds(look.colors, (2, 3))
     for table in (look.vertex_colors, look.face_colors):
         if table is not None:
-            return worlds(table, tuple(plain(table).shape[-2:]))
+            return worlds(table, tuple(unwrap(table).shape[-2:]))
     default = GREY if look.texture is None else WHITE
     return worlds(default if look.color is None else look.color, (3,))[:, None]
 
 
 def _is_zero(value: Any) -> bool:
-    return isinstance(plain(value), np.ndarray) and not plain(value).any()
+    return isinstance(unwrap(value), np.ndarray) and not unwrap(value).any()
 
 
 def _illuminate(

@@ -17,7 +17,7 @@ from gradsim.render.triangles import Triangles
 from gradsim.render.view import Frames, chosen_frames, triangles
 from gradsim.render.worlds import Worlds
 from gradsim.scene.looks import Checker, Look
-from gradsim.scene.quantity import batch_shape, plain
+from gradsim.scene.quantity import batch_shape, unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 
@@ -98,7 +98,7 @@ def _without_lights(scene: Scene) -> Scene:
     camera = scene.camera
     if batch and camera is not None:
         name = "fx" if camera.fov is None else "fov"
-        lens = plain(getattr(camera, name))
+        lens = unwrap(getattr(camera, name))
         lens = lens + (torch.zeros(batch).to(lens) if isinstance(lens, torch.Tensor) else np.zeros(batch))
         camera = replace(camera, **{name: lens})
     return replace(scene, lights=(), camera=camera)

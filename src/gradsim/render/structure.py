@@ -10,10 +10,10 @@ import torch
 
 from gradsim.render.normals import Fans
 from gradsim.render.triangles import Connectivity
+from gradsim.scene.closed_surfaces import connected_components
 from gradsim.scene.looks import Checker, Look
 from gradsim.scene.meshes import group_rows
-from gradsim.scene.quantity import plain
-from gradsim.scene.surfaces import components
+from gradsim.scene.quantity import unwrap
 
 REMEMBERED = 32  # scenes whose structure is kept
 
@@ -79,8 +79,8 @@ def _key(surface: Surface) -> Hashable:
     look = surface.look
     if isinstance(look, Checker):
         return surface.key, look.lit
-    uv = None if look.uv is None else plain(look.uv).ndim
-    texture = None if look.texture is None else tuple(plain(look.texture).shape)
+    uv = None if look.uv is None else unwrap(look.uv).ndim
+    texture = None if look.texture is None else tuple(unwrap(look.texture).shape)
     return surface.key, surface.stiff, _color_kind(look), look.lit, look.smooth, look.two_sided, texture, uv
 
 
@@ -102,7 +102,7 @@ def _build(surfaces: Sequence[Surface], directed: bool, dtype: torch.dtype, devi
         edges.append(np.where(own.edges < 0, -1, own.edges + offsets))
         mark = int(own.two_sided)
         if isinstance(surface.look, Look) and surface.look.texture is not None:
-            height, width, _ = plain(surface.look.texture).shape
+            height, width, _ = unwrap(surface.look.texture).shape
             textures.append(np.array([[texel_count, height, width]]))
             texel_count += height * width
             mark += 2 * (len(textures) - 1)
@@ -231,7 +231,7 @@ def corner_fans(
     flat = np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))) < smooth
     h1, h2 = first[flat], second[flat]
     here, there = np.concatenate([h1, _end(h1)]), np.concatenate([_end(h2), h2])
-    return components(faces.size, here, there).reshape(-1, 3)
+    return connected_components(faces.size, here, there).reshape(-1, 3)
 
 
 def _end(half: np.ndarray) -> np.ndarray:
@@ -263,7 +263,7 @@ def _uv_corners(surface: Surface) -> tuple[np.ndarray, np.ndarray | None]:
     if isinstance(look, Checker) or look.texture is None:
         return np.zeros_like(faces), None
     if look.uv is not None:
-        return (faces if plain(look.uv).ndim == 2 else np.arange(faces.size).reshape(-1, 3)), None
+        return (faces if unwrap(look.uv).ndim == 2 else np.arange(faces.size).reshape(-1, 3)), None
     return (faces, surface.uv) if surface.uv is not None else box_projection(surface.rest, faces)
 
 

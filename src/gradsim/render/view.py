@@ -20,7 +20,7 @@ from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, MixedDevices, MixedDtypes, OutOfRange, WrongShape, WrongType
 from gradsim.scene.lights import Light
 from gradsim.scene.looks import Look
-from gradsim.scene.quantity import batch_shape, check_known, plain
+from gradsim.scene.quantity import batch_shape, check_known, unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import SmokeMotion
 from gradsim.scene.trajectory import RigidMotion, Trajectory
@@ -146,7 +146,7 @@ def _batched_and_tensors(scene: Scene) -> tuple[Any, ...]:
     batched, tensors = [], []
     for path, value, spec in scene.view_quantities():
         check_known(path, value)
-        own, array = batch_shape(value, spec.shape), plain(value)
+        own, array = batch_shape(value, spec.shape), unwrap(value)
         if own:
             batched.append((path, own))
         if isinstance(array, torch.Tensor):
@@ -168,7 +168,7 @@ def _flat(x: torch.Tensor, lead: tuple[int, int]) -> torch.Tensor:
 def _texels(surfaces: list[Surface], worlds: Worlds) -> torch.Tensor:
     """Of all textures, [N, 3]."""
     textures = [surface.look.texture for surface in surfaces if isinstance(surface.look, Look)]
-    given = [plain(texture) for texture in textures if texture is not None]
+    given = [unwrap(texture) for texture in textures if texture is not None]
     return torch.cat([worlds(texture, tuple(texture.shape)).reshape(-1, 3) for texture in given])
 
 

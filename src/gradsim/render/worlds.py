@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from gradsim.render.constants import content_of_array, remembered
-from gradsim.scene.quantity import plain
+from gradsim.scene.quantity import unwrap
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Worlds:
 
     def __call__(self, value: Any, shape: tuple[int, ...] = ()) -> torch.Tensor:
         """A quantity whose single value has `shape`: [W, *shape], or [1, *shape] where all worlds share it."""
-        array = plain(value)
+        array = unwrap(value)
         if isinstance(array, torch.Tensor):
             return self._spread(array, shape)
         array = np.asarray(array)

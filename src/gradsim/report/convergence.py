@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 
 COLORS = ("#2e86ab", "#3f9b63", "#8895a5", "#d1495b")
@@ -48,7 +48,7 @@ def save_convergence(
     axes.set_title(title)
     axes.grid(alpha=0.25)
     axes.legend()
-    write_whole(path, lambda target: figure.savefig(target), InvalidInput)
+    write_atomically(path, lambda target: figure.savefig(target), InvalidInput)
 
 
 def _table(searches: Sequence[Sequence[float]]) -> np.ndarray:

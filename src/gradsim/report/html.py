@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from string import Template
 
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import GradsimError, InvalidInput
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
@@ -36,7 +36,7 @@ def write_page(file: Path, *, kind: str, title: str, source: str, sections: Iter
         sections="\n".join(sections),
         footer=escape(footer),
     )
-    write_whole(file, lambda target: target.write_text(page, encoding="utf-8"), InvalidInput)
+    write_atomically(file, lambda target: target.write_text(page, encoding="utf-8"), InvalidInput)
 
 
 def scene_text(scene: Scene, time: Time, file: Path) -> str:

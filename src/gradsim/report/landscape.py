@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradsim.fit.landscape import Axis, Landscape
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 
 KINDS = (".png", ".svg", ".pdf")
@@ -35,7 +35,7 @@ def save_landscape(found: Landscape, path: Path) -> None:
     held = ", ".join(f"{name} = {_short(value)}" for name, value in found.fixed.items())
     if held:
         axes.set_title(held, fontsize=8, color="#666666", wrap=True)
-    write_whole(path, lambda target: figure.savefig(target), InvalidInput)
+    write_atomically(path, lambda target: figure.savefig(target), InvalidInput)
 
 
 def _curve(axes: Any, found: Landscape) -> None:

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writing of files and folders."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from gradsim.scene.errors import InvalidInput
 
 
-def write_whole(path: Path, write: Callable[[Path], object], error: type[InvalidInput]) -> None:
-    """Write a file or folder beside its place, then move it there, so that no reader meets half of it.
+def write_atomically(path: Path, write: Callable[[Path], object], error: type[InvalidInput]) -> None:
+    """Writes a file or folder atomically: to a temporary folder beside its destination, then moved into place.
 
     Args:
-        path: Where it shall be. What is there is replaced, a folder with all it holds.
-        write: Called with a path of the same name, in a folder of its own, to write to.
-        error: Raised where there is no folder to write in.
+        path: Destination. An existing file, or folder with its contents, is replaced.
+        write: Called with the temporary path to write to, which has the same name as the destination.
+        error: Raised if the parent folder of the destination does not exist.
     """
     if not path.parent.is_dir():
         raise error(str(path), "no such folder", "needs an existing folder: create it first")
@@ -24,5 +24,5 @@ def write_whole(path: Path, write: Callable[[Path], object], error: type[Invalid
         target = Path(folder) / path.name
         write(target)
         if path.is_dir():
-            path.rename(Path(folder) / "replaced")  # goes with the temporary folder
+            path.rename(Path(folder) / "replaced")  # deleted with the temporary folder
         os.replace(target, path)

@@ -1,4 +1,4 @@
-"""Bodies made of nodes: soft solids, cloth, and masses on springs."""
+"""Bodies that consist of nodes: soft solids, cloth, and mass-spring systems."""
 
 from __future__ import annotations
 
@@ -12,23 +12,13 @@ from gradsim.scene.errors import DegenerateElement, InvalidInput, OutOfRange, Wr
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import Bending, Contact, Membrane, NeoHookean
 from gradsim.scene.meshes import TetMesh, TriMesh
-from gradsim.scene.quantity import (
-    Quantity,
-    Spec,
-    check_counts,
-    exactly_one,
-    inner_unknown,
-    plain,
-    quantities,
-    quantity,
-    validate_quantities,
-    validated_array,
-)
+from gradsim.scene.quantity import Quantity, Spec, inner_unknown, quantities, quantity, unwrap
+from gradsim.scene.validation import check_element_count, check_exactly_one, validate_quantities, validated_array
 
 
 @dataclass(frozen=True)
 class Region:
-    """An axis-aligned box in a mesh's own coordinates, [m]; None leaves a side open."""
+    """An axis-aligned box in the coordinates of a mesh [m]; None leaves a side unbounded."""
 
     low: Sequence[float | None] = (None, None, None)
     high: Sequence[float | None] = (None, None, None)
@@ -39,7 +29,7 @@ class Region:
                 raise WrongShape(f"Region.{name}", getattr(self, name), "must be three numbers or None, for x, y and z")
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
-        """Which of the points [N, 3] lie inside, as a mask [N]."""
+        """Returns a mask [N] of the points [N, 3] inside the box."""
         inside = np.ones(len(points), dtype=bool)
         for axis in range(3):
             low, high = self.low[axis], self.high[axis]
@@ -54,7 +44,7 @@ Pinned: TypeAlias = "Sequence[int] | np.ndarray | Region | Callable[[np.ndarray]
 
 
 def pinned_nodes(name: str, pinned: Pinned, points: np.ndarray) -> np.ndarray:
-    """Indices of the nodes chosen by index, by mask, or by a region of the rest shape."""
+    """Returns the sorted indices of nodes selected by index, by mask, or by a region of the rest shape, [P] int32."""
     if pinned is None:
         return np.zeros(0, dtype=np.int32)
     chosen = np.asarray(pinned(points) if callable(pinned) else pinned)
@@ -72,56 +62,60 @@ def pinned_nodes(name: str, pinned: Pinned, points: np.ndarray) -> np.ndarray:
 
 
 def check_name(name: Any) -> None:
+    """Raises InvalidInput unless the name of a body is an identifier."""
     if not isinstance(name, str) or not name.isidentifier():
         raise InvalidInput("name", repr(name), "a body's name must be an identifier such as 'beam_2'")
 
 
 def check_rotation(body: Any) -> None:
+    """Raises OutOfRange if the rotation of a body is the zero quaternion."""
     rotation = getattr(body, "rotation", None)
-    if rotation is not None and not bool((plain(rotation) ** 2).sum(-1).min() > 0):
-        raise OutOfRange(f"{body.name}.rotation", "(0, 0, 0, 0)", "must not be zero; (0, 0, 0, 1) is no rotation")
+    if rotation is not None and not bool((unwrap(rotation) ** 2).sum(-1).min() > 0):
+        raise OutOfRange(f"{body.name}.rotation", "(0, 0, 0, 0)", "must not be zero; (0, 0, 0, 1) is the identity")
 
 
 def check_contact(body: Any) -> None:
-    laws = body.contact.items() if isinstance(body.contact, Mapping) else [("", body.contact)]
-    for shape, law in laws:
-        if law is not None and not isinstance(law, Contact):
+    """Raises WrongType unless the contact parameters of a body are None, `Contact`, or `Contact` by shape name."""
+    contacts = body.contact.items() if isinstance(body.contact, Mapping) else [("", body.contact)]
+    for shape, contact in contacts:
+        if contact is not None and not isinstance(contact, Contact):
             name = f"{body.name}.contact" + (f"[{shape!r}]" if shape else "")
-            raise WrongType(name, type(law).__name__, "must be a gs.Contact, or gs.Contact by name of the shape")
+            raise WrongType(name, type(contact).__name__, "must be a gs.Contact, or gs.Contact by name of the shape")
 
 
-def _complete(body: Any, counts: dict[str, int]) -> None:
-    """What every body checks: its name, its quantities, and that `each` fits the mesh, in its parts too."""
+def _validate_body(body: Any, counts: dict[str, int]) -> None:
+    """Validates name and quantities of a body, and the element counts of the body, its material and its bending."""
     check_name(body.name)
     validate_quantities(body, body.name)
     check_rotation(body)
     check_contact(body)
-    parts = [(body.name, body)]
-    parts += [(f"{body.name}.{part}", getattr(body, part)) for part in ("material", "bending") if hasattr(body, part)]
-    for label, part in parts:
-        for name, spec in quantities(part):
+    objects = [(body.name, body)]
+    objects += [(f"{body.name}.{name}", getattr(body, name)) for name in ("material", "bending") if hasattr(body, name)]
+    for label, scene_object in objects:
+        for name, spec in quantities(scene_object):
             if spec.per is not None:
-                check_counts(f"{label}.{name}", getattr(part, name), spec, counts[spec.per])
+                check_element_count(f"{label}.{name}", getattr(scene_object, name), spec, counts[spec.per])
 
 
 @dataclass(frozen=True, eq=False)
 class Soft:
-    """An elastic solid of tetrahedra.
+    """An elastic solid, discretized by linear tetrahedra.
 
     Args:
-        name: Identifier, the first part of its parameters' paths.
+        name: Identifier; paths of the body's parameters start with it.
         mesh: Rest shape.
-        density: [kg/m^3]; or `mass` per node [kg], as a number or `gs.per_element`.
+        density: [kg/m^3]. Exactly one of `density` and `mass` is given.
+        mass: Per node [kg], a number or `gs.per_element`.
         material: `NeoHookean(...)`.
-        position: Where the mesh's origin starts [m], [..., 3].
-        rotation: Quaternion (x, y, z, w) that turns the mesh about its origin, [..., 4].
-        vertices: Deformed start in the mesh's coordinates [m], [..., N, 3]; the rest shape if None.
-        velocity: Start velocity [m/s], [..., 3] or `gs.per_element` with [..., N, 3].
-        pinned: Nodes that never move: indices, a mask, a `Region`, or a function of the rest points.
-        actuation: Relative growth of volume each element strives for; may be `Signal` and `gs.per_element`.
-        force: External force on each node [N], [..., 3]; may be `Signal` and `gs.per_element`.
-        contact: Contact parameters of this body, one for all shapes or by the name of the shape; the shapes' if None.
-        look: Colour and shine of its surface; None leaves it out of pictures.
+        position: Initial position of the mesh's origin [m], [..., 3].
+        rotation: Initial rotation about the mesh's origin, quaternion (x, y, z, w), [..., 4].
+        vertices: Initial deformed shape in mesh coordinates [m], [..., N, 3]; the rest shape if None.
+        velocity: Initial velocity [m/s], [..., 3] or `gs.per_element` with [..., N, 3].
+        pinned: Fixed nodes: indices, a mask, a `Region`, or a function of the rest positions.
+        actuation: Target relative change of volume of each element; `Signal` and `gs.per_element` are allowed.
+        force: External force on each node [N], [..., 3]; `Signal` and `gs.per_element` are allowed.
+        contact: Contact parameters, for all shapes or by shape name; None takes those of the shapes.
+        look: Appearance of the surface; None excludes the body from rendering.
     """
 
     name: str
@@ -144,8 +138,8 @@ class Soft:
             raise WrongType(f"{self.name}.mesh", type(self.mesh).__name__, "a soft body needs a TetMesh")
         if not isinstance(self.material, NeoHookean):
             raise WrongType(f"{self.name}.material", type(self.material).__name__, "must be a gs.NeoHookean")
-        _complete(self, {"node": len(self.mesh.vertices), "tet": len(self.mesh.tets)})
-        exactly_one(self.name, self, "density", "mass")
+        _validate_body(self, {"node": len(self.mesh.vertices), "tet": len(self.mesh.tets)})
+        check_exactly_one(self.name, self, "density", "mass")
         _check_vertices(self)
         check_look(self.name, self.look, lambda: (len(self.mesh.vertices), len(self.faces)))
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, self.mesh.vertices))
@@ -158,18 +152,21 @@ class Soft:
 
 @dataclass(frozen=True, eq=False)
 class Cloth:
-    """A sheet of triangles that stretches, shears, bends, and feels the air.
+    """A triangulated sheet with stretching, shearing, bending and aerodynamic forces.
 
     Args:
-        name: Identifier, the first part of its parameters' paths.
+        name: Identifier; paths of the body's parameters start with it.
         mesh: Rest shape; its hinge angles are the rest angles.
-        density: [kg/m^2]; or `mass` per node [kg], as a number or `gs.per_element`.
+        density: [kg/m^2]. Exactly one of `density` and `mass` is given.
+        mass: Per node [kg], a number or `gs.per_element`.
         material: In-plane elasticity, `Membrane(...)`.
         bending: `Bending(...)`.
-        drag, lift: Air on each triangle [kg/m^3]: -(drag A |n.u| u + lift A (n.u) |u| n).
+        drag, lift: Aerodynamic coefficients [kg/m^3] of the force on each triangle,
+            -(drag A |n.u| u + lift A (n.u) |u| n).
         position, rotation, vertices, velocity, pinned, force, contact, look: As for `Soft`.
-        actuation: Relative growth of area each triangle strives for; may be `Signal` and `gs.per_element`.
-        folding: Change of the hinges' rest angle [rad], positive towards a ridge; may be `Signal` and `gs.per_element`.
+        actuation: Target relative change of area of each triangle; `Signal` and `gs.per_element` are allowed.
+        folding: Change of the hinges' rest angle [rad], positive towards a ridge; `Signal` and `gs.per_element` are
+            allowed.
     """
 
     name: str
@@ -199,8 +196,8 @@ class Cloth:
         if not isinstance(self.bending, Bending):
             raise WrongType(f"{self.name}.bending", type(self.bending).__name__, "must be a gs.Bending")
         mesh = self.mesh
-        _complete(self, {"node": len(mesh.vertices), "triangle": len(mesh.faces), "hinge": len(mesh.hinges)})
-        exactly_one(self.name, self, "density", "mass")
+        _validate_body(self, {"node": len(mesh.vertices), "triangle": len(mesh.faces), "hinge": len(mesh.hinges)})
+        check_exactly_one(self.name, self, "density", "mass")
         _check_vertices(self)
         check_look(self.name, self.look, lambda: (len(self.mesh.vertices), len(self.faces)))
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, mesh.vertices))
@@ -213,18 +210,18 @@ class Cloth:
 
 @dataclass(frozen=True, eq=False)
 class Springs:
-    """Point masses joined by damped springs.
+    """Point masses connected by damped springs.
 
     Args:
-        name: Identifier, the first part of its parameters' paths.
-        points: Start positions [m], [..., N, 3].
+        name: Identifier; paths of the body's parameters start with it.
+        points: Initial positions [m], [..., N, 3].
         edges: Pairs of nodes, [S, 2].
         mass: Per node [kg], a number or `gs.per_element`.
         stiffness, damping: Per spring [N/m], [N s/m], numbers or `gs.per_element`.
-        rest_length: Per spring [m]; the distances of the given points if None.
+        rest_length: Per spring [m]; None takes the initial distances.
         position, velocity, pinned, force, contact: As for `Soft`.
-        look: Colour and shine of octahedra at the nodes and of bars between them; None leaves them out of pictures.
-        thickness: Radius of the octahedra, and edge of the bars [m].
+        look: Appearance of the octahedra at the nodes and the bars between them; None excludes them from rendering.
+        thickness: Radius of the octahedra, and edge length of the bars [m].
     """
 
     name: str
@@ -244,20 +241,11 @@ class Springs:
 
     def __post_init__(self) -> None:
         points = _checked_points(f"{self.name}.points", self.points, None)
-        object.__setattr__(self, "points", points)
         rest = _first_world(points)
-        edges = np.ascontiguousarray(self.edges, dtype=np.int32)
-        if edges.ndim != 2 or edges.shape[1] != 2:
-            raise WrongShape(f"{self.name}.edges", f"shape {edges.shape}", "must be pairs of nodes, [S, 2]")
-        if edges.size and (edges.min() < 0 or edges.max() >= len(rest)):
-            bad = int(edges.min() if edges.min() < 0 else edges.max())
-            raise OutOfRange(f"{self.name}.edges", bad, f"node indices must lie in [0, {len(rest)})")
-        lengths = np.linalg.norm(rest[edges[:, 1]] - rest[edges[:, 0]], axis=1)
-        if edges.size and lengths.min() <= 0.0:
-            worst = int(lengths.argmin())
-            raise DegenerateElement(f"{self.name}.edges[{worst}]", "length 0", "the ends of a spring must lie apart")
+        edges = _checked_edges(f"{self.name}.edges", self.edges, rest)
+        object.__setattr__(self, "points", points)
         object.__setattr__(self, "edges", edges)
-        _complete(self, {"node": len(rest), "spring": len(edges)})
+        _validate_body(self, {"node": len(rest), "spring": len(edges)})
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, rest))
         check_look(self.name, self.look, lambda: (0, 0))
         if isinstance(self.thickness, bool) or not isinstance(self.thickness, (int, float)) or not self.thickness > 0.0:
@@ -265,7 +253,7 @@ class Springs:
 
     @property
     def faces(self) -> np.ndarray:
-        """Springs have no surface: [0, 3]."""
+        """Empty, [0, 3]: springs have no surface."""
         return np.zeros((0, 3), dtype=np.int32)
 
 
@@ -273,7 +261,8 @@ NodeBody: TypeAlias = "Soft | Cloth | Springs"
 
 
 def node_count(body: NodeBody) -> int:
-    return plain(body.points).shape[-2] if isinstance(body, Springs) else len(body.mesh.vertices)
+    """Returns the number of nodes of a body."""
+    return unwrap(body.points).shape[-2] if isinstance(body, Springs) else len(body.mesh.vertices)
 
 
 def body_size(body: Any) -> float:
@@ -283,9 +272,25 @@ def body_size(body: Any) -> float:
 
 
 def _first_world(points: Any) -> np.ndarray:
-    given = plain(points)
-    array = given if isinstance(given, np.ndarray) else given.detach().cpu().numpy()
+    """Returns the points of the first world of a batch [m], [N, 3]."""
+    values = unwrap(points)
+    array = values if isinstance(values, np.ndarray) else values.detach().cpu().numpy()
     return array.reshape(-1, *array.shape[-2:])[0]
+
+
+def _checked_edges(name: str, edges: Any, points: np.ndarray) -> np.ndarray:
+    """Returns the valid edges of springs between points [m], [N, 3], as an int32 array [S, 2]."""
+    pairs = np.ascontiguousarray(edges, dtype=np.int32)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise WrongShape(name, f"shape {pairs.shape}", "must be pairs of nodes, [S, 2]")
+    if pairs.size and (pairs.min() < 0 or pairs.max() >= len(points)):
+        bad = int(pairs.min() if pairs.min() < 0 else pairs.max())
+        raise OutOfRange(name, bad, f"node indices must lie in [0, {len(points)})")
+    lengths = np.linalg.norm(points[pairs[:, 1]] - points[pairs[:, 0]], axis=1)
+    if pairs.size and lengths.min() <= 0.0:
+        worst = int(lengths.argmin())
+        raise DegenerateElement(f"{name}[{worst}]", "length 0", "the ends of a spring must not coincide")
+    return pairs
 
 
 def _check_vertices(body: Any) -> None:
@@ -295,7 +300,8 @@ def _check_vertices(body: Any) -> None:
 
 
 def _checked_points(name: str, points: Any, count: int | None) -> Any:
-    array = validated_array(name, inner_unknown(points) or plain(points), Spec("m", shape=(3,)))
+    """Returns valid positions [m], [..., count, 3]; None accepts any count."""
+    array = validated_array(name, inner_unknown(points) or unwrap(points), Spec("m", shape=(3,)))
     if array.ndim < 2 or (count is not None and array.shape[-2] != count):
         raise WrongShape(name, f"shape {tuple(array.shape)}", f"must have shape [..., {count or 'N'}, 3]")
     return array

@@ -1,19 +1,19 @@
-"""What can go wrong, by name. Every error says which quantity, its value, and what would be valid."""
+"""Errors and warnings. The message of an error names the quantity, its value and what is valid."""
 
 from __future__ import annotations
 
 
 class GradsimError(Exception):
-    """Base of every error gradsim raises on purpose."""
+    """Base class of the errors that gradsim raises."""
 
 
 class InvalidInput(GradsimError, ValueError):
-    """A quantity the user gave cannot be used.
+    """A quantity has an invalid value.
 
     Attributes:
         name: Path of the quantity, such as ``beam.material.mu``.
-        value: What was given, shortened for reading.
-        valid: What would be valid.
+        value: Given value, abbreviated.
+        valid: Valid values, or a remedy.
     """
 
     def __init__(self, name: str, value: object, valid: str):
@@ -22,11 +22,11 @@ class InvalidInput(GradsimError, ValueError):
 
 
 class NotFinite(InvalidInput):
-    """A quantity holds NaN or infinity."""
+    """A quantity contains NaN or infinity."""
 
 
 class OutOfRange(InvalidInput):
-    """A quantity lies outside its physical range: a negative mass, a Poisson ratio of 0.5."""
+    """A quantity lies outside its valid range, such as a negative mass or a Poisson's ratio of 0.5."""
 
 
 class WrongShape(InvalidInput):
@@ -34,45 +34,45 @@ class WrongShape(InvalidInput):
 
 
 class WrongType(InvalidInput):
-    """A value of a kind that cannot stand here."""
+    """A value has the wrong type."""
 
 
 class MixedDtypes(InvalidInput):
-    """Tensors of one scene differ in dtype."""
+    """Tensors of one scene have different dtypes."""
 
 
 class MixedDevices(InvalidInput):
-    """Tensors of one scene live on different devices."""
+    """Tensors of one scene are on different devices."""
 
 
 class InvertedElement(InvalidInput):
-    """An element of a mesh is inside out: negative volume."""
+    """An element of a mesh is inverted: it has negative volume."""
 
 
 class DegenerateElement(InvalidInput):
-    """An element of a mesh has no volume, area or length."""
+    """An element of a mesh has zero volume, area or length."""
 
 
 class UnknownName(InvalidInput, KeyError):
-    """A body or field of that name does not exist."""
+    """No body, field or quantity has this name."""
 
     __str__ = Exception.__str__
 
 
 class MeshFileError(InvalidInput):
-    """A mesh file is missing, unreadable, or of the wrong kind."""
+    """A mesh file is missing, unreadable, or of an unsupported format."""
 
 
 class VideoFileError(InvalidInput):
-    """A video file is missing, unreadable, too short, or of the wrong kind."""
+    """A video file is missing, unreadable, too short, or of an unsupported format."""
 
 
 class SceneFileError(InvalidInput):
-    """A scene file is missing, unreadable, or says something that cannot be.
+    """A scene file is missing, unreadable or invalid.
 
     Attributes:
         file: The scene file.
-        line: Line in it, counted from 1, or None for the whole file.
+        line: Line of the error, counted from 1; None if it concerns the whole file.
     """
 
     def __init__(self, file: str, line: int | None, name: str, value: object, valid: str):
@@ -83,11 +83,11 @@ class SceneFileError(InvalidInput):
 
 
 class OutOfMemory(InvalidInput):
-    """The memory limit is too small for the rollout that was asked for."""
+    """The memory limit is too small for the requested rollout."""
 
 
 class MissingExtra(GradsimError, ImportError):
-    """An optional package is needed; the message is the pip command that installs it."""
+    """An optional package is not installed; the message has the pip command that installs it."""
 
     def __init__(self, purpose: str, extra: str):
         self.extra = extra
@@ -95,42 +95,42 @@ class MissingExtra(GradsimError, ImportError):
 
 
 class Diverged(GradsimError, ArithmeticError):
-    """A rollout left the finite numbers.
+    """A rollout produced NaN or infinity.
 
     Attributes:
-        body: Name of the body that left first.
-        step: Physics step, counted from the start of the rollout.
+        body: Name of the first body with a state that is not finite.
+        step: Time step at which it diverged, counted from the start of the rollout.
         time: Time of that step [s].
         world: Index into the flattened batch.
-        dt: Time step that was used [s].
-        stable_dt: Largest stable time step estimated for the scene [s].
+        dt: Time step used [s].
+        stable_dt: Estimated largest stable time step of the scene [s].
     """
 
     def __init__(self, body: str, step: int, time: float, world: int, dt: float, stable_dt: float):
         self.body, self.step, self.time, self.world = body, step, time, world
         self.dt, self.stable_dt = dt, stable_dt
-        where = f"body '{body}' left the finite numbers at t = {time:.6g} s (step {step}, world {world})"
+        where = f"body '{body}' diverged (NaN or infinity) at t = {time:.6g} s (step {step}, world {world})"
         if dt > stable_dt:
             advice = f"dt = {dt:.3g} s is above the estimated largest stable dt of {stable_dt:.3g} s: raise substeps"
         else:
             advice = (
                 f"dt = {dt:.3g} s is below the estimated largest stable dt of {stable_dt:.3g} s, so the motion itself "
-                "runs away: look at forces, actuation and contact stiffness, or raise substeps"
+                "diverges: check forces, actuation and contact stiffness, or raise substeps"
             )
         super().__init__(f"{where}; {advice}")
 
 
 class BrokenGradient(GradsimError, ArithmeticError):
-    """A backward pass produced NaN or infinity, or was asked for what it cannot give."""
+    """A backward pass produced NaN or infinity, or the requested derivative is not implemented."""
 
 
 class ContactWarning(UserWarning):
-    """A body is too heavy for the contact parameters it rests on."""
+    """A body is too heavy for the stiffness of its contact."""
 
 
 class SilhouetteWarning(UserWarning):
-    """A loss uses only the colours of a renderer whose colours do not see outlines move."""
+    """A loss uses only the colours of a renderer whose colours have no gradient from moving silhouettes."""
 
 
 class StabilityWarning(UserWarning):
-    """The time step lies clearly above the estimated stable one."""
+    """The time step is well above the estimated largest stable one."""

@@ -1,8 +1,8 @@
 """Forces that act on or between bodies: `Scene(bodies, forces=[...])`.
 
-A force is a frozen dataclass derived from `Force` with physical quantities as fields, so that these may be unknown, have
-paths such as `rope.stiffness`, and stand in scene files under the force's name in lower case. How it acts is declared
-by a `gs.ForceFamily`.
+A force is a frozen dataclass derived from `Force` with physical quantities as fields. These may be unknown, have paths
+such as `rope.stiffness`, and stand in scene files under the name of the class in lower case. A `gs.ForceFamily` declares
+how a force acts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 
 from gradsim.scene.bodies import Cloth, Soft, Springs, check_name, node_count
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName, WrongShape, WrongType
-from gradsim.scene.quantity import Quantity, check_counts, quantities, quantity, validate_quantities
+from gradsim.scene.quantity import Quantity, quantities, quantity
 from gradsim.scene.rigid import Rigid
+from gradsim.scene.validation import check_element_count, validate_quantities
 
 if TYPE_CHECKING:
     from gradsim.scene.scene import Scene
@@ -58,7 +59,7 @@ class Force:
         """Raise unless every `gs.per_element` quantity has `count` values."""
         for name, spec in quantities(self):
             if spec.per is not None:
-                check_counts(f"{self.name}.{name}", getattr(self, name), spec, count)
+                check_element_count(f"{self.name}.{name}", getattr(self, name), spec, count)
 
 
 @dataclass(frozen=True, eq=False)

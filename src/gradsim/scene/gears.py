@@ -1,27 +1,25 @@
-"""A gear of tetrahedra: a ring of cells, and a tooth on every second one."""
+"""Tetrahedral mesh of a gear: a ring of cells, with a tooth on every second cell."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 
 from gradsim.scene.errors import OutOfRange
-from gradsim.scene.meshes import TetMesh, oriented
-from gradsim.scene.recipes import built_in
+from gradsim.scene.mesh_builders import mesh_builder
+from gradsim.scene.meshes import TetMesh, kuhn_paths, oriented
 
 
-@built_in
+@mesh_builder
 def tet_gear(
     inner: float = 1.0, root: float = 1.4, tip: float = 1.85, width: float = 2.0, *, teeth: int = 16, layers: int = 4
 ) -> TetMesh:
-    """Gear about the z axis, six tetrahedra a cell, the same in the mirror z -> -z.
+    """Creates a gear about the z axis, six tetrahedra per cell, symmetric under reflection z -> -z.
 
     Args:
         inner, root, tip: Radii of the hole, of the ring and of the teeth [m].
-        width: Along z [m].
-        teeth: Their number; teeth and gaps are equally wide.
-        layers: Cells along z, an even number.
+        width: Length along z [m].
+        teeth: Number of teeth; teeth and gaps are equally wide.
+        layers: Number of cells along z, even.
     """
     if not 0.0 < inner < root < tip:
         raise OutOfRange("inner, root, tip", (inner, root, tip), "need 0 < inner < root < tip [m]")
@@ -30,7 +28,9 @@ def tet_gear(
     if teeth < 3:
         raise OutOfRange("teeth", teeth, "must be a whole number >= 3")
     if layers < 2 or layers % 2:
-        raise OutOfRange("layers", layers, "must be an even number >= 2, so that the mirror falls between two")
+        raise OutOfRange(
+            "layers", layers, "must be an even number >= 2, so that the mirror plane lies between two layers"
+        )
     sectors = 2 * teeth
     radii = np.array([inner, root, tip])
     angle = 2 * np.pi * np.arange(sectors) / sectors
@@ -38,13 +38,12 @@ def tet_gear(
     vertices = np.stack([r * np.cos(a), r * np.sin(a), width * z], axis=-1).reshape(-1, 3)
 
     ring = np.stack(np.meshgrid(np.arange(layers), [0], np.arange(sectors), indexing="ij"), -1).reshape(-1, 3)
-    spurs = np.stack(np.meshgrid(np.arange(layers), [1], np.arange(0, sectors, 2), indexing="ij"), -1).reshape(-1, 3)
-    cell = np.concatenate([ring, spurs])
-    upper = cell[:, 0] >= layers // 2  # cut from the top downwards, as the mirror image of its partner
+    tooth = np.stack(np.meshgrid(np.arange(layers), [1], np.arange(0, sectors, 2), indexing="ij"), -1).reshape(-1, 3)
+    cell = np.concatenate([ring, tooth])
+    upper = cell[:, 0] >= layers // 2  # cut from the top downwards, as the mirror image of the lower half
     first = np.where(upper, cell[:, 0] + 1, cell[:, 0])
     tets = []
-    for walk in itertools.permutations(range(3)):
-        path = np.array([[walk.index(axis) < taken for axis in range(3)] for taken in range(4)])
+    for path in kuhn_paths():
         level = first[:, None] + np.where(upper, -1, 1)[:, None] * path[:, 0]
         ring_number = cell[:, 1:2] + path[:, 1]
         sector = (cell[:, 2:] + path[:, 2]) % sectors

@@ -1,4 +1,4 @@
-"""Mass, centre of mass and inertia of a body: a solid of uniform density, or points with masses."""
+"""Mass, centre of mass and inertia tensor of a solid of uniform density or of point masses."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from gradsim.scene.errors import OutOfRange, WrongShape
 
 
 class MassProperties(NamedTuple):
-    """How a body resists being moved and turned; leading dimensions are a batch."""
+    """Mass, centre of mass and inertia tensor; leading dimensions are a batch."""
 
-    mass: Tensor  # [kg], [...]; of unit density: the volume [m^3]
+    mass: Tensor  # [kg], [...]; at unit density, the volume [m^3]
     center: Tensor  # [m], [..., 3]
-    inertia: Tensor  # about the centre, along the axes the points are given in [kg m^2], [..., 3, 3]
+    inertia: Tensor  # about the centre of mass, in the axes of the points [kg m^2], [..., 3, 3]
 
 
 def solid(vertices: Tensor | NDArray[np.float64], faces: NDArray[Any], density: Tensor | float = 1.0) -> MassProperties:
-    """Mass properties of the inside of a closed surface, exactly, differentiable in vertices and density.
+    """Computes the exact mass properties of the solid inside a closed surface, differentiable in vertices and density.
 
-    The inside is the sum of the tetrahedra between a point and each face, with their signs; over one of them with
-    corners 0, a, b, c the second moments are det(a, b, c) / 120 (aa' + bb' + cc' + ss'), s = a + b + c.
+    The solid is the signed sum of the tetrahedra spanned by a point and each face. The second moments of a tetrahedron
+    with corners 0, a, b, c are det(a, b, c) / 120 (aa' + bb' + cc' + ss'), s = a + b + c.
 
     Args:
         vertices: Positions [m], [..., V, 3].
-        faces: Vertex numbers, [F, 3], of a surface that passes `check_closed`.
-        density: [kg/m^3], [...]; a tensor also gives its dtype and device to the answer.
+        faces: Vertex indices, [F, 3], of a surface that passes `check_closed`.
+        density: [kg/m^3], [...]; a tensor also determines dtype and device of the result.
     """
     points = _tensor(vertices)
     corners = torch.tensor(np.asarray(faces), dtype=torch.int64, device=points.device)
-    # The sum does not depend on the point, but cancels least about one nearby.
+    # The sum does not depend on the point; a point nearby keeps cancellation small.
     origin = points.detach().mean(dim=-2, keepdim=True)
     a, b, c = ((points - origin)[..., corners[:, k], :] for k in range(3))
     s = a + b + c
@@ -52,11 +52,11 @@ def solid(vertices: Tensor | NDArray[np.float64], faces: NDArray[Any], density: 
 
 
 def point_masses(points: Tensor | NDArray[np.float64], masses: Tensor | NDArray[np.float64]) -> MassProperties:
-    """Mass properties of points, differentiable in their positions and masses.
+    """Computes the mass properties of point masses, differentiable in positions and masses.
 
     Args:
         points: Positions [m], [..., N, 3].
-        masses: [kg], [..., N]; a tensor also gives its dtype and device to the answer.
+        masses: [kg], [..., N]; a tensor also determines dtype and device of the result.
     """
     weights = _tensor(masses)
     positions = _tensor(points).to(weights)
@@ -79,12 +79,12 @@ def _outer(x: Tensor) -> Tensor:
 
 
 def _moments(weights: Tensor, x: Tensor) -> Tensor:
-    """Sum of weight times xx', [..., 3, 3]."""
+    """Returns the weighted sum of xx' over points, [..., 3, 3]."""
     return (weights[..., None] * x).mT @ x
 
 
 def _inertia(second: Tensor) -> Tensor:
-    """Inertia tensor from second moments, [..., 3, 3], made exactly symmetric."""
+    """Returns the inertia tensor of second moments, [..., 3, 3], exactly symmetric."""
     second = (second + second.mT) / 2.0
     trace = second.diagonal(dim1=-2, dim2=-1).sum(-1)
     return trace[..., None, None] * torch.eye(3, dtype=second.dtype, device=second.device) - second

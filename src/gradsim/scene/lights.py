@@ -1,4 +1,4 @@
-"""Lights: from everywhere, from afar, or from a point. At an intensity of 1 a surface shows its own colour."""
+"""Ambient, directional and point lights. At an intensity of 1 a surface has its own colour."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import TypeAlias
 import numpy as np
 
 from gradsim.scene.errors import OutOfRange
-from gradsim.scene.quantity import Quantity, numbers, quantity, validate_quantities
+from gradsim.scene.quantity import Quantity, quantity, to_numpy
+from gradsim.scene.validation import validate_quantities
 
 WHITE = (1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class AmbientLight:
-    """Light that reaches every surface alike.
+    """Light that is the same on every surface.
 
     Args:
-        intensity: [...].
+        intensity: Intensity, [...].
         color: Red, green, blue, [..., 3].
     """
 
@@ -31,11 +32,11 @@ class AmbientLight:
 
 @dataclass(frozen=True, eq=False)
 class DirectionalLight:
-    """Parallel light, as from the sun; nothing casts a shadow.
+    """Parallel light, as from the sun, without shadows.
 
     Args:
-        direction: In which the light travels, of any length, [..., 3].
-        intensity: On a surface that faces it, [...].
+        direction: Direction in which the light travels, of any length, [..., 3].
+        intensity: Intensity on a surface that faces the light, [...].
         color: Red, green, blue, [..., 3].
     """
 
@@ -45,18 +46,18 @@ class DirectionalLight:
 
     def __post_init__(self) -> None:
         validate_quantities(self, "DirectionalLight")
-        direction = numbers(self.direction)
+        direction = to_numpy(self.direction)
         if direction is not None and not np.all((direction**2).sum(-1) > 0.0):
             raise OutOfRange("DirectionalLight.direction", "(0, 0, 0)", "must not be the zero vector")
 
 
 @dataclass(frozen=True, eq=False)
 class PointLight:
-    """A small lamp, whose light does not weaken with the distance; nothing casts a shadow.
+    """Light from a point, without attenuation and without shadows.
 
     Args:
-        position: [m], [..., 3].
-        intensity: On a surface that faces it, at any distance, [...].
+        position: Position [m], [..., 3].
+        intensity: Intensity on a surface that faces the light, at any distance, [...].
         color: Red, green, blue, [..., 3].
     """
 
@@ -71,5 +72,6 @@ class PointLight:
 Light: TypeAlias = "AmbientLight | DirectionalLight | PointLight"
 LIGHTS = (AmbientLight, DirectionalLight, PointLight)
 
-# From the upper right, behind a camera that looks along -z; a surface that faces the light has just its own colour.
+# The light comes from the upper right, behind a camera that looks along -z. The intensities sum to 1, so a surface that
+# faces the light has its own colour.
 DEFAULT_LIGHTS = (AmbientLight(0.4), DirectionalLight((-0.45, -1.0, -0.7), 0.6))

@@ -1,4 +1,4 @@
-"""How bodies look: colour or texture, and how they answer light."""
+"""Appearance of bodies: colour or texture, and shading."""
 
 from __future__ import annotations
 
@@ -9,51 +9,43 @@ from typing import Any
 import numpy as np
 
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
-from gradsim.scene.quantity import (
-    Plain,
-    Quantity,
-    Spec,
-    plain,
-    quantities,
-    quantity,
-    validate_quantities,
-    validated_array,
-)
+from gradsim.scene.quantity import Quantity, Spec, TensorLike, quantities, quantity, unwrap
+from gradsim.scene.validation import check_positive_length, validate_quantities, validated_array
 
 GREY = (0.7, 0.7, 0.72)
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """A surface's colour and shine.
+    """Appearance of a surface: colour or texture, and Blinn-Phong shading.
 
-    A corner of a triangle shows color * (ambient + diffuse * sum of lights * cos) + specular * sum of lights * cos *
-    (n . h)^shininess, with cos between the normal n and the light and h half-way between light and eye (Blinn). Colours
-    lie in [0, 1] and are interpolated linearly over the triangle, with perspective. Much light may add up to more than
-    1: nothing is clamped, so that no gradient is lost.
+    The colour at a corner of a triangle is color * (ambient + diffuse * sum of lights * cos) + specular * sum of lights
+    * cos * (n . h)^shininess, where cos is that of the angle between the normal n and the direction to the light, and h
+    is the unit vector half-way between light and eye. Colours lie in [0, 1] and are interpolated over the triangle with
+    perspective correction. Shaded values above 1 are not clamped, so that they keep their gradient.
 
     Args:
-        color: Of the whole body, [..., 3]; grey if no colour is given. Multiplies the texture where both are given.
-        vertex_colors: One for each vertex of the mesh instead, [..., V, 3].
-        face_colors: One for each face of the surface instead, [..., F, 3].
-        texture: Image, [h, w, 3], top row first; its repetitions fill the plane of texture coordinates.
-        uv: Texture coordinates, (0, 0) at the image's lower left and (1, 1) at its upper right: for vertices [V, 2] or
-            for the corners of faces [F, 3, 2]. If None the mesh's own, and without these each face is projected along
-            the axis its normal is closest to, onto the bounding box.
-        diffuse: Share of directed light that is scattered, [...].
-        specular: Strength of highlights, [...].
-        shininess: Exponent of highlights, >= 1, larger for smaller ones, [...].
-        smooth: Edges between faces that meet at a smaller angle than this at rest are shaded smoothly [degrees]; 0
-            shows facets.
-        two_sided: Whether the inside is seen too; if None, where the surface is not closed.
-        lit: Whether light matters; the bare colour is seen otherwise.
+        color: Colour of the whole body, [..., 3]; grey if no colour is given. Multiplies the texture if both are given.
+        vertex_colors: Colour of each vertex of the mesh instead, [..., V, 3].
+        face_colors: Colour of each face of the surface instead, [..., F, 3].
+        texture: Image, [h, w, 3], top row first; repeated for texture coordinates outside [0, 1].
+        uv: Texture coordinates, (0, 0) at the image's lower left and (1, 1) at its upper right: per vertex [V, 2], or
+            per corner of a face [F, 3, 2]. None takes those of the mesh; if it has none, each face is projected onto
+            the bounding box along the axis closest to its normal.
+        diffuse: Diffuse reflectance, [...].
+        specular: Specular reflectance, [...].
+        shininess: Specular exponent, >= 1, [...]; larger values give smaller highlights.
+        smooth: Shade edges smoothly if their faces meet at a smaller angle than this at rest [degrees]; 0 gives flat
+            shading.
+        two_sided: Whether back faces are visible; None makes them visible where the surface is not closed.
+        lit: Whether lights affect the surface; otherwise it has its colour without shading.
     """
 
     color: Quantity | None = quantity(None, "1", shape=(3,))
-    vertex_colors: Plain | None = None
-    face_colors: Plain | None = None
-    texture: Plain | None = None
-    uv: Plain | None = None
+    vertex_colors: TensorLike | None = None
+    face_colors: TensorLike | None = None
+    texture: TensorLike | None = None
+    uv: TensorLike | None = None
     diffuse: Quantity = quantity(1.0, "1", low=0.0)
     specular: Quantity = quantity(0.0, "1", low=0.0)
     shininess: Quantity = quantity(20.0, "1", low=1.0)
@@ -72,10 +64,10 @@ class Look:
         if isinstance(self.smooth, bool) or not isinstance(self.smooth, (int, float)):
             raise WrongType("Look.smooth", repr(self.smooth), "must be a number [degrees]")
         if not 0.0 <= self.smooth <= 180.0:
-            raise OutOfRange("Look.smooth", self.smooth, "must lie in [0, 180] degrees; 0 shows facets")
+            raise OutOfRange("Look.smooth", self.smooth, "must lie in [0, 180] degrees; 0 gives flat shading")
         if self.two_sided not in (None, True, False) or self.lit not in (True, False):
             raise WrongType(
-                "Look.two_sided/lit", (self.two_sided, self.lit), "must be True or False (or None: two_sided)"
+                "Look.two_sided/lit", (self.two_sided, self.lit), "must be True or False; two_sided may be None"
             )
 
     def _check_arrays(self) -> None:
@@ -98,13 +90,13 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class Checker:
-    """Square tiles of two colours on a ground, about the point of the plane that is closest to the origin.
+    """Checkerboard on a ground plane, centred at the point of the plane closest to the origin.
 
     Args:
-        colors: The tiles' two colours, [..., 2, 3]; equal ones for a plain ground.
-        tile: Edge of a tile [m].
-        size: Edge of the whole square [m], rounded to whole tiles.
-        lit: Whether light matters; the bare colours are seen otherwise.
+        colors: The two colours of the tiles, [..., 2, 3]; equal ones for a uniform ground.
+        tile: Edge length of a tile [m].
+        size: Edge length of the checkerboard [m], rounded to whole tiles.
+        lit: Whether lights affect the ground; otherwise it has its colours without shading.
     """
 
     colors: Quantity = quantity(((0.85, 0.85, 0.85), (0.6, 0.6, 0.62)), "1", shape=(2, 3))
@@ -116,54 +108,53 @@ class Checker:
         validate_quantities(self, "Checker")
         check_color("Checker.colors", self.colors)
         for name in ("tile", "size"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise WrongType(f"Checker.{name}", repr(value), "must be a number [m]")
-            if not 0.0 < value < float("inf"):
-                raise OutOfRange(f"Checker.{name}", value, "must be > 0 and finite [m]")
+            check_positive_length(f"Checker.{name}", getattr(self, name))
 
     @property
     def tile_count(self) -> int:
-        """Tiles along an edge."""
+        """Number of tiles along an edge."""
         return max(1, round(self.size / self.tile))
 
 
 def check_color(name: str, value: Any) -> None:
-    """Raise if plain numbers leave [0, 1]; tensors may, because an optimizer takes them where it likes."""
-    array = plain(value)
+    """Raises OutOfRange if an array leaves [0, 1]; tensors may leave it, because an optimizer may move them there."""
+    array = unwrap(value)
     if isinstance(array, np.ndarray) and (array.min() < 0.0 or array.max() > 1.0):
         worst = array.min() if array.min() < 0.0 else array.max()
-        raise OutOfRange(name, f"{worst:g}", "colours lie in [0, 1]; divide values of 0 to 255 by 255")
+        raise OutOfRange(name, f"{worst:g}", "colours lie in [0, 1]; divide 8-bit values by 255")
 
 
-def check_look(name: str, look: Any, count_parts: Callable[[], tuple[int, int]]) -> None:
-    """Raise unless a body's look is one, and fits its mesh, whose vertices and faces are counted only if it matters."""
+def check_look(name: str, look: Any, mesh_size: Callable[[], tuple[int, int]]) -> None:
+    """Raises WrongType unless `look` is a `Look` or None, and WrongShape unless its arrays fit the mesh.
+
+    `mesh_size` returns the numbers of vertices and faces; it is called only if they are needed.
+    """
     if look is None:
         return
     if not isinstance(look, Look):
-        raise WrongType(f"{name}.look", type(look).__name__, "must be a gs.Look, or None to leave it out of pictures")
-    given = {field: plain(getattr(look, field)) for field in ("vertex_colors", "face_colors", "uv")}
-    for field, array in given.items():
+        raise WrongType(f"{name}.look", type(look).__name__, "must be a gs.Look, or None to exclude it from rendering")
+    arrays = {field: unwrap(getattr(look, field)) for field in ("vertex_colors", "face_colors", "uv")}
+    for field, array in arrays.items():
         if array is None:
             continue
-        vertex_count, face_count = count_parts()
-        of_vertices = field == "vertex_colors" or (field == "uv" and array.ndim == 2)
-        count, things = (vertex_count, "vertices") if of_vertices else (face_count, "faces")
-        tail = {
+        vertex_count, face_count = mesh_size()
+        per_vertex = field == "vertex_colors" or (field == "uv" and array.ndim == 2)
+        count, plural = (vertex_count, "vertices") if per_vertex else (face_count, "faces")
+        trailing = {
             "vertex_colors": (count, 3),
             "face_colors": (count, 3),
-            "uv": (count, 2) if of_vertices else (count, 3, 2),
+            "uv": (count, 2) if per_vertex else (count, 3, 2),
         }
-        if tuple(array.shape[-len(tail[field]) :]) != tail[field]:
-            raise WrongShape(f"{name}.look.{field}", f"shape {tuple(array.shape)}", f"its body has {count} {things}")
+        if tuple(array.shape[-len(trailing[field]) :]) != trailing[field]:
+            raise WrongShape(f"{name}.look.{field}", f"shape {tuple(array.shape)}", f"its body has {count} {plural}")
 
 
 def look_quantities(look: Look | Checker) -> Iterator[tuple[str, Any, Spec]]:
-    """Name, value and specification of everything about a look that is given and may carry a gradient."""
+    """Yields name, value and specification of the differentiable quantities of a look that are given."""
     for name, spec in quantities(look):
         if getattr(look, name) is not None:
             yield name, getattr(look, name), spec
-    for name, own in (("vertex_colors", 2), ("face_colors", 2), ("texture", 3), ("uv", 3)):
-        value = plain(getattr(look, name, None))
+    for name, ndim in (("vertex_colors", 2), ("face_colors", 2), ("texture", 3), ("uv", 3)):
+        value = unwrap(getattr(look, name, None))
         if value is not None:
-            yield name, value, Spec("1", shape=tuple(value.shape[-own:]))
+            yield name, value, Spec("1", shape=tuple(value.shape[-ndim:]))

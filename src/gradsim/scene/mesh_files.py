@@ -1,4 +1,4 @@
-"""Meshes from and to other programs: files through trimesh and meshio, volumes filled by fTetWild."""
+"""Reading and writing of mesh files by trimesh and meshio, and tetrahedralization by fTetWild."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
+from gradsim.scene.closed_surfaces import check_closed
 from gradsim.scene.errors import InvalidInput, MeshFileError, MissingExtra, OutOfRange
-from gradsim.scene.meshes import DEGENERATE, Floats, TetMesh, TriMesh, diagonal, oriented, triangle_areas
-from gradsim.scene.surfaces import check_closed
+from gradsim.scene.mesh_validation import Floats
+from gradsim.scene.meshes import DEGENERATE, TetMesh, TriMesh, diagonal, oriented, triangle_areas
 
 SURFACE_FORMATS = (".obj", ".ply", ".stl", ".off", ".glb", ".gltf")
 
-# Extension to the meshio module that reads and writes it. meshio.read itself would take .msh for Ansys first, and ends
-# the process when a file is unreadable.
+# File extension -> meshio module. meshio.read itself would try .msh as Ansys first, and exits the process if a file is
+# unreadable.
 VOLUME_FORMATS = {
     ".msh": "gmsh",
     ".vtk": "vtk",
@@ -28,26 +29,26 @@ VOLUME_FORMATS = {
     ".inp": "abaqus",
 }
 
-# Vertices closer than this share of the bounding box diagonal are one vertex: formats repeat them for each face.
-WELD = 1e-8
-WELD_UV = 1e-6
+# Vertices closer than this fraction of the bounding box diagonal are merged: some formats repeat them for each face.
+MERGE_TOLERANCE = 1e-8
+MERGE_TOLERANCE_UV = 1e-6  # of texture coordinates
 
 
 def load_mesh(path: str | os.PathLike[str], *, keep_uv: bool = True) -> TriMesh | TetMesh:
-    """Mesh from a file, in the units of the file.
+    """Loads a mesh from a file, in the units of the file.
 
     Args:
         path: Surface file (.obj .ply .stl .off .glb .gltf) or volume file (.msh by Gmsh, .vtk .vtu .mesh .meshb .inp,
             and .xdmf with h5py installed).
-        keep_uv: Keep texture coordinates, which leaves a surface cut open along its texture seams. False welds the
-            seams and drops the coordinates.
+        keep_uv: Keep texture coordinates, which leaves the surface open along texture seams. False merges the vertices
+            of the seams and drops the coordinates.
 
     Returns:
-        The tetrahedra of a volume file, turned to positive volume, else the triangles. Surfaces of several parts
-        become one, repeated vertices are welded, faces without area and unused vertices left out.
+        The tetrahedra of a volume file, oriented to positive volume; otherwise the triangles. Several parts are joined
+        into one mesh, repeated vertices merged, degenerate faces and unused vertices removed.
 
     Raises:
-        MeshFileError: The file is missing, of unknown kind, unreadable, or holds no usable triangles or tetrahedra.
+        MeshFileError: The file is missing, of unknown format, unreadable, or has no usable triangles or tetrahedra.
     """
     file = Path(path)
     suffix = _known_suffix(file)
@@ -58,56 +59,56 @@ def load_mesh(path: str | os.PathLike[str], *, keep_uv: bool = True) -> TriMesh 
     except MeshFileError:
         raise
     except ImportError as error:
-        raise _missing_reader(file, error) from error
+        raise _missing_package(file, error) from error
     except InvalidInput as error:
         raise MeshFileError(str(file), f"{error.name} is {error.value}", error.valid) from error
-    except Exception as error:  # the readers raise whatever their parsing trips over
+    except Exception as error:  # the readers raise exceptions of many types
         reason = f"{type(error).__name__}: {error}"
         raise MeshFileError(str(file), "unreadable", f"needs a valid {suffix} file ({reason})") from error
 
 
 def save_mesh(mesh: TriMesh | TetMesh, path: str | os.PathLike[str]) -> None:
-    """Write a mesh to a file whose extension names the format; the file appears whole or not at all.
+    """Writes a mesh atomically to a file; the extension selects the format.
 
-    .obj, .off and the volume formats keep full precision, .ply, .stl, .glb and .gltf single precision. Texture
-    coordinates are kept by .obj, .ply, .glb and .gltf; .stl forgets which vertices are shared and in which order.
+    .obj, .off and the volume formats store double precision, .ply, .stl, .glb and .gltf single precision. Texture
+    coordinates are stored in .obj, .ply, .glb and .gltf; .stl stores neither shared vertices nor their order.
 
     Raises:
-        MeshFileError: The extension or folder is unknown, or the format cannot hold tetrahedra.
+        MeshFileError: The extension is unknown, the folder does not exist, or the format does not support tetrahedra.
     """
     file = Path(path)
     suffix = _known_suffix(file)
     if suffix in VOLUME_FORMATS:
         try:
-            write_whole(file, lambda target: _write_volume(mesh, target, suffix), MeshFileError)
+            write_atomically(file, lambda target: _write_volume(mesh, target, suffix), MeshFileError)
         except ImportError as error:
-            raise _missing_reader(file, error) from error
+            raise _missing_package(file, error) from error
     elif isinstance(mesh, TriMesh):
         content = _surface_bytes(mesh, suffix)
-        write_whole(file, lambda target: target.write_bytes(content), MeshFileError)
+        write_atomically(file, lambda target: target.write_bytes(content), MeshFileError)
     else:
         raise MeshFileError(
             str(file),
             "a tetrahedral mesh",
-            f"{suffix} holds surfaces only: use one of {' '.join(VOLUME_FORMATS)}, or save the surface "
+            f"{suffix} stores surfaces only: use one of {' '.join(VOLUME_FORMATS)}, or save the surface "
             "TriMesh(mesh.vertices, mesh.surface)",
         )
 
 
 def tetrahedralize(surface: TriMesh, edge_length: float | None = None, *, tolerance: float | None = None) -> TetMesh:
-    """Fill a closed surface with tetrahedra, by fTetWild (Hu et al. 2020) through the optional package pytetwild.
+    """Tetrahedralizes the inside of a closed surface by fTetWild (Hu et al. 2020) in the optional package pytetwild.
+
+    fTetWild has no seed: two calls give slightly different meshes. For reproducible experiments, save the result with
+    `save_mesh` and load it.
 
     Args:
-        surface: Closed surface, outside out.
-        edge_length: Target edge length [m]; None takes a twentieth of the bounding box diagonal.
-        tolerance: How far the new surface may leave the given one [m]; None takes a thousandth of the diagonal.
-
-    fTetWild has no seed: two calls give slightly different meshes. To repeat an experiment, save the result with
-    `save_mesh` and load it.
+        surface: Closed surface with outward orientation.
+        edge_length: Target edge length [m]; None takes 1/20 of the bounding box diagonal.
+        tolerance: Maximum distance of the new surface from the given one [m]; None takes 1/1000 of the diagonal.
 
     Raises:
         MissingExtra: pytetwild, or the pyvista it imports, is not installed.
-        InvalidInput: The surface is open or inside out, or could not be filled.
+        InvalidInput: The surface is open or inside out, or fTetWild failed.
     """
     check_closed("surface", surface)
     extent = diagonal(surface.vertices)
@@ -128,9 +129,9 @@ def tetrahedralize(surface: TriMesh, edge_length: float | None = None, *, tolera
             quiet=True,
         )
     except RuntimeError as error:
-        raise InvalidInput("surface", faces, f"fTetWild could not fill it: {error}") from error
+        raise InvalidInput("surface", faces, f"fTetWild failed: {error}") from error
     if len(tets) == 0:
-        raise InvalidInput("surface", faces, "fTetWild found no inside: lower edge_length and tolerance")
+        raise InvalidInput("surface", faces, "fTetWild returned no tetrahedra: lower edge_length and tolerance")
     return oriented(vertices, tets)
 
 
@@ -142,7 +143,7 @@ def _known_suffix(file: Path) -> str:
     return suffix
 
 
-def _missing_reader(file: Path, error: ImportError) -> MeshFileError:
+def _missing_package(file: Path, error: ImportError) -> MeshFileError:
     remedy = f"pip install {error.name}" if error.name else str(error)
     return MeshFileError(str(file), f"a {file.suffix} file", f"needs another package: {remedy}")
 
@@ -160,62 +161,57 @@ def _read_surface(file: Path, keep_uv: bool) -> TriMesh:
     faces = np.concatenate([part.faces + start for part, start in zip(parts, starts, strict=True)])
     uvs = [part.visual.uv for part in parts if getattr(part.visual, "uv", None) is not None]
     uv = np.concatenate(uvs) if keep_uv and len(uvs) == len(parts) else None
-    return _welded(file, vertices, faces, uv)
+    return _merged(file, vertices, faces, uv)
 
 
 def _read_volume(file: Path) -> TriMesh | TetMesh:
     import meshio
 
     content = getattr(meshio, VOLUME_FORMATS[file.suffix.lower()]).read(str(file))
-    cells = {
-        kind: np.concatenate([block.data for block in content.cells if block.type == kind]) for kind in _kinds(content)
-    }
+    cell_types = dict.fromkeys(block.type for block in content.cells)
+    cells = {name: np.concatenate([block.data for block in content.cells if block.type == name]) for name in cell_types}
     wanted = "tetra" if "tetra" in cells else "triangle"
-    # Cells of lower dimension only mark the boundary; any other kind is matter that would silently go missing.
+    # Cells of lower dimension mark the boundary. Dropping cells of any other type would silently remove volume.
     markers = ("vertex", "line") + (("triangle", "quad") if wanted == "tetra" else ())
-    foreign = {kind: len(rows) for kind, rows in cells.items() if kind != wanted and not kind.startswith(markers)}
-    if foreign:
-        found = ", ".join(f"{count} {kind}" for kind, count in foreign.items())
+    unsupported = {name: len(rows) for name, rows in cells.items() if name != wanted and not name.startswith(markers)}
+    if unsupported:
+        found = ", ".join(f"{count} {name}" for name, count in unsupported.items())
         raise MeshFileError(str(file), f"cells: {found}", "needs tetra or triangle cells: split these when exporting")
     if wanted not in cells:
         raise MeshFileError(str(file), "no tetrahedra or triangles", "needs a tetrahedral or triangle mesh")
     if wanted == "triangle":
-        return _welded(file, np.asarray(content.points, dtype=np.float64), cells["triangle"], None)
+        return _merged(file, np.asarray(content.points, dtype=np.float64), cells["triangle"], None)
     used, tets = _compact(cells["tetra"], len(content.points))
     return oriented(content.points[used], tets)
 
 
-def _kinds(content: Any) -> list[str]:
-    return list(dict.fromkeys(block.type for block in content.cells))
-
-
-def _welded(file: Path, vertices: Floats, faces: NDArray[Any], uv: Floats | None) -> TriMesh:
-    """Triangle mesh without repeated vertices, faces without area and unused vertices; first come, first kept."""
+def _merged(file: Path, vertices: Floats, faces: NDArray[Any], uv: Floats | None) -> TriMesh:
+    """Returns a mesh without repeated vertices, degenerate faces and unused vertices; the order of the rest stays."""
     if not np.isfinite(vertices).all():
         return TriMesh(vertices, faces, uv)
     extent = diagonal(vertices)
-    keys = np.round((vertices - vertices.min(axis=0)) / (WELD * extent or 1.0))
+    keys = np.round((vertices - vertices.min(axis=0)) / (MERGE_TOLERANCE * extent or 1.0))
     if uv is not None:
-        keys = np.concatenate([keys, np.round(uv / WELD_UV)], axis=1)
+        keys = np.concatenate([keys, np.round(uv / MERGE_TOLERANCE_UV)], axis=1)
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     faces = first[inverse.reshape(-1)][faces]
-    whole = triangle_areas(vertices, faces) > DEGENERATE * extent**2
-    if not whole.any():
+    valid = triangle_areas(vertices, faces) > DEGENERATE * extent**2
+    if not valid.any():
         raise MeshFileError(str(file), f"{len(faces)} faces, none with an area", "needs a triangle surface")
-    used, faces = _compact(faces[whole], len(vertices))
+    used, faces = _compact(faces[valid], len(vertices))
     return TriMesh(vertices[used], faces, None if uv is None else uv[used])
 
 
 def _compact(elements: NDArray[Any], vertex_count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Numbers of the vertices in use, ascending, and the elements renumbered to them."""
+    """Returns the sorted indices of the vertices in use, and the elements with indices into them."""
     used, renumbered = np.unique(elements, return_inverse=True)
     if used[0] < 0 or used[-1] >= vertex_count:
-        raise OutOfRange("vertex numbers", f"{used[0]} to {used[-1]}", f"must lie between 0 and {vertex_count - 1}")
+        raise OutOfRange("vertex indices", f"{used[0]} to {used[-1]}", f"must lie between 0 and {vertex_count - 1}")
     return used, renumbered.reshape(elements.shape)
 
 
 def _surface_bytes(mesh: TriMesh, suffix: str) -> bytes:
-    """Content of a surface file."""
+    """Returns the content of a surface file."""
     import trimesh
     from trimesh.exchange import gltf, obj, off, ply, stl
 
@@ -223,7 +219,7 @@ def _surface_bytes(mesh: TriMesh, suffix: str) -> bytes:
     surface = trimesh.Trimesh(mesh.vertices, mesh.faces, visual=visual, process=False)
     if suffix == ".obj":
         text = obj.export_obj(surface, include_normals=False, write_texture=False, digits=17, header=None)
-        # trimesh names a material file even when there is none to write.
+        # trimesh refers to a material file even if it writes none.
         return "\n".join(line for line in text.split("\n") if not line.startswith(("mtllib", "usemtl"))).encode()
     if suffix == ".off":
         return str(off.export_off(surface, digits=17)).encode()
@@ -241,7 +237,7 @@ def _write_volume(mesh: TriMesh | TetMesh, target: Path, suffix: str) -> None:
     import meshio
 
     cells = [("tetra", mesh.tets)] if isinstance(mesh, TetMesh) else [("triangle", mesh.faces)]
-    # XDMF would put its numbers into a second, HDF5 file, named after the temporary one.
+    # By default XDMF stores arrays in a second, HDF5 file, whose name would be that of the temporary file.
     options = {"data_format": "XML"} if suffix == ".xdmf" else {}
     getattr(meshio, VOLUME_FORMATS[suffix]).write(str(target), meshio.Mesh(mesh.vertices, cells), **options)
 
@@ -250,5 +246,5 @@ def _checked_length(name: str, value: float | None, *, default: float, largest: 
     if value is None:
         return default
     if not 0 < value <= largest:
-        raise OutOfRange(name, value, f"needs a length above 0 and up to the diagonal of the surface, {largest:.3g} m")
+        raise OutOfRange(name, value, f"needs a length > 0 and at most the diagonal of the surface, {largest:.3g} m")
     return float(value)

@@ -1,23 +1,45 @@
-"""Quantities by path: `cube.density`, `ground.mu`, `beam.material.mu`, `cube.pushes[0].impulse`, `lights[1].color`."""
+"""Replacement of values by path: `cube.density`, `beam.material.mu`, `cube.pushes[0].impulse`, `lights[1].color`."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from gradsim.scene.errors import UnknownName
-from gradsim.scene.quantity import filled
+from gradsim.scene.quantity import Spec, rewrap
+from gradsim.scene.spelling import did_you_mean
 
-if TYPE_CHECKING:
-    from gradsim.scene.scene import Scene
+Path = tuple["str | int", ...]  # attribute names, keys and indices
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
-def with_values(scene: Scene, values: Mapping[str, Any]) -> Scene:
-    """The scene with other values at some paths; `PerElement` and `Signal` stay about a value that has none.
+class SceneLike(Protocol):
+    """The part of `Scene` used here. `Scene` itself imports this module, so it cannot be imported here."""
+
+    @property
+    def bodies(self) -> Sequence[Any]: ...
+
+    @property
+    def shapes(self) -> Mapping[str, Any]: ...
+
+    @property
+    def forces(self) -> Sequence[Any]: ...
+
+    def quantities(self) -> Iterator[tuple[str, Any, Spec]]: ...
+
+    def view_quantities(self) -> Iterator[tuple[str, Any, Spec]]: ...
+
+
+S = TypeVar("S", bound=SceneLike)
+
+
+def with_values(scene: S, values: Mapping[str, Any]) -> S:
+    """Returns a copy of a scene with new values at some paths.
+
+    `PerElement` and `Signal` of the old value are kept if the new value has neither.
 
     Raises:
         UnknownName: The scene has no quantity at a path.
@@ -25,51 +47,42 @@ def with_values(scene: Scene, values: Mapping[str, Any]) -> Scene:
     known = [path for path, _, _ in (*scene.quantities(), *scene.view_quantities())]
     for path in values:
         if path not in known:
-            raise UnknownName("path", repr(path), f"{closest(path, known)}the scene has {', '.join(known)}")
-    return _replaced(scene, {_steps(path): value for path, value in values.items()}, scene)
+            raise UnknownName("path", repr(path), f"{did_you_mean(path, known)}the scene has {', '.join(known)}")
+    located = {_location(scene, _parse(path)): value for path, value in values.items()}
+    replaced: S = _replace(scene, located)
+    return replaced
 
 
-def closest(name: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name: "did you mean 'cube.mass'? ", or nothing."""
-    import difflib
-
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {near[0]!r}? " if near else ""
+def _parse(path: str) -> Path:
+    return tuple(int(index) if index else name for name, index in _STEP.findall(path))
 
 
-def _steps(path: str) -> tuple[str | int, ...]:
-    return tuple(int(number) if number else name for name, number in _STEP.findall(path))
-
-
-def _replaced(part: Any, values: Mapping[tuple[str | int, ...], Any], scene: Scene) -> Any:
-    """A part of the scene with values at paths that start from it."""
-    if () in values:
-        return filled(part, values[()])
-    groups: dict[str | int, dict[tuple[str | int, ...], Any]] = {}
-    for steps, value in values.items():
-        head, rest = _next(part, steps, scene)
-        groups.setdefault(head, {})[rest] = value
-    if isinstance(part, (list, tuple)):
-        return type(part)(_replaced(p, groups[k], scene) if k in groups else p for k, p in enumerate(part))
-    if isinstance(part, Mapping):
-        return {k: _replaced(p, groups[k], scene) if k in groups else p for k, p in part.items()}
-    changes = {str(name): _replaced(getattr(part, str(name)), group, scene) for name, group in groups.items()}
-    return dataclasses.replace(part, **changes)
-
-
-def _next(part: Any, steps: tuple[str | int, ...], scene: Scene) -> tuple[str | int, tuple[str | int, ...]]:
-    """The attribute or item that leads on, and the steps after it: bodies and shapes are named without their list."""
-    head, rest = steps[0], steps[1:]
-    if part is not scene:
-        return head, rest
+def _location(scene: SceneLike, path: Path) -> Path:
+    """Returns the path by attributes: bodies and shapes are named without the field of the scene that holds them."""
+    head, rest = path[0], path[1:]
     if head == "scene":
-        return rest[0], rest[1:]
+        return rest
     if head in scene.shapes:
-        return "shapes", (head, *rest)
+        return "shapes", *path
     for k, body in enumerate(scene.bodies):
         if body.name == head:
-            return "bodies", (k, *rest)
+            return "bodies", k, *rest
     for k, force in enumerate(scene.forces):
         if force.name == head:
-            return "forces", (k, *rest)
-    return head, rest
+            return "forces", k, *rest
+    return path
+
+
+def _replace(value: Any, values: Mapping[Path, Any]) -> Any:
+    """Returns a copy of an object, sequence or mapping with new values at paths relative to it."""
+    if () in values:
+        return rewrap(value, values[()])
+    groups: dict[str | int, dict[Path, Any]] = {}
+    for (head, *rest), new in values.items():
+        groups.setdefault(head, {})[tuple(rest)] = new
+    if isinstance(value, (list, tuple)):
+        return type(value)(_replace(item, groups[k]) if k in groups else item for k, item in enumerate(value))
+    if isinstance(value, Mapping):
+        return {k: _replace(item, groups[k]) if k in groups else item for k, item in value.items()}
+    changes = {str(name): _replace(getattr(value, str(name)), group) for name, group in groups.items()}
+    return dataclasses.replace(value, **changes)

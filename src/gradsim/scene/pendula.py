@@ -1,4 +1,4 @@
-"""Pendula: rigid, massless rods with a heavy bob at the end, swinging in the x-y plane about a pivot."""
+"""Pendula: point masses (bobs) on rigid massless rods that swing in the x-y plane about a pivot."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 from gradsim.scene.bodies import check_name
 from gradsim.scene.errors import OutOfRange
 from gradsim.scene.looks import Look, check_look
-from gradsim.scene.quantity import Quantity, quantity, validate_quantities
+from gradsim.scene.quantity import Quantity, quantity
 from gradsim.scene.surfaces import cylinder, icosphere
+from gradsim.scene.validation import validate_quantities
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,15 +21,15 @@ class Pendulum:
     """A simple pendulum: a'' = -(g / length) sin a - damping / (mass length^2) a'.
 
     Args:
-        name: Identifier, the first part of its parameters' paths.
-        length: [m], [...].
-        mass: Of the bob [kg], [...].
-        angle: Start angle from straight down, towards +x [rad], [...].
-        rate: Start rate [rad/s], [...].
-        damping: Torque of the joint over its rate [N m s], [...].
-        pivot: [m], [..., 3].
-        bob, rod: Radii of what is seen [m].
-        look: Colour and shine of rods and bobs; None leaves them out of pictures.
+        name: Identifier; paths of the body's parameters start with it.
+        length: Length of the rod [m], [...].
+        mass: Mass of the bob [kg], [...].
+        angle: Initial angle from straight down, towards +x [rad], [...].
+        rate: Initial angular rate [rad/s], [...].
+        damping: Damping of the joint [N m s], [...].
+        pivot: Position of the pivot [m], [..., 3].
+        bob, rod: Radii of bob and rod in images [m].
+        look: Appearance of rod and bob; None excludes them from rendering.
     """
 
     name: str
@@ -43,10 +44,10 @@ class Pendulum:
     look: Look | None = Look()
 
     def __post_init__(self) -> None:
-        _complete(self)
+        _validate_pendulum(self)
 
     def links(self) -> list[dict[str, Any]]:
-        """Each link's quantities."""
+        """Returns the quantities of each link."""
         return [{name: getattr(self, name) for name in ("length", "mass", "angle", "rate", "damping")}]
 
     @property
@@ -57,18 +58,18 @@ class Pendulum:
 
 @dataclass(frozen=True, eq=False)
 class DoublePendulum:
-    """Two rods and bobs, the second hanging on the first; quantities of the links come in pairs.
+    """Two rods and bobs, the second suspended from the first; quantities of the links are pairs.
 
     Args:
-        name: Identifier, the first part of its parameters' paths.
-        lengths: [m], [..., 2].
-        masses: Of the bobs [kg], [..., 2].
-        angles: Start angles, each from straight down [rad], [..., 2].
-        rates: Start rates [rad/s], [..., 2].
-        damping: Torques of the joints over their rates [N m s], [..., 2].
-        pivot: [m], [..., 3].
-        bob, rod: Radii of what is seen [m].
-        look: Colour and shine of rods and bobs; None leaves them out of pictures.
+        name: Identifier; paths of the body's parameters start with it.
+        lengths: Lengths of the rods [m], [..., 2].
+        masses: Masses of the bobs [kg], [..., 2].
+        angles: Initial angles, each from straight down [rad], [..., 2].
+        rates: Initial angular rates [rad/s], [..., 2].
+        damping: Damping of the joints [N m s], [..., 2].
+        pivot: Position of the pivot [m], [..., 3].
+        bob, rod: Radii of bobs and rods in images [m].
+        look: Appearance of rods and bobs; None excludes them from rendering.
     """
 
     name: str
@@ -83,10 +84,10 @@ class DoublePendulum:
     look: Look | None = Look()
 
     def __post_init__(self) -> None:
-        _complete(self)
+        _validate_pendulum(self)
 
     def links(self) -> list[dict[str, Any]]:
-        """Each link's quantities."""
+        """Returns the quantities of each link."""
         pairs = {"length": self.lengths, "mass": self.masses, "angle": self.angles, "rate": self.rates}
         pairs["damping"] = self.damping
         return [{name: value[..., k] for name, value in pairs.items()} for k in range(2)]  # type: ignore[index, call-overload]
@@ -100,7 +101,7 @@ class DoublePendulum:
 AnyPendulum: TypeAlias = "Pendulum | DoublePendulum"
 
 
-def _complete(body: AnyPendulum) -> None:
+def _validate_pendulum(body: AnyPendulum) -> None:
     check_name(body.name)
     validate_quantities(body, body.name)
     for name in ("bob", "rod"):
@@ -110,20 +111,20 @@ def _complete(body: AnyPendulum) -> None:
 
 
 class Skeleton(NamedTuple):
-    """What is seen of a pendulum: each vertex sits on its link's rod, a part of the way along, with an offset."""
+    """Surface mesh of a pendulum. A vertex lies at a fraction of the length of its link, plus an offset."""
 
-    offsets: np.ndarray  # in axes whose y points back along the rod [m], [V, 3]
+    offsets: np.ndarray  # in axes whose y points from the bob to the start of the rod [m], [V, 3]
     faces: np.ndarray  # [F, 3]
-    link: np.ndarray  # [V]
-    along: np.ndarray  # 0 at the rod's start, 1 at its bob, [V]
+    link: np.ndarray  # link of each vertex, [V]
+    along: np.ndarray  # fraction of the length, 0 at the start of the rod, 1 at its bob, [V]
 
 
 def skeleton(body: AnyPendulum) -> Skeleton:
-    """Rods and bobs of all links."""
+    """Returns the surface mesh of the rods and bobs of all links."""
     return _skeleton(len(body.links()), body.bob, body.rod)
 
 
-@functools.cache
+@functools.cache  # one entry for each combination of links and radii
 def _skeleton(links: int, bob: float, rod: float) -> Skeleton:
     tube, ball = cylinder(rod, 1.0, 12), icosphere(bob, 2)
     ring = tube.vertices * np.array([1.0, 0.0, 1.0])

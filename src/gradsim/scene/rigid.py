@@ -1,4 +1,4 @@
-"""Rigid bodies and the pushes they get."""
+"""Rigid bodies, and known external forces and impulses on them."""
 
 from __future__ import annotations
 
@@ -11,45 +11,42 @@ import numpy as np
 import torch
 
 from gradsim.scene.bodies import check_contact, check_name, check_rotation
+from gradsim.scene.closed_surfaces import check_closed
 from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
 from gradsim.scene.inertia import MassProperties, point_masses, solid
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import Contact
 from gradsim.scene.meshes import TriMesh
-from gradsim.scene.quantity import (
-    Quantity,
-    check_counts,
-    exactly_one,
-    is_per_element,
-    plain,
-    quantities,
-    quantity,
-    validate_quantities,
-)
-from gradsim.scene.surfaces import check_closed
+from gradsim.scene.quantity import Quantity, is_per_element, quantities, quantity, unwrap
+from gradsim.scene.validation import check_element_count, check_exactly_one, validate_quantities
 
-_closed: WeakSet[TriMesh] = WeakSet()  # meshes that were found closed
+# Cache of meshes that passed check_closed: `with_values` creates bodies again with the same meshes. An entry is removed
+# when its mesh is deleted.
+_closed: WeakSet[TriMesh] = WeakSet()
+
+# Cache of mass properties at unit density, by mesh, then by dtype and device.
 _solids: WeakKeyDictionary[TriMesh, dict[tuple[torch.dtype, torch.device], MassProperties]] = WeakKeyDictionary()
 
 
 def unit_solid(mesh: TriMesh, dtype: torch.dtype, device: torch.device) -> MassProperties:
-    """Mass properties of a mesh filled with unit density, integrated once."""
-    found = _solids.setdefault(mesh, {})
-    if (dtype, device) not in found:
-        with torch.inference_mode(False):  # a gradient may be asked for later
-            found[dtype, device] = MassProperties(*(a.to(device, dtype) for a in solid(mesh.vertices, mesh.faces)))
-    return found[dtype, device]
+    """Returns the mass properties of the inside of a mesh at unit density, computed once per mesh."""
+    cached = _solids.setdefault(mesh, {})
+    if (dtype, device) not in cached:
+        with torch.inference_mode(False):  # inference tensors could not be used in a differentiable call later
+            cached[dtype, device] = MassProperties(*(a.to(device, dtype) for a in solid(mesh.vertices, mesh.faces)))
+    return cached[dtype, device]
 
 
 @dataclass(frozen=True, eq=False)
 class Push:
-    """A known push on a rigid body, in the world's directions, at a point of the body.
+    """A known force or impulse on a rigid body, in world coordinates, applied at a point of the body.
 
     Args:
-        force: [N], [..., 3], from `start` to `end`; or
-        impulse: [N s], [..., 3], spread evenly from `start` to `end`, within one time step if they are equal.
-        point: Where it acts, in the mesh's coordinates [m], [..., 3]; the centre of mass if None.
-        start, end: [s]; `end` = None means `start` for an impulse and for ever for a force.
+        force: Constant force from `start` to `end` [N], [..., 3]. Exactly one of `force` and `impulse` is given.
+        impulse: Impulse, distributed evenly from `start` to `end` [N s], [..., 3]; in one time step if they are equal.
+        point: Point of application in mesh coordinates [m], [..., 3]; the centre of mass if None.
+        start, end: Times [s]. If `end` is None, an impulse acts at `start`, and a force acts until the end of the
+            rollout.
     """
 
     force: Quantity | None = quantity(None, "N", shape=(3,))
@@ -60,7 +57,7 @@ class Push:
 
     def __post_init__(self) -> None:
         validate_quantities(self, "Push")
-        exactly_one("Push", self, "force", "impulse")
+        check_exactly_one("Push", self, "force", "impulse")
         for name in ("start", "end"):
             value = getattr(self, name)
             if value is None and name == "end":
@@ -75,23 +72,23 @@ class Push:
 
 @dataclass(frozen=True, eq=False)
 class Rigid:
-    """A rigid body from a closed surface.
+    """A rigid body with a closed surface.
 
     Args:
-        name: Identifier, the first part of its parameters' paths.
-        mesh: Closed surface, in the body's own axes.
-        density: [kg/m^3], of the volume inside; or
-        mass: [kg], of the whole body filled evenly, or `gs.per_element` for a mass at every vertex and nothing inside.
-        inertia: About the centre of mass, in the body's axes [kg m^2], [..., 3, 3]; from the mesh if None.
-        center: Of mass, in the body's axes [m], [..., 3]; from the mesh if None.
-        position: Where the mesh's origin starts [m], [..., 3].
-        rotation: Start rotation, quaternion (x, y, z, w), [..., 4].
-        velocity: Of the centre of mass [m/s], [..., 3].
-        angular_velocity: In the world's axes [rad/s], [..., 3].
-        contact: Contact parameters of this body, one for all shapes or by the name of the shape; the shapes' if None.
-        pushes: Known pushes.
-        face_samples: Whether the middles of faces touch too, besides the vertices.
-        look: Colour and shine of its surface; None leaves it out of pictures.
+        name: Identifier; paths of the body's parameters start with it.
+        mesh: Closed surface, in body coordinates.
+        density: Density of the enclosed volume [kg/m^3]. Exactly one of `density` and `mass` is given.
+        mass: Mass of the body, of uniform density [kg]; or `gs.per_element` for point masses at the vertices.
+        inertia: Inertia tensor about the centre of mass, in body axes [kg m^2], [..., 3, 3]; from the mesh if None.
+        center: Centre of mass in body coordinates [m], [..., 3]; from the mesh if None.
+        position: Initial position of the mesh's origin [m], [..., 3].
+        rotation: Initial rotation, quaternion (x, y, z, w), [..., 4].
+        velocity: Initial velocity of the centre of mass [m/s], [..., 3].
+        angular_velocity: Initial angular velocity in world axes [rad/s], [..., 3].
+        contact: Contact parameters, for all shapes or by shape name; None takes those of the shapes.
+        pushes: Known forces and impulses.
+        face_samples: Whether face centroids are contact points, in addition to the vertices.
+        look: Appearance of the surface; None excludes the body from rendering.
     """
 
     name: str
@@ -117,33 +114,38 @@ class Rigid:
             check_closed(f"{self.name}.mesh", self.mesh)
             _closed.add(self.mesh)
         validate_quantities(self, self.name)
-        exactly_one(self.name, self, "density", "mass")
+        check_exactly_one(self.name, self, "density", "mass")
         check_rotation(self)
         check_contact(self)
         check_look(self.name, self.look, lambda: (len(self.mesh.vertices), len(self.faces)))
         for name, spec in quantities(self):
             if spec.per is not None:
-                check_counts(f"{self.name}.{name}", getattr(self, name), spec, len(self.mesh.vertices))
-        given: Any = self.pushes
-        if not isinstance(given, (list, tuple)):
-            raise WrongType(f"{self.name}.pushes", type(given).__name__, "must be a list of gs.Push")
-        object.__setattr__(self, "pushes", tuple(given))
-        for push in self.pushes:
-            if not isinstance(push, Push):
-                raise WrongType(f"{self.name}.pushes", type(push).__name__, "must be a list of gs.Push")
+                check_element_count(f"{self.name}.{name}", getattr(self, name), spec, len(self.mesh.vertices))
+        self._check_pushes()
         if self.inertia is not None:
             self._check_inertia()
 
+    def _check_pushes(self) -> None:
+        pushes: Any = self.pushes
+        if not isinstance(pushes, (list, tuple)):
+            raise WrongType(f"{self.name}.pushes", type(pushes).__name__, "must be a list of gs.Push")
+        for push in pushes:
+            if not isinstance(push, Push):
+                raise WrongType(f"{self.name}.pushes", type(push).__name__, "must be a list of gs.Push")
+        object.__setattr__(self, "pushes", tuple(pushes))
+
     def _check_inertia(self) -> None:
-        tensor = torch.as_tensor(plain(self.inertia)).detach()
+        tensor = torch.as_tensor(unwrap(self.inertia)).detach()
         scale = tensor.abs().amax((-2, -1), keepdim=True)
         if not bool(((tensor - tensor.mT).abs() <= 1e-9 * scale).all()):
-            raise WrongShape(f"{self.name}.inertia", "not symmetric", "an inertia tensor is symmetric")
+            raise WrongShape(f"{self.name}.inertia", "not symmetric", "an inertia tensor must be symmetric")
         moments = torch.linalg.eigvalsh(tensor)
         if not bool((moments > 0).all()):
             raise OutOfRange(f"{self.name}.inertia", f"a moment of {float(moments.min()):g}", "moments must be > 0")
         if not bool((moments[..., 2] <= (moments[..., 0] + moments[..., 1]) * (1 + 1e-9)).all()):
-            raise OutOfRange(f"{self.name}.inertia", f"moments {moments.tolist()}", "none may exceed the others' sum")
+            raise OutOfRange(
+                f"{self.name}.inertia", f"moments {moments.tolist()}", "no moment may exceed the others' sum"
+            )
 
     @property
     def faces(self) -> np.ndarray:
@@ -152,27 +154,27 @@ class Rigid:
 
     @property
     def contact_points(self) -> np.ndarray:
-        """Points that touch, in the body's axes [m], [P, 3]; vertices at one place count once."""
+        """Contact points in body coordinates [m], [P, 3]; vertices at the same position are merged."""
         points = np.unique(self.mesh.vertices, axis=0)
         if self.face_samples:
             points = np.concatenate([points, self.mesh.vertices[self.mesh.faces].mean(1)])
         return points
 
     def mass_properties(self, dtype: torch.dtype, device: torch.device) -> MassProperties:
-        """Mass [...], centre [..., 3] and inertia [..., 3, 3] in the body's axes, from what was given."""
+        """Computes mass [...], centre of mass [..., 3] and inertia [..., 3, 3] in body axes."""
 
         def tensor(value: Any) -> torch.Tensor:
-            array = plain(value)
+            array = unwrap(value)
             return array if isinstance(array, torch.Tensor) else torch.as_tensor(array, dtype=dtype, device=device)
 
         if is_per_element(self.mass):
-            found = point_masses(torch.tensor(self.mesh.vertices, dtype=dtype, device=device), tensor(self.mass))
+            computed = point_masses(torch.tensor(self.mesh.vertices, dtype=dtype, device=device), tensor(self.mass))
         else:
             unit = unit_solid(self.mesh, dtype, device)
             density = tensor(self.density) if self.density is not None else tensor(self.mass) / unit.mass
-            found = MassProperties(
+            computed = MassProperties(
                 density * unit.mass, unit.center, density.reshape(*density.shape, 1, 1) * unit.inertia
             )
-        center = found.center if self.center is None else tensor(self.center)
-        inertia = found.inertia if self.inertia is None else tensor(self.inertia)
-        return MassProperties(found.mass, center, inertia)
+        center = computed.center if self.center is None else tensor(self.center)
+        inertia = computed.inertia if self.inertia is None else tensor(self.inertia)
+        return MassProperties(computed.mass, center, inertia)

@@ -1,4 +1,4 @@
-"""Rotations as unit quaternions (x, y, z, w)."""
+"""Rotations by unit quaternions (x, y, z, w)."""
 
 from __future__ import annotations
 
@@ -8,27 +8,34 @@ import torch
 
 
 def rotate(q: torch.Tensor, x: torch.Tensor, *, back: bool = False) -> torch.Tensor:
-    """Vectors [..., 3] turned by unit quaternions [..., 4], or turned back."""
+    """Rotates vectors [..., 3] by unit quaternions [..., 4], or by their inverses if `back`."""
     axis, x = torch.broadcast_tensors(-q[..., :3] if back else q[..., :3], x)
-    turned = torch.linalg.cross(axis, x)
-    return x + 2.0 * (q[..., 3:] * turned + torch.linalg.cross(axis, turned))
+    cross = torch.linalg.cross(axis, x)
+    return x + 2.0 * (q[..., 3:] * cross + torch.linalg.cross(axis, cross))
 
 
 def axes_of(q: torch.Tensor) -> torch.Tensor:
-    """Unit vectors turned by unit quaternions [..., 4], as rows, [..., 3, 3]: few operations for few numbers."""
-    unit, table = _axes_table(q.dtype, q.device)
+    """Returns the basis vectors rotated by unit quaternions [..., 4], as rows, [..., 3, 3].
+
+    One matrix product replaces the many small operations of `rotate`, which dominate the time for few quaternions.
+    """
+    identity, coefficients = _axes_coefficients(q.dtype, q.device)
     pairs = (q[..., :, None] * q[..., None, :]).reshape(-1, 16)
-    return torch.addmm(unit, pairs, table).view(*q.shape[:-1], 3, 3)
+    return torch.addmm(identity, pairs, coefficients).view(*q.shape[:-1], 3, 3)
 
 
-@cache
-def _axes_table(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Unit vectors [9], and what each product of a quaternion's components adds to them, [16, 9]."""
+@cache  # one entry for each dtype and device
+def _axes_coefficients(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the identity [9], and the coefficients of the products of two quaternion components, [16, 9].
 
-    def added(q: torch.Tensor) -> torch.Tensor:
-        return (rotate(q[..., None, :], unit) - unit).flatten(-2)
+    The rotated axes minus the identity are a quadratic form of the quaternion; polarization gives its coefficients.
+    """
+
+    def quadratic(q: torch.Tensor) -> torch.Tensor:
+        return (rotate(q[..., None, :], identity) - identity).flatten(-2)
 
     with torch.inference_mode(False), torch.no_grad():
-        unit, one = (torch.eye(n, dtype=dtype, device=device) for n in (3, 4))
-        both = added(one[:, None] + one)
-        return unit.flatten(), ((both - added(one)[:, None] - added(one)) / 2).reshape(16, 9)
+        identity, basis = (torch.eye(n, dtype=dtype, device=device) for n in (3, 4))
+        sums = quadratic(basis[:, None] + basis)
+        bilinear = (sums - quadratic(basis)[:, None] - quadratic(basis)) / 2
+        return identity.flatten(), bilinear.reshape(16, 9)

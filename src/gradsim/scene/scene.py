@@ -16,21 +16,13 @@ from gradsim.scene.looks import check_color, look_quantities
 from gradsim.scene.materials import Ground
 from gradsim.scene.paths import with_values
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
-from gradsim.scene.quantity import (
-    Plain,
-    Quantity,
-    Spec,
-    inner_unknown,
-    quantities,
-    quantity,
-    validate_quantities,
-    validated_array,
-)
+from gradsim.scene.quantity import Quantity, Spec, TensorLike, inner_unknown, quantities, quantity
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.shapes import SHAPES, StaticShape
 from gradsim.scene.smoke import Smoke
 from gradsim.scene.time import Time
 from gradsim.scene.unknown import Unknown
+from gradsim.scene.validation import validate_quantities, validated_array
 
 Body: TypeAlias = "NodeBody | Rigid | AnyPendulum | Smoke"
 BODIES = (Soft, Cloth, Springs, Rigid, Pendulum, DoublePendulum, Smoke)
@@ -59,7 +51,7 @@ class Scene:
     shapes: Mapping[str, StaticShape] = field(default_factory=dict)
     camera: Camera | None = None
     lights: Sequence[Light] = DEFAULT_LIGHTS
-    background: Plain = (1.0, 1.0, 1.0)
+    background: TensorLike = (1.0, 1.0, 1.0)
     forces: Sequence[Force] = ()
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Smoke in two dimensions: what there is, and how it moved."""
+"""Smoke in two dimensions: initial state, parameters, and motion."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import torch
 
 from gradsim.scene.bodies import check_name
 from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
-from gradsim.scene.quantity import Plain, Quantity, Spec, quantity, validate_quantities, validated_array
+from gradsim.scene.quantity import Quantity, Spec, TensorLike, quantity
+from gradsim.scene.validation import check_positive_length, validate_quantities, validated_array
 
-SMALLEST = 4  # cells a side: a cubic spline has four coefficients
+MIN_CELLS = 4  # per side: a cubic spline has four coefficients
 
 
 @dataclass(frozen=True)
 class Closed:
-    """Walls all around that nothing flows through, and along which the flow slips freely."""
+    """Free-slip walls on all sides: no flow through them, no friction along them."""
 
 
 @dataclass(frozen=True)
 class Periodic:
-    """What leaves on one side enters on the opposite one."""
+    """Periodic boundaries: flow that leaves on one side enters on the opposite side."""
 
 
 Boundary: TypeAlias = Closed | Periodic
@@ -30,27 +31,27 @@ Boundary: TypeAlias = Closed | Periodic
 
 @dataclass(frozen=True, eq=False)
 class Smoke:
-    """An incompressible flow on a rectangle of square cells, and the smoke it carries.
+    """Smoke advected by an incompressible flow on a rectangular grid of square cells.
 
     Element [row, column] of a field lies at x = (column + 1/2) h, y = (row + 1/2) h, h = length / W: x points right, y
-    up, and row 0 is the bottom one.
+    up, and row 0 is at the bottom.
 
     Args:
-        name: Identifier, the first part of its parameters' paths.
-        size: Cells (H, W).
-        density: Smoke at the start, 1 being opaque: [..., H, W], or one number for all cells.
-        velocity: Flow at the start [m/s], [..., H, W, 2], or one vector for all cells. The simulation starts from the
-            part of it that has no divergence, and between closed walls no flow through them.
-        viscosity: Kinematic, [m^2/s].
-        buoyancy: Upward acceleration of unit density [m/s^2]; smoke sinks if negative.
+        name: Identifier; paths of the body's parameters start with it.
+        size: Number of cells (H, W).
+        density: Initial density, 1 is opaque: [..., H, W], or one number for all cells.
+        velocity: Initial velocity [m/s], [..., H, W, 2], or one vector for all cells. The simulation projects it to a
+            divergence-free field, without flow through closed walls.
+        viscosity: Kinematic viscosity [m^2/s].
+        buoyancy: Upward acceleration at unit density [m/s^2]; smoke sinks if negative.
         boundary: `Closed()` or `Periodic()`.
         length: Width of the rectangle [m].
     """
 
     name: str
     size: tuple[int, int]
-    density: Plain = 0.0
-    velocity: Plain = (0.0, 0.0)
+    density: TensorLike = 0.0
+    velocity: TensorLike = (0.0, 0.0)
     viscosity: Quantity = quantity(0.0, "m^2/s", low=0.0)
     buoyancy: Quantity = quantity(0.0, "m/s^2")
     boundary: Boundary = Closed()
@@ -61,15 +62,12 @@ class Smoke:
         size = _checked_size(f"{self.name}.size", self.size)
         object.__setattr__(self, "size", size)
         validate_quantities(self, self.name)
-        for field, spec, one in (("density", Spec("1", size), 0), ("velocity", Spec("m/s", (*size, 2)), 1)):
-            value = _checked_field(f"{self.name}.{field}", getattr(self, field), spec, one)
+        for field, spec in (("density", Spec("1", size)), ("velocity", Spec("m/s", (*size, 2)))):
+            value = _checked_field(f"{self.name}.{field}", getattr(self, field), spec)
             object.__setattr__(self, field, value)
         if not isinstance(self.boundary, (Closed, Periodic)):
             raise WrongType(f"{self.name}.boundary", repr(self.boundary), "must be gs.Closed() or gs.Periodic()")
-        if isinstance(self.length, bool) or not isinstance(self.length, (int, float)):
-            raise WrongType(f"{self.name}.length", repr(self.length), "must be a number [m]")
-        if not 0.0 < self.length < float("inf"):
-            raise OutOfRange(f"{self.name}.length", self.length, "must be > 0 and finite [m]")
+        check_positive_length(f"{self.name}.length", self.length)
 
 
 def _checked_size(name: str, size: Any) -> tuple[int, int]:
@@ -77,45 +75,46 @@ def _checked_size(name: str, size: Any) -> tuple[int, int]:
         height, width = (int(n) for n in size)
     except (TypeError, ValueError):
         raise WrongType(name, repr(size), "must be two whole numbers of cells (H, W)") from None
-    if (height, width) != tuple(size) or min(height, width) < SMALLEST:
-        raise OutOfRange(name, tuple(size), f"must be whole numbers of cells (H, W), each >= {SMALLEST}")
+    if (height, width) != tuple(size) or min(height, width) < MIN_CELLS:
+        raise OutOfRange(name, tuple(size), f"must be whole numbers of cells (H, W), each >= {MIN_CELLS}")
     return height, width
 
 
-def _checked_field(name: str, value: Any, spec: Spec, one: int) -> Any:
-    """A field [..., *spec.shape], or a single value, which has `one` dimensions."""
+def _checked_field(name: str, value: Any, spec: Spec) -> Any:
+    """Returns a valid field [..., *spec.shape], or the value of a uniform field, of shape spec.shape[2:]."""
     array = validated_array(name, value, Spec(spec.unit))
-    if array.ndim == one and tuple(array.shape) == spec.shape[2:]:
+    uniform = spec.shape[2:]
+    if tuple(array.shape) == uniform:
         return array
     if tuple(array.shape[-len(spec.shape) :]) != spec.shape:
-        wanted = ", ".join(map(str, spec.shape))
-        single = "one number" if one == 0 else "one vector (x, y)"
-        raise WrongShape(name, f"shape {tuple(array.shape)}", f"must have shape [..., {wanted}], or be {single}")
+        expected = ", ".join(map(str, spec.shape))
+        single = "one vector (x, y)" if uniform else "one number"
+        raise WrongShape(name, f"shape {tuple(array.shape)}", f"must have shape [..., {expected}], or be {single}")
     return array
 
 
 @dataclass(frozen=True, eq=False)
 class SmokeMotion:
-    """The states of smoke at the frames."""
+    """Motion of smoke: density and velocity at the frames."""
 
     densities: torch.Tensor  # [..., T, H, W]
     velocities: torch.Tensor  # [m/s], [..., T, H, W, 2]
 
     @property
     def image(self) -> torch.Tensor:
-        """The density as grey pictures, [..., T, H, W, 3], the top row first as in any image.
+        """Density as grey images, [..., T, H, W, 3], top row first.
 
-        Linear in the density, 0 black and 1 white, and not clamped, so that no gradient is lost: where a spline
-        overshoots, values lie slightly outside [0, 1]. Clamp before saving to a file.
+        Values are linear in the density, 0 is black and 1 is white. They are not clamped, so that they keep their
+        gradient; where splines overshoot, they lie slightly outside [0, 1]. Clamp before saving to a file.
         """
         return self.densities.flip(-2)[..., None].expand(*self.densities.shape, 3)
 
     def at(self, frames: slice) -> SmokeMotion:
-        """Some of the frames."""
+        """Returns the motion at some of the frames."""
         return SmokeMotion(self.densities[..., frames, :, :], self.velocities[..., frames, :, :, :])
 
     @staticmethod
     def joined(motions: Sequence[SmokeMotion]) -> SmokeMotion:
-        """One after another in time."""
+        """Concatenates motions in time."""
         densities, velocities = [m.densities for m in motions], [m.velocities for m in motions]
         return SmokeMotion(torch.cat(densities, -3), torch.cat(velocities, -4))

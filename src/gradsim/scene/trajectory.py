@@ -292,7 +292,7 @@ class Trajectory:
 
     def state(self, frame: int) -> State:
         """The state at a frame, counted from the end if negative."""
-        nodes = (None, None)
+        nodes: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None)
         if self.nodes is not None:
             nodes = (self.nodes.vertices[..., frame, :, :], self.nodes.velocities[..., frame, :, :])
         others = {name: tensor[..., frame, :, :] for name, tensor in self.states.items() if not self._is_node(tensor)}

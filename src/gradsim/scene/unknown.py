@@ -1,4 +1,4 @@
-"""What is to be found: a guess and bounds in place of a quantity."""
+"""Unknown quantities: an initial guess and bounds in place of a value."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Unknown:
 
     @property
     def bounds(self) -> dict[str, np.ndarray]:
-        """Those of `low` and `high` that are given."""
+        """The bounds that are given, by name: `low`, `high`."""
         return {name: value for name in ("low", "high") if (value := getattr(self, name)) is not None}
 
 
@@ -41,15 +41,15 @@ def _short(value: np.ndarray) -> str:
 
 
 def unknown(guess: Any, low: Any = None, high: Any = None, shape: tuple[int, ...] | None = None) -> Unknown:
-    """A quantity to be estimated, in place of any number or vector of a scene.
+    """Declares a quantity to be estimated, in place of a number or vector of a scene.
 
-    Positive quantities are searched on a logarithmic scale, bounded ones between their bounds, rotations on the sphere
-    of unit quaternions. Bounds also say where other starts are drawn from.
+    Positive quantities are optimized on a logarithmic scale, bounded ones between their bounds, rotations on the sphere
+    of unit quaternions. Initial guesses for restarts are sampled between the bounds.
 
     Args:
-        guess: Where to start: a number, or an array of the quantity's shape.
-        low, high: Bounds, numbers or arrays; None for none but those the quantity has anyway.
-        shape: Shape of an unknown with many values that share one guess, as in
+        guess: Initial guess, a number or an array of the quantity's shape.
+        low, high: Bounds, numbers or arrays; None leaves the valid range of the quantity.
+        shape: Shape of an unknown with many values and the same guess for all, as in
             `mass=gs.per_element(gs.unknown(0.1, low=0.01, high=1.0, shape=(node_count,)))`.
     """
     arrays = {name: _array(name, value) for name, value in (("guess", guess), ("low", low), ("high", high))}
@@ -69,7 +69,7 @@ def unknown(guess: Any, low: Any = None, high: Any = None, shape: tuple[int, ...
             arrays[name] = np.broadcast_to(bound, start.shape).copy()
         except ValueError:
             raise WrongShape(
-                f"unknown.{name}", f"shape {bound.shape}", f"must fit the guess of {start.shape}"
+                f"unknown.{name}", f"shape {bound.shape}", f"must fit the shape of the guess, {start.shape}"
             ) from None
     low_, high_ = arrays["low"], arrays["high"]
     if low_ is not None and high_ is not None and not np.all(low_ < high_):

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from gradsim.scene.autograd import once_differentiable
 from gradsim.scene.errors import ContactWarning, Diverged, OutOfRange, StabilityWarning
 from gradsim.scene.integrators import Integrator, Midpoint
-from gradsim.scene.once import once_differentiable
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import Smoke
 from gradsim.scene.time import Time, check_integrator

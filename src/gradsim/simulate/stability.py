@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -50,7 +51,7 @@ def stable_step(compiled: CompiledScene, integrator: Integrator) -> StableStep:
     for family, owner in _limiting(compiled):
         rate = compiled.batcher.cached(
             ("stable rate", family.name, owner, integrator),
-            lambda family=family, owner=owner: _squared_rate(StabilityView(compiled, family, owner), integrator),
+            partial(_squared_rate, compiled, family, owner, integrator),
         )
         totals[owner] = totals.get(owner, 0.0) + rate
         if owner not in largest or rate > largest[owner][0]:
@@ -72,8 +73,9 @@ def _limiting(compiled: CompiledScene) -> list[tuple[ForceFamily, str]]:
     return topology.constant("limiting forces", build)
 
 
-def _squared_rate(view: StabilityView, integrator: Integrator) -> float:
+def _squared_rate(compiled: CompiledScene, family: ForceFamily, owner: str, integrator: Integrator) -> float:
     """One over the squared stable step of an owner with one family of forces alone [1/s^2]."""
+    view = StabilityView(compiled, family, owner)
     stiffness, damping = view.family.stable_rate(view)
     dt = integrator.stable_dt(math.sqrt(max(stiffness, 0.0)), damping)
     return dt**-2 if dt > 0 else math.inf
@@ -183,7 +185,7 @@ def sinking(compiled: CompiledScene) -> list[tuple[str, float, float]]:
     found = []
     for family, body in compiled.topology.ranges:
         if family == "rigid_contact":
-            depth, size = compiled.batcher.cached(("rest depth", body), lambda body=body: _rest_depth(body, compiled))
+            depth, size = compiled.batcher.cached(("rest depth", body), partial(_rest_depth, body, compiled))
             if depth > SINKING * size:
                 found.append((body, depth, size))
     return found

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, VideoFileError, WrongShape, WrongType
 from gradsim.video.encode import ENCODERS, png_bytes, to_bytes, write_video
 from gradsim.video.transfer import from_light
@@ -65,12 +65,12 @@ def save_video(
     frames = from_light(frames) if linear else frames
     fps = checked_fps(fps if fps is not None or not isinstance(video, Video) else video.fps)
     if suffix in ARRAYS:
-        write_whole(file, lambda target: _write_array(target, frames, fps), VideoFileError)
+        write_atomically(file, lambda target: _write_array(target, frames, fps), VideoFileError)
     elif suffix in CODECS:
         _write_movie(file, frames, fps, quality, codec or CODECS[suffix])
     elif suffix == "":
         _check_replaceable(file)
-        write_whole(file, lambda target: _write_folder(target, to_bytes(frames)), VideoFileError)
+        write_atomically(file, lambda target: _write_folder(target, to_bytes(frames)), VideoFileError)
     else:
         kinds = f"needs one of {' '.join([*CODECS, *ARRAYS])}, or no extension for a folder of pictures"
         raise VideoFileError(str(file), f"extension '{suffix}'", kinds)
@@ -139,7 +139,7 @@ def _write_movie(file: Path, frames: torch.Tensor, fps: float | None, quality: f
         raise OutOfRange("quality", quality, f"must lie between {encoder.best} and {encoder.worst} for {codec}")
     pictures = to_bytes(frames)
     try:
-        write_whole(file, lambda target: write_video(target, pictures, fps, encoder, quality), VideoFileError)
+        write_atomically(file, lambda target: write_video(target, pictures, fps, encoder, quality), VideoFileError)
     except (av.FFmpegError, ValueError) as error:
         if isinstance(error, VideoFileError):
             raise

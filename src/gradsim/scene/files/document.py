@@ -1,6 +1,6 @@
-"""YAML as it stands in a file: its data, the line of every part, and how it is written.
+"""YAML documents: parsing with line numbers, and writing.
 
-Words and numbers are read as YAML 1.2 reads them, unlike PyYAML itself: 1e5 is a number, `on` and `no` are words.
+Plain scalars follow the YAML 1.2 core schema, unlike in PyYAML: 1e5 is a number, `on` and `no` are strings.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 import yaml
 from yaml import composer, constructor, emitter, parser, reader, representer, resolver, scanner, serializer
 
-Place = tuple["str | int", ...]  # keys and numbers that lead to a part of a document
+Location = tuple["str | int", ...]  # keys and indices from the root of a document
 
 WIDTH = 120
 
-# What a plain word may mean, and the letters it may start with.
-WORDS = {
+# Plain scalars by tag: regular expression, and possible first characters.
+PLAIN_SCALARS = {
     "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
     "float": (
         r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+|[-+]?\.inf|\.nan",
@@ -30,16 +30,18 @@ WORDS = {
 }
 
 
-class _Words(resolver.BaseResolver):
-    """What plain words mean."""
+class _CoreResolver(resolver.BaseResolver):
+    """Resolves the types of plain scalars by the YAML 1.2 core schema."""
 
 
-for _name, (_pattern, _first) in WORDS.items():
-    _Words.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), list(_first))
+for _name, (_pattern, _first) in PLAIN_SCALARS.items():
+    _CoreResolver.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), list(_first))
 
 
-class _Loader(reader.Reader, scanner.Scanner, parser.Parser, composer.Composer, constructor.SafeConstructor, _Words):
-    """A safe loader that refuses a key given twice."""
+class _Loader(
+    reader.Reader, scanner.Scanner, parser.Parser, composer.Composer, constructor.SafeConstructor, _CoreResolver
+):
+    """Safe loader that rejects duplicate keys."""
 
     def __init__(self, text: str) -> None:
         reader.Reader.__init__(self, text)
@@ -47,7 +49,7 @@ class _Loader(reader.Reader, scanner.Scanner, parser.Parser, composer.Composer, 
         parser.Parser.__init__(self)
         composer.Composer.__init__(self)
         constructor.SafeConstructor.__init__(self)
-        _Words.__init__(self)
+        _CoreResolver.__init__(self)
 
     def compose_mapping_node(self, anchor: Any) -> Any:
         node = super().compose_mapping_node(anchor)
@@ -63,21 +65,21 @@ class _Loader(reader.Reader, scanner.Scanner, parser.Parser, composer.Composer, 
         try:
             return int(text) if node.tag.endswith(":int") else float(text.replace(".inf", "inf").replace(".nan", "nan"))
         except ValueError:
-            raise constructor.ConstructorError(None, None, f"{text[:60]!r} is no number", node.start_mark) from None
+            raise constructor.ConstructorError(None, None, f"{text[:60]!r} is not a number", node.start_mark) from None
 
 
-for _name in ("int", "float"):  # PyYAML's own would read 010 as eight and 1:30 as ninety
+for _name in ("int", "float"):  # PyYAML's constructors read 010 as 8 and 1:30 as 90
     _Loader.add_constructor(f"tag:yaml.org,2002:{_name}", _Loader.construct_number)
 
 
-class _Dumper(emitter.Emitter, serializer.Serializer, representer.SafeRepresenter, _Words):
-    """Lists stand indented below their key; mappings and lists of plain values on one line."""
+class _Dumper(emitter.Emitter, serializer.Serializer, representer.SafeRepresenter, _CoreResolver):
+    """Indents lists below their key, and writes mappings and lists of scalars on one line."""
 
     def __init__(self, stream: Any) -> None:
         emitter.Emitter.__init__(self, stream, width=WIDTH, allow_unicode=True)
         serializer.Serializer.__init__(self)
         representer.SafeRepresenter.__init__(self, default_flow_style=None, sort_keys=False)
-        _Words.__init__(self)
+        _CoreResolver.__init__(self)
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> Any:
         return super().increase_indent(flow, False)
@@ -88,47 +90,50 @@ class _Dumper(emitter.Emitter, serializer.Serializer, representer.SafeRepresente
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """The data of a file, and the nodes it was made from."""
+    """Parsed data, and the YAML nodes with their line numbers."""
 
     data: Any
     node: Any
 
-    def found(self, place: Iterable[str | int]) -> Place:
-        """Those steps of a place that the document has; others, such as the name of an alternative, are left out."""
-        return tuple(step for step, _ in self._walk(place))
+    def resolve(self, location: Iterable[str | int]) -> Location:
+        """Returns the keys and indices of a location that exist in the document.
 
-    def line(self, place: Iterable[str | int]) -> int:
-        """Line of a part, counted from 1: that of its key, if it has one."""
+        Pydantic adds others to its locations, such as the tag of a union.
+        """
+        return tuple(step for step, _ in self._walk(location))
+
+    def line(self, location: Iterable[str | int]) -> int:
+        """Returns the line of a location, counted from 1; for a value of a mapping, the line of its key."""
         line = self.node.start_mark.line
-        for _, mark in self._walk(place):
+        for _, mark in self._walk(location):
             line = mark.line
         return int(line) + 1
 
-    def at(self, place: Iterable[str | int]) -> Any:
-        """Data at a place."""
+    def at(self, location: Iterable[str | int]) -> Any:
+        """Returns the data at a location."""
         value = self.data
-        for step in self.found(place):
+        for step in self.resolve(location):
             value = value[step]
         return value
 
-    def _walk(self, place: Iterable[str | int]) -> Iterable[tuple[str | int, Any]]:
+    def _walk(self, location: Iterable[str | int]) -> Iterable[tuple[str | int, Any]]:
         node = self.node
-        for step in place:
+        for step in location:
             if isinstance(node, yaml.MappingNode):
-                near = [(key, value) for key, value in node.value if key.value == step]
-                if near:
-                    key, node = near[-1]
+                matches = [(key, value) for key, value in node.value if key.value == step]
+                if matches:
+                    key, node = matches[-1]
                     yield step, key.start_mark
             elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
                 node = node.value[step]
                 yield step, node.start_mark
 
 
-def parsed(text: str) -> Document | None:
-    """A document from its text; None if there is nothing in it.
+def parse_yaml(text: str) -> Document | None:
+    """Parses a document; returns None if it is empty.
 
     Raises:
-        yaml.YAMLError: The text is no YAML.
+        yaml.YAMLError: The text is not valid YAML.
     """
     loader = _Loader(text)
     try:
@@ -138,6 +143,6 @@ def parsed(text: str) -> Document | None:
         loader.dispose()
 
 
-def written(data: Any) -> str:
-    """The text of plain data."""
+def dump_yaml(data: Any) -> str:
+    """Returns the YAML text of mappings, lists and scalars."""
     return str(yaml.dump(data, Dumper=lambda stream, **_: _Dumper(stream)))

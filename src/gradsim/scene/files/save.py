@@ -1,4 +1,4 @@
-"""save_scene(): a scene as a file that reads back as the same scene."""
+"""Saving of scene files."""
 
 from __future__ import annotations
 
@@ -11,108 +11,111 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput, SceneFileError
-from gradsim.scene.files.document import written
-from gradsim.scene.files.forms import kind_of
+from gradsim.scene.files.document import dump_yaml
+from gradsim.scene.files.values import type_key
 from gradsim.scene.meshes import TetMesh, TriMesh
+from gradsim.scene.paths import SceneLike
 from gradsim.scene.quantity import PerElement, Signal
-from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 from gradsim.scene.unknown import Unknown
 
-LONGEST = 64  # numbers that stand in the file itself; longer arrays go to a file beside it
-KINDS = frozenset({"bodies", "shapes", "lights", "boundary", "integrator"})  # fields of nouns that come in kinds
+MAX_INLINE_SIZE = 64  # larger arrays are stored in an .npz file
+TAGGED_FIELDS = frozenset(
+    {"bodies", "shapes", "lights", "boundary", "integrator"}
+)  # values are written with a type key
 
 
-def save_scene(scene: Scene, path: str | os.PathLike[str], *, time: Time | None = None) -> None:
-    """Write a scene file; arrays of more than 64 numbers go to an .npz file of the same name beside it.
+def save_scene(scene: SceneLike, path: str | os.PathLike[str], *, time: Time | None = None) -> None:
+    """Writes a scene file atomically; arrays of more than 64 numbers are stored in an .npz file of the same name.
 
-    Numbers are written with all their digits, tensors as the numbers they hold now. What a field has by default is
-    left out. The files appear whole or not at all.
+    Numbers are written with full precision, tensors as their current values. Fields with default values are omitted.
 
     Args:
-        path: A .yaml or .yml file, in a folder that exists.
-        time: Time settings that belong to the scene.
+        scene: The `Scene`.
+        path: A .yaml or .yml file in an existing folder.
+        time: Time settings to store with the scene.
     """
     file = Path(path)
     if file.suffix not in (".yaml", ".yml"):
         raise SceneFileError(str(file), None, "file", f"extension {file.suffix!r}", "must end in .yaml or .yml")
     if not file.parent.is_dir():
         raise SceneFileError(str(file), None, "file", "no such folder", "create its folder first")
-    arrays = _Arrays(file.with_suffix(".npz").name)
-    content = _fields(scene, "", arrays)
+    array_file = _ArrayFile(file.with_suffix(".npz").name)
+    content = _encode_fields(scene, "", array_file)
     if time is not None:
-        content["time"] = _fields(time, "time", arrays)
-    text = written(content)
-    if arrays.kept:
-        write_whole(file.with_suffix(".npz"), arrays.save, InvalidInput)
-    write_whole(file, lambda target: target.write_text(text, encoding="utf-8"), InvalidInput)
+        content["time"] = _encode_fields(time, "time", array_file)
+    text = dump_yaml(content)
+    if array_file.arrays:
+        write_atomically(file.with_suffix(".npz"), array_file.save, InvalidInput)
+    write_atomically(file, lambda target: target.write_text(text, encoding="utf-8"), InvalidInput)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Arrays:
-    """The arrays that go to a file beside the scene file."""
+class _ArrayFile:
+    """The .npz file beside the scene file."""
 
-    file: str
-    kept: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    name: str
+    arrays: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
-    def written(self, array: np.ndarray, path: str) -> Any:
-        """An array as numbers, or as where to find it."""
-        if array.size > LONGEST or (array.size == 0 and array.ndim > 1):
-            self.kept[path] = array
-            return {"file": self.file, "key": path}
+    def encode(self, array: np.ndarray, path: str) -> Any:
+        """Returns an array as nested lists, or stores it and returns the reference to it."""
+        if array.size > MAX_INLINE_SIZE or (array.size == 0 and array.ndim > 1):  # lists would lose the shape [0, n]
+            self.arrays[path] = array
+            return {"file": self.name, "key": path}
         return array.tolist()
 
     def save(self, target: Path) -> None:
-        np.savez(target, **self.kept)  # type: ignore[arg-type]
+        np.savez(target, **self.arrays)  # type: ignore[arg-type]
 
 
-def _fields(noun: Any, path: str, arrays: _Arrays) -> dict[str, Any]:
-    """Those fields of a noun that are not as by default."""
+def _encode_fields(scene_object: Any, path: str, array_file: _ArrayFile) -> dict[str, Any]:
+    """Returns the fields of a scene object that differ from their defaults."""
     fields: dict[str, Any] = {}
-    for field in dataclasses.fields(noun):
-        value = getattr(noun, field.name)
+    for field in dataclasses.fields(scene_object):
+        value = getattr(scene_object, field.name)
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
         else:
             default = field.default
-        if same(value, default) or (field.name == "pinned" and not value.size):
+        if equal_values(value, default) or (field.name == "pinned" and not value.size):
             continue
-        within = f"{path}.{field.name}".removeprefix(".")
-        fields[field.name] = _written(value, within, arrays, kinds=field.name in KINDS)
+        field_path = f"{path}.{field.name}".removeprefix(".")
+        fields[field.name] = _encode(value, field_path, array_file, tagged=field.name in TAGGED_FIELDS)
     return fields
 
 
-def _written(value: Any, path: str, arrays: _Arrays, *, kinds: bool = False) -> Any:
+def _encode(value: Any, path: str, array_file: _ArrayFile, *, tagged: bool = False) -> Any:
+    """Returns a value as mappings, lists and scalars; `tagged` adds the type keys of scene objects."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (np.ndarray, np.generic, torch.Tensor)):
-        return arrays.written(_numbers(value), path)
+        return array_file.encode(_to_array(value), path)
     if isinstance(value, PerElement):
-        return {"per_element": _written(value.values, path, arrays)}
+        return {"per_element": _encode(value.values, path, array_file)}
     if isinstance(value, Signal):
-        return {"signal": _written(value.values, path, arrays)}
+        return {"signal": _encode(value.values, path, array_file)}
     if isinstance(value, Unknown):
-        return _unknown(value, path, arrays)
+        return _encode_unknown(value, path, array_file)
     if isinstance(value, (TriMesh, TetMesh)):
-        return _mesh(value, path, arrays)
+        return _encode_mesh(value, path, array_file)
     if isinstance(value, Mapping):
-        return {name: _written(part, f"{path}.{name}", arrays, kinds=kinds) for name, part in value.items()}
+        return {name: _encode(item, f"{path}.{name}", array_file, tagged=tagged) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_written(part, f"{path}[{k}]", arrays, kinds=kinds) for k, part in enumerate(value)]
-    fields = _fields(value, getattr(value, "name", path), arrays)
-    if not kinds:
+        return [_encode(item, f"{path}[{k}]", array_file, tagged=tagged) for k, item in enumerate(value)]
+    fields = _encode_fields(value, getattr(value, "name", path), array_file)
+    if not tagged:
         return fields
-    return {kind_of(type(value)): fields} if dataclasses.fields(value) else kind_of(type(value))
+    return {type_key(type(value)): fields} if dataclasses.fields(value) else type_key(type(value))
 
 
-def _unknown(value: Unknown, path: str, arrays: _Arrays) -> dict[str, Any]:
-    """Guess and bounds; where all their values are equal, one of them."""
-    parts = {"unknown": value.guess, **value.bounds}
+def _encode_unknown(value: Unknown, path: str, array_file: _ArrayFile) -> dict[str, Any]:
+    """Returns guess and bounds; a uniform array is stored as one number, with the shape if it is that of the guess."""
+    arrays = {"unknown": value.guess, **value.bounds}
     fields = {
-        name: part.flat[0].item() if _uniform(part) else arrays.written(part, f"{path}.{name}")
-        for name, part in parts.items()
+        name: array.flat[0].item() if _uniform(array) else array_file.encode(array, f"{path}.{name}")
+        for name, array in arrays.items()
     }
     return fields | {"shape": list(value.shape)} if value.shape and _uniform(value.guess) else fields
 
@@ -121,32 +124,33 @@ def _uniform(array: np.ndarray) -> bool:
     return bool(array.size) and bool((array == array.flat[0]).all())
 
 
-def _mesh(mesh: TriMesh | TetMesh, path: str, arrays: _Arrays) -> dict[str, Any]:
-    """A built-in mesh by how it was made, another one by its arrays."""
-    if mesh.recipe is not None:
-        given, first = mesh.recipe.arguments, mesh.recipe.first
-        return {mesh.recipe.builder: given[first] if list(given) == [first] else dict(given)}
+def _encode_mesh(mesh: TriMesh | TetMesh, path: str, array_file: _ArrayFile) -> dict[str, Any]:
+    """Returns the call of a mesh builder if there was one, otherwise the arrays of the mesh."""
+    call = mesh.builder_call
+    if call is not None:
+        only_first = list(call.arguments) == [call.first]
+        return {call.builder: call.arguments[call.first] if only_first else dict(call.arguments)}
     fields = {field.name: getattr(mesh, field.name) for field in dataclasses.fields(mesh) if field.init}
-    given = {name: part for name, part in fields.items() if part is not None}
-    return {kind_of(type(mesh)): {name: arrays.written(part, f"{path}.{name}") for name, part in given.items()}}
+    arrays = {name: array for name, array in fields.items() if array is not None}
+    return {type_key(type(mesh)): {name: array_file.encode(array, f"{path}.{name}") for name, array in arrays.items()}}
 
 
-def _numbers(value: Any) -> np.ndarray:
+def _to_array(value: Any) -> np.ndarray:
     return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
 
 
-def same(value: Any, other: Any) -> bool:
-    """Whether two values of a field mean the same."""
+def equal_values(value: Any, other: Any) -> bool:
+    """Returns whether two values of a field are equal; arrays and tensors are compared by content."""
     if isinstance(value, (np.ndarray, torch.Tensor)):
         if other is None or isinstance(other, (PerElement, Signal, Unknown)) or dataclasses.is_dataclass(other):
             return False
-        return other is not dataclasses.MISSING and np.array_equal(_numbers(value), _numbers(other))
+        return other is not dataclasses.MISSING and np.array_equal(_to_array(value), _to_array(other))
     if dataclasses.is_dataclass(value):
         return type(value) is type(other) and all(
-            same(getattr(value, field.name), getattr(other, field.name)) for field in dataclasses.fields(value)
+            equal_values(getattr(value, field.name), getattr(other, field.name)) for field in dataclasses.fields(value)
         )
     if isinstance(value, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(value) == len(other) and all(map(same, value, other))
+        return len(value) == len(other) and all(map(equal_values, value, other))
     if isinstance(value, Mapping) and isinstance(other, Mapping):
-        return value.keys() == other.keys() and all(same(part, other[name]) for name, part in value.items())
+        return value.keys() == other.keys() and all(equal_values(item, other[name]) for name, item in value.items())
     return bool(type(value) is type(other) and value == other) or (value is None and other is None)

@@ -12,7 +12,7 @@ import torch
 
 from gradsim.cache import Cache
 from gradsim.scene.inertia import MassProperties
-from gradsim.scene.quantity import Signal, is_per_element, plain
+from gradsim.scene.quantity import Signal, is_per_element, unwrap
 from gradsim.scene.rigid import Rigid
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Batcher:
         self._mass_properties: dict[str, MassProperties] = {}
 
     def __call__(self, value: Any, count: int, shape: tuple[int, ...] = ()) -> torch.Tensor:
-        array = plain(value)
+        array = unwrap(value)
         if isinstance(array, torch.Tensor):
             self.uses_tensors = True
             return self._expanded(array, value, count, shape)
@@ -55,7 +55,7 @@ class Batcher:
 
     def broadcastable(self, value: Any, count: int) -> torch.Tensor:
         """A quantity of single numbers that broadcasts with [B, rows, count], in as few operations as possible."""
-        array = plain(value)
+        array = unwrap(value)
         if isinstance(array, torch.Tensor) and not array.ndim:
             self.uses_tensors = True
             return array
@@ -68,7 +68,7 @@ class Batcher:
 
     def geometry(self, body: Any, compute: Callable[[], np.ndarray]) -> Any:
         """A number computed from a body's shape: a tensor where the shape itself is one, since it varies with it."""
-        points = plain(getattr(body, "points", None))
+        points = unwrap(getattr(body, "points", None))
         return self.tensor(compute()) if isinstance(points, torch.Tensor) else compute()
 
     def _expanded(self, tensor: torch.Tensor, value: Any, count: int, shape: tuple[int, ...]) -> torch.Tensor:
@@ -86,7 +86,7 @@ class Batcher:
         return tensor.expand(*self.batch, *inner).reshape(self.worlds, *inner)
 
     def cached(self, key: Hashable, build: Callable[[], V]) -> V:
-        """Returns build(), or its result for another scene of the signature if no tensor of the scene was read in it."""
+        """Returns build(), or its result for an earlier scene of the signature if no tensor of that was read in it."""
         found: V | None = self._shared.get(key)
         if found is None:
             before, self.uses_tensors = self.uses_tensors, False
@@ -105,7 +105,7 @@ class Batcher:
             count: Elements.
         """
         given = [None if isinstance(value, Signal) else value for value in values]
-        tensors = {row: value for row, value in enumerate(given) if isinstance(plain(value), torch.Tensor)}
+        tensors = {row: value for row, value in enumerate(given) if isinstance(unwrap(value), torch.Tensor)}
 
         def plain_rows() -> torch.Tensor:
             numbers = [np.zeros(()) if value is None or row in tensors else value for row, value in enumerate(given)]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
 
 from gradsim import bridge
 from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
-from gradsim.scene.quantity import PerElement, batch_shape, check_known, plain
+from gradsim.scene.quantity import PerElement, batch_shape, check_known, unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State
 from gradsim.simulate.compile.batcher import Batcher
@@ -80,9 +80,7 @@ def compile_scene(scene: Scene, *, dtype: torch.dtype | None = None, start: Stat
     topology = signature.topology
     batcher = Batcher(signature, 0.0 if start is None else start.time)
     parameters = {
-        name: batcher.cached(
-            ("parameters", name), lambda family=family: parameter_array(family, scene, topology, batcher)
-        )
+        name: batcher.cached(("parameters", name), partial(parameter_array, family, scene, topology, batcher))
         for name, family in topology.families.items()
     }
     states = {}
@@ -91,16 +89,14 @@ def compile_scene(scene: Scene, *, dtype: torch.dtype | None = None, start: Stat
             if start is not None:
                 states[name] = part.continued_state(state, start, topology, batcher)
             else:
-                states[name] = batcher.cached(
-                    ("state", name), lambda part=part, state=state: part.initial_state(state, scene, topology, batcher)
-                )
+                initial = partial(part.initial_state, state, scene, topology, batcher)
+                states[name] = batcher.cached(("state", name), initial)
     signals: tuple[torch.Tensor, ...] = ()
     if topology.signals:
         objects = dict(scene_objects(scene))
         signals = tuple(
             batcher.cached(
-                ("signal", number),
-                lambda signal=signal: signal_samples(signal, objects[signal.owner], topology, batcher),
+                ("signal", number), partial(signal_samples, signal, objects[signal.owner], topology, batcher)
             )
             for number, signal in enumerate(topology.signals)
         )
@@ -135,7 +131,7 @@ def _common(
         if isinstance(value, np.ndarray) and value.ndim == len(shape):
             continue  # plain numbers for all worlds: nothing to agree on
         check_known(path, value)
-        array = plain(value)
+        array = unwrap(value)
         own = batch_shape(value, shape)
         if own:
             try:

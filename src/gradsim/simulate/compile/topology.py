@@ -128,13 +128,14 @@ def _build(scene: Scene, key: Hashable, owned: list[tuple[ParameterFamily, list[
     pieces: dict[str, list[np.ndarray]] = {}
     for family, owners in owned:
         for name, owner in owners:
-            count, arrays = family.elements(owner, place)
+            own = family.elements(owner, place)
+            count = own.count
             if not count:
                 continue
             first = elements.get(family.name, 0)
             families[family.name], elements[family.name] = family, first + count
             place.ranges[family.name, name] = (first, first + count)
-            for array_name, array in arrays.items():
+            for array_name, array in own.arrays.items():
                 pieces.setdefault(f"{family.name}.{array_name}", []).append(array)
             for row, samples in zip(family.signals, _sample_counts(family, owner), strict=True):
                 if samples > 1:

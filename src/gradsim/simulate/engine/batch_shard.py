@@ -185,7 +185,7 @@ class BatchShard:
         def arrays(names: Any, suffix: str = "") -> tuple[Any, ...]:
             return tuple(self.buffers[f"{name}.{state}{suffix}"].array for state in names)
 
-        constants = ()
+        constants: tuple[Any, ...] = ()
         if part.whole_steps:
             links = self.topology.arrays[f"{name}.links"]
             constants = (self.layout.constant(self.layout.spread(links)),)

@@ -52,7 +52,7 @@ def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[
 
 
 def worlds_per_group(topology: Topology, dtype: torch.dtype, device: torch.device) -> int:
-    """Worlds that take one thread as long as a single one: those in the lanes of a rigid rollout, if nothing else moves."""
+    """Worlds that one thread advances in the time of a single one: those in the lanes of a rigid rollout."""
     in_lanes = device.type == "cpu" and topology.is_native and set(topology.state_layout) == {"rigid"}
     return lane_count(dtype) if in_lanes else 1
 

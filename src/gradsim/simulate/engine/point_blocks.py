@@ -8,7 +8,7 @@ from gradsim.simulate.engine.structures import SIZES
 
 
 def point_blocks(points: np.ndarray, width: int) -> np.ndarray:
-    """Points [N, 3] in blocks of neighbours [blocks, rows, width]: x, y, z, an offset of the depth, a bounding sphere."""
+    """Points [N, 3] in blocks of neighbours [blocks, rows, width]: x, y, z, offset of the depth, bounding sphere."""
     blocks = np.zeros((-(-len(points) // width), SIZES.point_block_rows, width))
     for block, index in zip(blocks, _near(points, np.arange(len(points)), width), strict=True):
         own = points[index]

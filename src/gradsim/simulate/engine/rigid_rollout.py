@@ -1,9 +1,9 @@
 """Native rollout of rigid bodies that no force couples to anything else: one launch for all steps of a graph.
 
-A thread takes one body through many steps with its state in registers (`native/rigid_rollout.h`) and writes the history,
-one row per evaluation of the forces and one at the end. The lanes of a vector hold the same body of several worlds, or
-several contact points of one body if there is one world only. The portable kernels are the reference and serve every
-other device.
+A thread takes one body through many steps with its state in registers (`native/rigid_rollout.h`) and writes the
+history, one row per evaluation of the forces and one at the end. The lanes of a vector hold the same body of several
+worlds, or several contact points of one body if there is one world only. The portable kernels are the reference and
+serve every other device.
 """
 
 import functools

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from gradsim.native import Definition
 from gradsim.native.structures import INT64, Constants, Enumeration, Structure
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.forces import shapes
@@ -131,7 +132,7 @@ class ForceList:
         return f"#define FOR_NODE_FORCES(X) {node}\n#define FOR_COUPLING_FORCES(X) {between}"
 
 
-SHARED_DEFINITIONS = (
+SHARED_DEFINITIONS: tuple[Definition, ...] = (
     SIZES,
     FORCE_KIND,
     shapes.KINDS,

@@ -1,7 +1,7 @@
 """Declarations of force families: what everything else in the simulator iterates over.
 
-A family is one kind of element: its elements and constants from the mesh, its parameters and where on the scene object
-they come from, its stable-step estimate, its portable kernel and its native twin. A force kernel reads fixed arrays, its
+A family is one kind of element: its elements and constants from the mesh, its parameters and their sources on the scene
+object, its stable-step estimate, its portable kernel and its native twin. A force kernel reads fixed arrays, its
 parameters and the state, and adds to the forces of the state parts it acts on:
 
     kernel(*clock, *indices, *constants, *parameter_arrays, *states, *forces)
@@ -71,11 +71,12 @@ class ForceKernels(NamedTuple):
     adjoint: Any | None = None  # None: Warp differentiates `force`
 
 
-class Elements(NamedTuple):
+@dataclass(frozen=True)
+class Elements:
     """Elements of one scene object: how many there are, and their arrays with the elements first."""
 
     count: int
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

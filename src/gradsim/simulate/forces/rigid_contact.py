@@ -36,7 +36,7 @@ def rigid_contact_arrays(layout: Any) -> tuple[Any, ...]:
 
 
 def rigid_contact_rate(view: Any) -> tuple[float, float]:
-    """As many points count as lie in the body's largest flat, each moving the body and turning it by its longest lever."""
+    """All points of the body's largest flat count, each with the body's longest lever."""
     ke, kd, kf = (view.largest(view.row(row)) for row in ("ke", "kd", "kf"))
     compliance = view.rigid_compliance()
     return ke * compliance, max(kd, kf) * compliance
@@ -97,7 +97,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
         J = inverse_inertia(body, i)
         w = spin(q[i], l[i], J)
         center = vec3(body[4, i], body[5, i], body[6, i])
-        touched = wp.int32(0)
+        in_contact = wp.int32(0)
         place_adj = vec3()
         velocity_adj = vec3()
         w_adj = vec3()
@@ -109,7 +109,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
             x = p[i] + arm
             gap, n = distance_of(kinds[j], shape, j, x)
             if gap < zero:
-                touched = wp.int32(1)
+                in_contact = wp.int32(1)
                 u = v[i] + wp.cross(w, arm)
                 push = law_force(-gap, n, u, law[0, e], law[1, e], law[2, e], law[3, e], law[4, e])
                 b = f_adj[i] + wp.cross(t_adj[i], arm)
@@ -131,7 +131,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
                 w_adj += wp.cross(arm, u_adj)
                 arms_adj += arm_adj
                 R_adj += wp.outer(arm_adj, local)
-        if touched == 1:
+        if in_contact == 1:
             b3, q_spin, l_spin, J_adj = wp.grad(spin_work)(w_adj, q[i], l[i], J)
             B, q_turn = wp.grad(rotation_work)(R_adj, q[i])
             away = wp.transpose(R) * arms_adj

@@ -53,7 +53,7 @@ STATIC_SHAPES = ParameterFamily(
 
 @functools.cache
 def shape_functions(real: Any) -> tuple[Any, Any]:
-    """Functions for the signed distance of a point with its normal, and for the product of its Hessian with a vector."""
+    """Functions for the signed distance and normal at a point, and for the product of the Hessian with a vector."""
     types = types_of(real)
     vec3, table = types.vec3, types.table
     quat = wp.types.quaternion(real)

@@ -102,10 +102,9 @@ def triangle_kernels(real: Any) -> ForceKernels:
 
         u = (v[i] + v[j] + v[k]) * third
         flux = area[e] * wp.dot(N, u)
-        air = (
-            u * (values[wp.static(ROWS.drag), e] * wp.abs(flux))
-            + n * (values[wp.static(ROWS.lift), e] * flux * wp.length(u))
-        ) * third
+        drag = values[wp.static(ROWS.drag), e] * wp.abs(flux)
+        lift = values[wp.static(ROWS.lift), e] * flux * wp.length(u)
+        air = (u * drag + n * lift) * third
         wp.atomic_add(f, i, hq + hr - air)
         wp.atomic_sub(f, j, hq + air)
         wp.atomic_sub(f, k, hr + air)

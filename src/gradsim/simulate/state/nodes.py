@@ -93,14 +93,13 @@ def _node_masses(body: NodeBody, topology: Topology, batcher: Batcher) -> torch.
 def initial_positions(body: NodeBody, topology: Topology, batcher: Batcher) -> torch.Tensor:
     points, rotation = (body.points, None) if isinstance(body, Springs) else (body.vertices, body.rotation)
     first, end = topology.ranges["node", body.name]
-    given = topology.tensor("node.rest", batcher.dtype, batcher.device)[first:end] if points is None else points
 
     def rest() -> torch.Tensor:
-        x = (
-            batcher(PerElement(given), end - first, (3,))
-            if points is not None
-            else given.expand(batcher.worlds, -1, -1)
-        )
+        if points is None:
+            own = topology.tensor("node.rest", batcher.dtype, batcher.device)[first:end]
+            x = own.expand(batcher.worlds, -1, -1)
+        else:
+            x = batcher(PerElement(points), end - first, (3,))
         return x if rotation is None else rotate(batcher.unit_quaternion(("rotation", body.name), rotation), x)
 
     return batcher.cached(("rest", body.name), rest) + batcher(body.position, 1, (3,))

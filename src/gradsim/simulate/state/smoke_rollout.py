@@ -28,8 +28,8 @@ import torch
 import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
+from gradsim.scene.autograd import once_differentiable
 from gradsim.scene.errors import BrokenGradient, Diverged, OutOfRange, WrongShape
-from gradsim.scene.once import once_differentiable
 from gradsim.scene.smoke import Boundary, Closed
 
 GHOSTS = 2  # cells beyond a border that a spline's four coefficients along an axis may reach

@@ -26,7 +26,7 @@ def pendulum_kernels(real: Any) -> UpdateKernels:
     vec2, vec4 = wp.types.vector(2, real), wp.types.vector(4, real)
     vec8 = wp.types.vector(8, real)
     vec2s, rows = wp.array(dtype=vec2), wp.array(dtype=vec2, ndim=2)
-    clocks, ints = wp.array(dtype=wp.int32), wp.array(dtype=wp.int32)
+    ints = types.ints
     module = kernel_module("pendulum", real)
     zero, half, sixth, two = (real(a) for a in (0.0, 0.5, 1.0 / 6.0, 2.0))
 

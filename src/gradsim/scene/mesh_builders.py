@@ -1,4 +1,4 @@
-"""How a built-in mesh was made, so that a scene file can say `box: 0.5` instead of listing its vertices."""
+"""Decorator for functions that build meshes: meshes record the call, so that a scene file can store `box: 0.5`."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ M = TypeVar("M")
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """A builder's name and the arguments it was given, as plain numbers."""
+class BuilderCall:
+    """Name and arguments of the call that built a mesh; arguments are numbers and lists."""
 
     builder: str
     arguments: dict[str, Any]
-    first: str  # the argument that a file may give without its name
+    first: str  # name of the first parameter, which a scene file may omit
 
 
-def built_in(build: Callable[P, M]) -> Callable[P, M]:
-    """Let the meshes of a builder remember how they were made."""
+def mesh_builder(build: Callable[P, M]) -> Callable[P, M]:
+    """Decorator that stores the call of `build` in the `builder_call` of the mesh it returns."""
     signature = inspect.signature(build)
     first = next(iter(signature.parameters))
 
     @functools.wraps(build)
-    def remembering(*args: P.args, **kwargs: P.kwargs) -> M:
+    def recorded(*args: P.args, **kwargs: P.kwargs) -> M:
         mesh = build(*args, **kwargs)
         given = signature.bind(*args, **kwargs).arguments
         arguments = {name: np.asarray(value).tolist() for name, value in given.items()}
-        object.__setattr__(mesh, "recipe", Recipe(build.__name__, arguments, first))
+        object.__setattr__(mesh, "builder_call", BuilderCall(build.__name__, arguments, first))
         return mesh
 
-    return remembering
+    return recorded

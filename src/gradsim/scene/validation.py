@@ -1,0 +1,146 @@
+"""Validation of quantities against their specifications, and checks that several scene objects share."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
+from gradsim.scene.quantity import PerElement, Signal, Spec, is_per_element, quantities, sample_count, unwrap
+from gradsim.scene.unknown import Unknown
+
+
+def validate_quantities(scene_object: Any, label: str) -> None:
+    """Validates every quantity of a frozen scene object and stores numbers and lists as float64 arrays."""
+    for name, spec in quantities(scene_object):
+        value = _validated(f"{label}.{name}", getattr(scene_object, name), spec)
+        object.__setattr__(scene_object, name, value)
+
+
+def _validated(name: str, value: Any, spec: Spec) -> Any:
+    """Returns a valid quantity, with its wrappers."""
+    if value is None:
+        if spec.optional:
+            return None
+        raise WrongType(name, value, f"must be a number or tensor [{spec.unit}]")
+    if isinstance(value, Signal):
+        return _validated_signal(name, value, spec)
+    if isinstance(value, PerElement):
+        if isinstance(value.values, Signal):
+            raise WrongType(name, "per_element(Signal(...))", "write it the other way round: Signal(per_element(...))")
+        if spec.per is None:
+            raise WrongType(name, "per_element(...)", "is one value for the whole body; give a number or tensor")
+        return PerElement(validated_array(name, value.values, spec))
+    if isinstance(value, Unknown) and value.shape != spec.shape:
+        expected = f"a guess of shape {spec.shape}" if spec.shape else "one number as a guess"
+        alternative = f", or gs.per_element(gs.unknown(...)) for one per {spec.per}" if spec.per else ""
+        raise WrongShape(name, value, f"needs {expected}{alternative}")
+    return validated_array(name, value, spec)
+
+
+def _validated_signal(name: str, value: Signal, spec: Spec) -> Signal:
+    if not spec.signal:
+        raise WrongType(name, "Signal", "cannot vary in time; give a number or tensor")
+    sample_spec = Spec(spec.unit, spec.shape, spec.above, spec.low, spec.below, spec.per)
+    signal = Signal(_validated(name, value.values, sample_spec))
+    samples = sample_count(signal, spec.shape)
+    if samples < 2:
+        raise WrongShape(name, f"Signal with {samples} sample(s)", "a signal needs at least two samples in time")
+    return signal
+
+
+def validated_array(name: str, value: Any, spec: Spec) -> Any:
+    """Returns a valid tensor or unknown as it is, and other numbers as a float64 array."""
+    if isinstance(value, Unknown):
+        _check_array(f"{name}'s guess", value.guess, spec)
+        # A bound may equal an exclusive limit of the quantity, such as 0 for a mass.
+        limit = spec.low if spec.above is None else spec.above
+        for end, bound in value.bounds.items():
+            _check_array(f"{name}'s {end}", bound, dataclasses.replace(spec, above=None, low=limit, below=None))
+        return value
+    if isinstance(value, torch.Tensor):
+        if not value.is_floating_point():
+            raise WrongType(name, f"tensor of {value.dtype}", "must be a floating-point tensor")
+        array: Any = value.detach()
+    elif isinstance(value, (str, bytes, bool)):
+        raise WrongType(name, repr(value), _expected(spec))
+    else:
+        try:
+            value = array = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise WrongType(name, repr(value)[:80], _expected(spec)) from None
+    _check_array(name, array, spec)
+    return value
+
+
+def _expected(spec: Spec) -> str:
+    shape = "a number" if not spec.shape else " x ".join(map(str, spec.shape)) + " numbers"
+    return f"must be {shape} [{spec.unit}], or a tensor of them"
+
+
+def _check_array(name: str, array: Any, spec: Spec) -> None:
+    """Raises WrongShape, NotFinite or OutOfRange unless an array conforms to its specification."""
+    trailing = tuple(array.shape[array.ndim - len(spec.shape) :])
+    if trailing != spec.shape:
+        expected = ", ".join(map(str, spec.shape))
+        raise WrongShape(name, f"shape {tuple(array.shape)}", f"must have trailing shape ({expected}), batch first")
+    _check_range(name, array, spec)
+
+
+def _check_range(name: str, array: Any, spec: Spec) -> None:
+    if isinstance(array, torch.Tensor) and array.is_meta:
+        return  # a meta tensor holds no values
+    finite = torch.isfinite(array) if isinstance(array, torch.Tensor) else np.isfinite(array)
+    if not bool(finite.all()):
+        count = int((~finite).sum())
+        raise NotFinite(name, _summary(array), f"{count} of its values are NaN or infinite; all must be finite")
+    if 0 in array.shape:
+        return
+    smallest, largest = float(array.min()), float(array.max())
+    if spec.above is not None and smallest <= spec.above:
+        raise OutOfRange(name, _summary(array, smallest), f"must be > {spec.above:g} [{spec.unit}]")
+    if spec.low is not None and smallest < spec.low:
+        raise OutOfRange(name, _summary(array, smallest), f"must be >= {spec.low:g} [{spec.unit}]")
+    if spec.below is not None and largest >= spec.below:
+        raise OutOfRange(name, _summary(array, largest), f"must be < {spec.below:g} [{spec.unit}]")
+
+
+def _summary(array: Any, worst: float | None = None) -> str:
+    if array.ndim == 0:
+        return f"{float(array):g}"
+    return f"array of shape {tuple(array.shape)}" + ("" if worst is None else f" reaching {worst:g}")
+
+
+def check_element_count(name: str, value: Any, spec: Spec, count: int) -> None:
+    """Raises WrongShape if a quantity per element does not have `count` values."""
+    if not is_per_element(value):
+        return
+    array = unwrap(value)
+    axis = array.ndim - len(spec.shape) - 1
+    given = array.shape[axis] if axis >= 0 else None
+    if given != count:
+        plural = "vertices" if spec.per == "vertex" else f"{spec.per}s"
+        raise WrongShape(
+            name,
+            f"per_element(...) of shape {tuple(array.shape)}",
+            f"its body has {count} {plural}; give [..., {count}]",
+        )
+
+
+def check_exactly_one(label: str, scene_object: Any, *names: str) -> None:
+    """Raises InvalidInput unless exactly one of several alternative fields is given."""
+    given = [name for name in names if getattr(scene_object, name) is not None]
+    if len(given) != 1:
+        text = " and ".join(given) if given else "neither"
+        raise InvalidInput(f"{label}.{'/'.join(names)}", text, f"give exactly one of {' and '.join(names)}")
+
+
+def check_positive_length(name: str, value: Any) -> None:
+    """Raises WrongType or OutOfRange unless a value is a finite number > 0 [m]."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise WrongType(name, repr(value), "must be a number [m]")
+    if not 0.0 < value < float("inf"):
+        raise OutOfRange(name, value, "must be > 0 and finite [m]")
