@@ -94,7 +94,7 @@ CASES = {
     "dtype against tensors": (
         lambda: simulate(soft(density=torch.tensor(1.0)), dtype=torch.float64),
         MixedDtypes,
-        r"box\.density = torch\.float32: dtype=torch\.float64 was asked for",
+        r"box\.density = torch\.float32: dtype=torch\.float64 was requested",
     ),
     "half precision": (lambda: simulate(soft(), dtype=torch.float16), MixedDtypes, r"dtype = torch\.float16"),
     "mixed devices": (

@@ -1,7 +1,7 @@
 """Forces that act on or between bodies: `Scene(bodies, forces=[...])`.
 
 A force is a frozen dataclass derived from `Force` with physical quantities as fields. These may be unknown, have paths
-such as `rope.stiffness`, and stand in scene files under the name of the class in lower case. A `gs.ForceFamily` declares
+such as `rope.stiffness`, and stand in scene files under the class name in lower case. A `gs.ForceFamily` declares
 how a force acts.
 """
 
