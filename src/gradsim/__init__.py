@@ -40,7 +40,7 @@ from gradsim.scene.errors import (
 )
 from gradsim.scene.files.load import load_scene, load_scene_file
 from gradsim.scene.files.schema import scene_schema
-from gradsim.scene.forces import Force, Tether
+from gradsim.scene.forces import BodyForce, Force, Tether
 from gradsim.scene.integrators import Integrator, Midpoint, RungeKutta4, SymplecticEuler, explicit_runge_kutta
 from gradsim.scene.lights import AmbientLight, DirectionalLight, PointLight
 from gradsim.scene.looks import Checker, Look
@@ -48,7 +48,7 @@ from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHooke
 from gradsim.scene.mesh_files import load_mesh
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.pendula import DoublePendulum, Pendulum
-from gradsim.scene.quantity import Signal, per_element
+from gradsim.scene.quantity import Quantity, Signal, per_element, quantity
 from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticSphere
@@ -56,6 +56,9 @@ from gradsim.scene.smoke import Closed, Periodic, Smoke
 from gradsim.scene.time import Time
 from gradsim.scene.trajectory import State, Trajectory
 from gradsim.scene.unknown import unknown
+from gradsim.simulate.forces.custom import node_force, rigid_force
+from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index
+from gradsim.simulate.forces.registry import register_force_family
 from gradsim.simulate.simulate import simulate
 from gradsim.simulate.stability import stable_dt
 from gradsim.video.load import load_video
@@ -67,6 +70,7 @@ __all__ = [
     "AmbientLight",
     "Bending",
     "Blur",
+    "BodyForce",
     "BrokenGradient",
     "Camera",
     "Checker",
@@ -79,15 +83,19 @@ __all__ = [
     "DirectionalLight",
     "Diverged",
     "DoublePendulum",
+    "Elements",
     "Exact",
     "Feedback",
     "Fit",
     "Force",
+    "ForceFamily",
+    "ForceKernels",
     "GaussNewton",
     "GoalImage",
     "GoalState",
     "GradsimError",
     "Ground",
+    "Index",
     "Integrator",
     "InvalidInput",
     "Keyframes",
@@ -106,6 +114,7 @@ __all__ = [
     "Plan",
     "PointLight",
     "Push",
+    "Quantity",
     "RandomSearch",
     "Region",
     "Rigid",
@@ -148,7 +157,11 @@ __all__ = [
     "meshes",
     "minimize",
     "mse",
+    "node_force",
+    "quantity",
+    "register_force_family",
     "render",
+    "rigid_force",
     "save_video",
     "scene_schema",
     "simulate",

@@ -34,8 +34,9 @@ class Force:
     name: str
     kinds: ClassVar[list[type[Force]]] = []  # all subclasses, for scene files
 
-    def __init_subclass__(cls) -> None:
-        Force.kinds.append(cls)
+    def __init_subclass__(cls, *, abstract: bool = False) -> None:
+        if not abstract:
+            Force.kinds.append(cls)
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -60,6 +61,37 @@ class Force:
         for name, spec in quantities(self):
             if spec.per is not None:
                 check_element_count(f"{self.name}.{name}", getattr(self, name), spec, count)
+
+
+@dataclass(frozen=True, eq=False)
+class BodyForce(Force, abstract=True):
+    """Base of forces that act on single bodies; see `gs.node_force` and `gs.rigid_force`.
+
+    Args:
+        name: Identifier, the first part of its parameters' paths.
+        bodies: Names of the bodies it acts on; all that it can act on if empty.
+    """
+
+    bodies: Sequence[str] = ()
+    body_kinds: ClassVar[tuple[type, ...]] = ()  # set by the declaration
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given: Any = self.bodies
+        if isinstance(given, str) or not all(isinstance(body, str) for body in given):
+            raise WrongType(f"{self.name}.bodies", repr(given), "must be a list of names of bodies")
+        object.__setattr__(self, "bodies", tuple(given))
+
+    def check(self, scene: Scene) -> None:
+        if not self.bodies_in(scene):
+            valid = " or ".join(f"gs.{kind.__name__}" for kind in self.body_kinds) or "bodies: declare how it acts"
+            raise InvalidInput(self.name, "a force on no body", f"the scene needs a {valid}")
+
+    def bodies_in(self, scene: Scene) -> list[Any]:
+        """The bodies of a scene that it acts on."""
+        if self.bodies:
+            return [self.find_body(scene, "bodies", name, self.body_kinds) for name in self.bodies]
+        return [body for body in scene.bodies if isinstance(body, self.body_kinds)]
 
 
 @dataclass(frozen=True, eq=False)

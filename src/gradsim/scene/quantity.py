@@ -86,6 +86,11 @@ def quantities(scene_object: Any) -> tuple[tuple[str, Spec], ...]:
     return _quantities(cls)
 
 
+def specs_of(cls: type) -> dict[str, Spec]:
+    """Returns the specifications of the quantities of a class of scene objects, by name."""
+    return dict(_quantities(cls))
+
+
 @functools.cache  # one entry per class
 def _quantities(cls: type) -> tuple[tuple[str, Spec], ...]:
     fields = dataclasses.fields(cls)

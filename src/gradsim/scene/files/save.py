@@ -23,7 +23,7 @@ from gradsim.scene.unknown import Unknown
 
 MAX_INLINE_SIZE = 64  # larger arrays are stored in an .npz file
 TAGGED_FIELDS = frozenset(
-    {"bodies", "shapes", "lights", "boundary", "integrator"}
+    {"bodies", "shapes", "lights", "forces", "boundary", "integrator"}
 )  # values are written with a type key
 
 

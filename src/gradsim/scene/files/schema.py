@@ -8,11 +8,10 @@ its own checks apply, and pydantic reports where they failed.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from types import UnionType
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -36,6 +35,7 @@ from gradsim.scene.camera import Camera
 from gradsim.scene.closed_surfaces import outward
 from gradsim.scene.errors import InvalidInput, WrongType
 from gradsim.scene.files.values import ARRAY, FILE, NODES, abbreviate, check_keys, quantity_type, type_key
+from gradsim.scene.forces import Force
 from gradsim.scene.gears import tet_gear
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.lights import LIGHTS
@@ -43,6 +43,7 @@ from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
 from gradsim.scene.mesh_files import load_mesh, tetrahedralize
 from gradsim.scene.meshes import TetMesh, TriMesh, grid, oriented, tet_ball, tet_box
+from gradsim.scene.quantity import specs_of
 from gradsim.scene.rigid import Push
 from gradsim.scene.scene import BODIES, Scene
 from gradsim.scene.shapes import SHAPES
@@ -166,14 +167,19 @@ def _model(
 ) -> type[BaseModel]:
     """Returns a pydantic model of the parameters of a class or builder; `overrides` replace or add field types."""
     is_class = inspect.isclass(build)
-    hints = get_type_hints(build.__init__ if is_class else build, localns=types, include_extras=True)
-    specs = {f.name: f.metadata.get("spec") for f in dataclasses.fields(build)} if is_class else {}  # type: ignore[arg-type]
+    specs = specs_of(build) if is_class else {}  # type: ignore[arg-type]
+    function: Any = build.__init__ if is_class else build
+    others = {name: hint for name, hint in function.__annotations__.items() if name not in specs}
+    namespace = SimpleNamespace(__annotations__=others)
+    own = inspect.unwrap(function)
+    hints = get_type_hints(namespace, getattr(own, "__globals__", None), types, include_extras=True)
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(build).parameters.values():
-        hint = overrides.pop(parameter.name, None) or hints[parameter.name]
         spec = specs.get(parameter.name)
         if spec is not None:
             hint = quantity_type(spec) | None if spec.optional else quantity_type(spec)
+        else:
+            hint = overrides.pop(parameter.name, None) or hints[parameter.name]
         fields[parameter.name] = (_discriminated(hint), _default(parameter))
     fields |= {name: (hint, HIDDEN_DEFAULT) for name, hint in overrides.items()}
     return create_model(type_key(build), __base__=base, **fields)
@@ -240,6 +246,7 @@ def _material_type(cls: Any, types: TypesByName) -> Any:
 def _file_types() -> TypesByName:
     """Returns the types in a file for the names in the annotations of scene objects."""
     types: TypesByName = {"float": StrictFloat, "int": StrictInt, "bool": StrictBool, "str": StrictStr}
+    types["Sequence"] = Sequence  # for classes outside gradsim that inherit fields
     types |= {name: quantity_type() for name in ("Quantity", "TensorLike")}
     types |= dict.fromkeys(("Any", "ArrayLike", "Floats", "Ints"), ARRAY)
     for cls in UNTAGGED:
@@ -253,15 +260,20 @@ def _file_types() -> TypesByName:
         "Light": ("light", LIGHTS),
         "StaticShape": ("shape", SHAPES),
         "Body": ("body", BODIES),
+        "Force": ("force", tuple(Force.kinds)),
     }
     for alias, (owner, classes) in unions.items():
         types[alias] = _tagged_union(owner, {type_key(cls): _built_type(cls, types) for cls in classes})
     return types
 
 
-@functools.cache  # one entry, created at first use because it takes time
 def scene_model() -> type[BaseModel]:
     """Returns the model of a whole file: the fields of a scene, and `time`."""
+    return _scene_model(len(Force.kinds), len(Integrator.kinds))
+
+
+@functools.cache  # created at first use because it takes time, and again when a force or an integrator is declared
+def _scene_model(force_count: int, integrator_count: int) -> type[BaseModel]:
     types = _file_types()
     return _model(Scene, types, time=_built_type(Time, types))
 

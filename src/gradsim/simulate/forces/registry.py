@@ -36,7 +36,7 @@ PARAMETER_FAMILIES: tuple[ParameterFamily, ...] = (STATIC_SHAPES, HINGES)  # tha
 _registered: dict[type[Force], ForceFamily] = {}
 
 
-def register(family: ForceFamily) -> ForceFamily:
+def register_force_family(family: ForceFamily) -> ForceFamily:
     """Make a force family known, so that scenes may hold the forces that own its elements.
 
     Raises:
