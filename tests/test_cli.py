@@ -282,7 +282,6 @@ BAD_COMMANDS = {
     "no iterations": ("control gear --iterations 0", "iterations"),
     "report in a file": ("control gear -o scene.yaml/out", "folder"),
     "rows of another experiment": ("reproduce control --only gear --json film.npz", "film.npz"),
-    "too few tetrahedra": ("bench physics --only tets --size 7 --no-peer", "7"),
 }
 
 
