@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gradsim as gs
-from gradsim.check.zoo import PROBLEMS
+from gradsim.check.gradient_problems import PROBLEMS
 from gradsim.simulate import flatten, pattern
 from gradsim.simulate.assemble import assemble
 from gradsim.simulate.pattern import pattern_key

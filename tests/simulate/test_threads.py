@@ -8,7 +8,7 @@ import torch
 from tests.simulate.scenes import beam
 
 import gradsim as gs
-from gradsim.check.zoo import PROBLEMS
+from gradsim.check.gradient_problems import PROBLEMS
 from gradsim.simulate import engine
 from gradsim.simulate.assemble import assemble
 
