@@ -40,12 +40,12 @@ test: $(READY) ## Check style, vocabulary, types and layers; run the tests
 	$(BIN)/lint-imports --no-logo
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --maxprocesses 4 --dist loadfile $(COVER)  # one core per process
 
-bench: $(PEERS) ## Measure everything side by side with its peers: benchmarks/results.md
-	@$(BIN)/gradsim bench all
+bench: $(PEERS) ## Run all benchmarks with their peers, write benchmarks/results.md and results.json
+	@$(BIN)/python -m benchmarks all
 
 clean: ## Remove .venv, caches and build products
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage
-	find src tests examples tools -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests examples benchmarks tools -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # venv runs whenever the stamp is stale: it completes an interrupted environment and does not change a complete one.
 $(VENV)/.installed-%: pyproject.toml constraints.txt src/gradsim/_version.py

@@ -1,27 +1,27 @@
-"""How exactly does a video weigh a cube? Its mass from 30 frames of 128 x 128 pixels that another renderer made.
+"""Accuracy of a cube's mass estimated from 30 frames of 128 x 128 pixels that another renderer made.
 
-A cube of six colours, without lights, flies and spins after a known push. What it weighs is sought with each of the
+A cube with six colours, without lights, flies and spins after a known push. Its mass is estimated with each of the
 differentiable renderers, from three videos:
 
-- 32 x 32 points a pixel on a regular grid, by a ray caster in this file. It knows neither triangles nor gradsim's
-  camera: rays meet the slabs between opposite sides of the cube.
-- Mitsuba's, 256 points a pixel and a box filter; needs pip install 'gradsim[mitsuba]'.
+- 32 x 32 samples a pixel on a regular grid, by a ray caster in this file. It uses neither triangles nor gradsim's
+  camera: it intersects rays with the slabs between opposite sides of the cube.
+- Mitsuba's, with 256 samples a pixel and a box filter; needs pip install 'gradsim[mitsuba]'.
 - `gs.Exact`'s own, rounded to 8 bits.
 
-The fit: Gauss-Newton in log mass from 5.0 kg, in float64. It starts with few frames, because the cube spins fast, and
-with both videos blurred by 12 pixels, and ends with all frames as they are. The gradient is the adjoint through the
-renderer and the physics; the curvature comes from central differences. `Exact` sees colours alone; SoftRas and DIB-R,
-which need it, the coverage as well.
+The fit is Gauss-Newton in log mass from 5.0 kg, in float64. It starts with few frames, because the cube spins fast,
+and with both videos blurred by 12 pixels; it ends with all frames, unblurred. The gradient is the adjoint through the
+renderer and the physics; the curvature comes from central differences. The loss of `Exact` contains colours only; that
+of SoftRas and DIB-R contains the coverage too, which they need.
 
-What is left is the video's own error, and how much it matters depends on the scene. A grid of 32 x 32 points steps
-where the true coverage slides. Linearized about the truth, for eight masses from 3.5 to 3.85 kg, its videos of this
-scene move the mass by 6e-8 (root mean square; 1e-7 at most), and with 64 x 64 points, for two of them, by 1e-8 and
-2e-8. The scene was made sensitive for that reason, by a high throw and a fast spin: in slower ones it was 2e-7 to 3e-7,
-above what is allowed.
+The remaining error is that of the video, and its effect depends on the scene. Coverage from a grid of 32 x 32 samples
+is a step function of the position. Linearized about the true value, for eight masses from 3.5 to 3.85 kg, the videos
+of this scene shift the mass by 6e-8 (root mean square; at most 1e-7), and with 64 x 64 samples, for two of the masses,
+by 1e-8 and 2e-8. A high throw and a fast spin make the scene sensitive to the mass: in slower scenes the shift was
+2e-7 to 3e-7, more than the allowed error.
 
-    python benchmarks/mass_from_pixels.py [--json report.json]
+    python -m benchmarks.mass_from_pixels [--json report.json]
 
-The exit code is 1 if `Exact` misses what is allowed.
+The exit code is 1 if the error with `Exact` is larger than allowed.
 """
 
 from __future__ import annotations
@@ -42,32 +42,33 @@ from rich.console import Console
 from rich.table import Table
 
 import gradsim as gs
-from gradsim.bench.timing import this_machine
+from benchmarks.report import Progress
+from benchmarks.timing import this_machine
 
-TRUTH, GUESS = 3.7, 5.0  # [kg]
+TRUE_MASS, INITIAL_GUESS = 3.7, 5.0  # [kg]
 FRAMES, FPS, SIZE = 30, 30.0, (128, 128)
 EDGE = 0.5  # of the cube [m]
 EYE, TARGET, FOV = np.array([0.85, 0.8, 2.8]), np.array([0.35, 0.55, 0.0]), 42.0  # [m], [m], [degrees]
-GRID = 32  # points along a pixel's edge
-SAMPLES = 256
+GRID = 32  # samples along a pixel's edge
+SAMPLES = 256  # of Mitsuba, a pixel
 BACKGROUND = (0.05, 0.1, 0.15)
 COLORS = np.array(  # of the sides at -x, +x, -y, +y, -z, +z
     [[0.9, 0.2, 0.2], [0.2, 0.8, 0.3], [0.2, 0.3, 0.9], [0.9, 0.8, 0.2], [0.8, 0.3, 0.8], [0.3, 0.8, 0.9]]
 )
-LEVELS = ((12.0, 5), (6.0, 5), (3.0, 5), (1.5, 5), (0.0, 5), (0.0, 10), (0.0, 30))  # blur [px], and how many frames
+LEVELS = ((12.0, 5), (6.0, 5), (3.0, 5), (1.5, 5), (0.0, 5), (0.0, 10), (0.0, 30))  # blur [px], number of frames
 STEPS = 4  # on each level
 LAST_STEPS = 12  # on the last, at most
-FAR = 0.35  # longest step in log mass
+MAX_STEP = 0.35  # in log mass
 
 
 @dataclass(frozen=True)
 class Method:
-    """A renderer to fit with."""
+    """A renderer and its options in the fit."""
 
     name: str
     renderer: Any
-    alpha: bool  # whether the loss sees the coverage too
-    difference: float  # of log mass, for the curvature; DIB-R's colours jump, and a large one sees their mean slope
+    alpha: bool  # whether the loss contains the coverage too
+    difference: float  # step of log mass for the curvature; large for DIB-R, whose colours are discontinuous
 
 
 METHODS = (
@@ -75,12 +76,12 @@ METHODS = (
     Method("SoftRas", gs.SoftRas(), alpha=True, difference=1e-3),
     Method("DIB-R", gs.DIBR(), alpha=True, difference=1e-2),
 )
-ALLOWED = {"supersampled": 1e-7, "mitsuba": 1e-5, "8 bit": 1e-6}  # relative errors, with `Exact`
+ALLOWED = {"supersampled": 1e-7, "mitsuba": 1e-5, "8 bit": 1e-6}  # relative error with `Exact`
 
 
 @dataclass(frozen=True)
 class Row:
-    """One fit."""
+    """The result of one fit."""
 
     target: str
     renderer: str
@@ -95,9 +96,11 @@ class Row:
         return self.allowed is not None and not self.error <= self.allowed
 
 
-def world(mass: float | torch.Tensor) -> gs.Scene:
+def make_scene(mass: float | torch.Tensor) -> gs.Scene:
+    """Returns the cube with this mass [kg]."""
     mesh = gs.meshes.box(EDGE)
-    normal = np.cross(*(mesh.vertices[mesh.faces[:, k]] - mesh.vertices[mesh.faces[:, 0]] for k in (1, 2)))
+    a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
+    normal = np.cross(b - a, c - a)
     axis = np.abs(normal).argmax(1)
     side = 2 * axis + (np.take_along_axis(normal, axis[:, None], 1)[:, 0] > 0)
     cube = gs.Rigid(
@@ -114,24 +117,26 @@ def world(mass: float | torch.Tensor) -> gs.Scene:
     return gs.Scene([cube], camera=camera, lights=(), background=BACKGROUND)
 
 
-def move(scene: gs.Scene, frames: int = FRAMES) -> gs.Trajectory:
+def simulate(scene: gs.Scene, frames: int = FRAMES) -> gs.Trajectory:
+    """Returns the motion of the cube."""
     return gs.simulate(scene, frames=frames, fps=FPS, substeps=16, integrator=gs.Midpoint())
 
 
-def film(log_mass: torch.Tensor, method: Method, frames: int = FRAMES) -> torch.Tensor:
-    scene = world(log_mass.exp())
-    return gs.render(scene, move(scene, frames), SIZE, method.renderer, alpha=method.alpha)
+def render_video(log_mass: torch.Tensor, method: Method, frames: int = FRAMES) -> torch.Tensor:
+    """Returns the video for a log mass, [..., T, H, W, C]."""
+    scene = make_scene(log_mass.exp())
+    return gs.render(scene, simulate(scene, frames), SIZE, method.renderer, alpha=method.alpha)
 
 
 def supersampled() -> torch.Tensor:
-    """The true video, RGBA, by casting rays."""
-    cube = move(world(TRUTH))["cube"]
+    """Returns the RGBA video of the true mass, by ray casting."""
+    cube = simulate(make_scene(TRUE_MASS))["cube"]
     frames = zip(cube.position.numpy(), cube.rotation.numpy(), strict=True)
-    return torch.from_numpy(np.stack([_cast(place, _axes(quaternion)) for place, quaternion in frames]))
+    return torch.from_numpy(np.stack([_cast_rays(position, _rotation_matrix(q)) for position, q in frames]))
 
 
-def _axes(quaternion: np.ndarray) -> np.ndarray:
-    """A body's axes in the world, as columns."""
+def _rotation_matrix(quaternion: np.ndarray) -> np.ndarray:
+    """Returns the rotation matrix of a quaternion (x, y, z, w)."""
     x, y, z, w = quaternion
     return np.array(
         [
@@ -142,56 +147,57 @@ def _axes(quaternion: np.ndarray) -> np.ndarray:
     )
 
 
-def _cast(place: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """One image, [H, W, 4]. Rays are drawn only where the sphere about the cube may be seen."""
+def _cast_rays(position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+    """Returns one image, [H, W, 4]; rays are cast only where the cube's bounding sphere is visible."""
     forward = (TARGET - EYE) / np.linalg.norm(TARGET - EYE)
     right = np.cross(forward, (0.0, 1.0, 0.0))
     right /= np.linalg.norm(right)
     down = np.cross(forward, right)
     height, width = SIZE
     focal = 0.5 * height / math.tan(math.radians(FOV) / 2)
-    depth = (place - EYE) @ forward
-    middle = np.array([(place - EYE) @ down, (place - EYE) @ right]) / depth * focal + np.array(SIZE) / 2
+    depth = (position - EYE) @ forward
+    middle = np.array([(position - EYE) @ down, (position - EYE) @ right]) / depth * focal + np.array(SIZE) / 2
     reach = 1.3 * focal * 0.5 * math.sqrt(3) * EDGE / depth
     low = np.clip(np.floor(middle - reach), 0, SIZE).astype(int)
     high = np.clip(np.ceil(middle + reach), 0, SIZE).astype(int)
 
-    # Rays and their start in the cube's own axes; a row of pixels at a time stays in the processor's cache.
-    turned, start = np.stack([forward, down, right]) @ axes, (EYE - place) @ axes
+    # Ray directions and origin in the cube's axes; one row of pixels at a time fits in the processor's cache.
+    axes, origin = np.stack([forward, down, right]) @ rotation, (EYE - position) @ rotation
     columns = ((np.arange(GRID * low[1], GRID * high[1]) + 0.5) / GRID - width / 2) / focal
     palette = np.concatenate([np.column_stack([COLORS, np.ones(6)]), [[*BACKGROUND, 0.0]]])
     image = np.tile(palette[6], (height, width, 1))
     for row in range(low[0], high[0]):
         rows = (row + (np.arange(GRID)[:, None] + 0.5) / GRID - height / 2) / focal
-        side = _entered([turned[0, k] + rows * turned[1, k] + columns * turned[2, k] for k in range(3)], start)
+        side = _entry_sides([axes[0, k] + rows * axes[1, k] + columns * axes[2, k] for k in range(3)], origin)
         tiles = side.reshape(GRID, -1, GRID)
         shares = np.stack([(tiles == k).mean((0, 2)) for k in range(7)], -1)
         image[row, low[1] : high[1]] = shares @ palette
     return image
 
 
-def _entered(ray: list[np.ndarray], start: np.ndarray) -> np.ndarray:
-    """Side of the cube through which rays come in, 6 for those that miss it: they leave one slab before they are in
-    all three."""
-    entry, leave = np.full(ray[0].shape, -np.inf), np.full(ray[0].shape, np.inf)
-    side = np.zeros(ray[0].shape, dtype=np.int8)
-    for k, along in enumerate(ray):
-        low, high = (-EDGE / 2 - start[k]) / along, (EDGE / 2 - start[k]) / along
+def _entry_sides(directions: list[np.ndarray], origin: np.ndarray) -> np.ndarray:
+    """Returns the side through which each ray enters the cube, 6 for rays that miss it (slab method)."""
+    entry, exit_ = np.full(directions[0].shape, -np.inf), np.full(directions[0].shape, np.inf)
+    side = np.zeros(directions[0].shape, dtype=np.int8)
+    for k, direction in enumerate(directions):
+        low, high = (-EDGE / 2 - origin[k]) / direction, (EDGE / 2 - origin[k]) / direction
         first = np.minimum(low, high)
         side = np.where(first > entry, np.where(low < high, 2 * k, 2 * k + 1), side)
         np.maximum(entry, first, out=entry)
-        np.minimum(leave, np.maximum(low, high), out=leave)
-    return np.where(entry < leave, side, 6)
+        np.minimum(exit_, np.maximum(low, high), out=exit_)
+    return np.where(entry < exit_, side, 6)
 
 
 def mitsuba() -> torch.Tensor:
-    scene = world(TRUTH)
-    return gs.render(scene, move(scene), SIZE, gs.Mitsuba(samples=SAMPLES), alpha=True)
+    """Returns the RGBA video of the true mass, by Mitsuba."""
+    scene = make_scene(TRUE_MASS)
+    return gs.render(scene, simulate(scene), SIZE, gs.Mitsuba(samples=SAMPLES), alpha=True)
 
 
 def rounded() -> torch.Tensor:
-    scene = world(TRUTH)
-    return (255 * gs.render(scene, move(scene), SIZE, alpha=True)).round() / 255
+    """Returns the RGBA video of the true mass, by `Exact`, rounded to 8 bits."""
+    scene = make_scene(TRUE_MASS)
+    return (255 * gs.render(scene, simulate(scene), SIZE, alpha=True)).round() / 255
 
 
 TARGETS: dict[str, Callable[[], torch.Tensor]] = {
@@ -202,62 +208,63 @@ TARGETS: dict[str, Callable[[], torch.Tensor]] = {
 
 
 def blurred(video: torch.Tensor, width: float) -> torch.Tensor:
-    """A video [..., H, W, C] under a Gaussian of that standard deviation [px], black around it."""
+    """Returns a video [..., H, W, C] blurred by a Gaussian of standard deviation `width` [px], padded with black."""
     if width == 0.0:
         return video
     for dim in (-3, -2):
-        place = torch.arange(video.shape[dim], dtype=video.dtype)
-        weight = torch.exp(-0.5 * ((place - place[:, None]) / width) ** 2) / (width * math.sqrt(2 * math.pi))
+        pixel = torch.arange(video.shape[dim], dtype=video.dtype)
+        weight = torch.exp(-0.5 * ((pixel - pixel[:, None]) / width) ** 2) / (width * math.sqrt(2 * math.pi))
         video = torch.tensordot(video, weight, ([dim], [0])).movedim(-1, dim)
     return video
 
 
-def weigh(method: Method, target: torch.Tensor) -> tuple[float, int]:
-    """The mass that explains a video [kg], and the steps it took."""
+def estimate_mass(method: Method, target: torch.Tensor) -> tuple[float, int]:
+    """Returns the mass estimated from a video [kg], and the number of Gauss-Newton steps."""
     target = target if method.alpha else target[..., :3]
-    log_mass, steps = torch.tensor(math.log(GUESS), dtype=torch.float64), 0
+    log_mass, steps = torch.tensor(math.log(INITIAL_GUESS), dtype=torch.float64), 0
     for blur, frames in LEVELS:
         for _ in range(LAST_STEPS if frames == FRAMES else STEPS):
             with torch.no_grad():
-                either = log_mass + method.difference * torch.tensor([1.0, -1.0], dtype=torch.float64)
-                ahead, behind = film(either, method, frames)
-                slope = blurred((ahead - behind) / (2 * method.difference), blur)
-            here = log_mass.clone().requires_grad_()
-            loss = 0.5 * blurred(film(here, method, frames) - target[:frames], blur).square().sum()
-            (gradient,) = torch.autograd.grad(loss, here)
-            step = -float(gradient / slope.square().sum())
-            log_mass += max(-FAR, min(FAR, step))
+                perturbed = log_mass + method.difference * torch.tensor([1.0, -1.0], dtype=torch.float64)
+                ahead, behind = render_video(perturbed, method, frames)
+                derivative = blurred((ahead - behind) / (2 * method.difference), blur)
+            leaf = log_mass.clone().requires_grad_()
+            loss = 0.5 * blurred(render_video(leaf, method, frames) - target[:frames], blur).square().sum()
+            (gradient,) = torch.autograd.grad(loss, leaf)
+            step = -float(gradient / derivative.square().sum())
+            log_mass += max(-MAX_STEP, min(MAX_STEP, step))
             steps += 1
             if abs(step) < 1e-13:
                 break
     return math.exp(log_mass), steps
 
 
-def measure(say: Callable[[str], None]) -> tuple[list[Row], list[str]]:
-    """All fits, and notes on what was left out."""
+def measure(progress: Progress) -> tuple[list[Row], list[str]]:
+    """Returns all fits, and notes on the videos."""
     rows: list[Row] = []
     notes: list[str] = []
     for name, make in TARGETS.items():
-        say(f"the video '{name}'")
+        progress(f"the video '{name}'")
         start = perf_counter()
         try:
             target = make()
         except gs.MissingExtra as missing:
-            notes.append(f"{name} left out: {missing}")
+            notes.append(f"{name} skipped: {missing}")
             continue
-        notes.append(f"{name}: made in {perf_counter() - start:.1f} s")
+        notes.append(f"{name}: rendered in {perf_counter() - start:.1f} s")
         for method in METHODS:
-            say(f"the video '{name}' with {method.name}")
+            progress(f"the video '{name}' with {method.name}")
             start = perf_counter()
-            mass, steps = weigh(method, target)
+            mass, steps = estimate_mass(method, target)
             allowed = ALLOWED[name] if method.name == "Exact" else None
-            error = abs(mass / TRUTH - 1.0)
+            error = abs(mass / TRUE_MASS - 1.0)
             rows.append(Row(name, method.name, mass, error, allowed, steps, perf_counter() - start))
     return rows, notes
 
 
 def table(rows: list[Row], notes: list[str]) -> Table:
-    title = f"Mass of a cube from {FRAMES} frames of {SIZE[0]} x {SIZE[1]}: truth {TRUTH} kg, guess {GUESS} kg"
+    size = f"{SIZE[0]} x {SIZE[1]}"
+    title = f"Mass of a cube from {FRAMES} frames of {size}: true {TRUE_MASS} kg, initial guess {INITIAL_GUESS} kg"
     found = Table(title=title, caption="\n".join(notes), box=SIMPLE_HEAD, caption_justify="left")
     for heading in ("target", "renderer", "relative error", "allowed", "steps", "seconds"):
         found.add_column(heading, justify="left" if heading in ("target", "renderer") else "right")
@@ -270,7 +277,7 @@ def table(rows: list[Row], notes: list[str]) -> Table:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Mass of a moving cube from the pixels of other renderers.")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file as well")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to this file")
     chosen = parser.parse_args()
     with Console(stderr=True).status("") as status:
         rows, notes = measure(status.update)

@@ -11,7 +11,7 @@ import torch
 from tests.render import reference, scenes
 from tests.render.compare import difference_errors, drawing, image_and_gradients, relative_error, weights_of
 
-from gradsim.bench.plain_softras import PlainSoftRas
+from benchmarks.plain_softras import PlainSoftRas
 from gradsim.render.softras import SoftRas
 from gradsim.render.triangles import Triangles
 from gradsim.scene.errors import OutOfRange, WrongType

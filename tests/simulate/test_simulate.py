@@ -9,8 +9,9 @@ import torch
 from tests.simulate.scenes import beam
 
 import gradsim as gs
-from gradsim.check.gradients import gradients, objective
-from gradsim.check.zoo import PROBLEMS
+from gradsim.check.gradcheck import adjoint_gradients
+from gradsim.check.gradient_problems import PROBLEMS
+from gradsim.check.gradients import objective
 from gradsim.scene.errors import OutOfMemory, OutOfRange, WrongShape
 from gradsim.simulate import simulate as simulate_module
 from gradsim.simulate.compile.compiled_scene import compile_scene
@@ -94,10 +95,10 @@ def test_large_finite_numbers_are_finite():
 @pytest.mark.parametrize("steps", [30, 12], ids=["a frame at a time", "checkpoints within a frame"])
 def test_recomputed_gradients_equal_kept_ones(problem, integrator, steps, monkeypatch):
     values = problem.values()
-    kept = gradients(objective(problem, integrator), values)
+    kept = adjoint_gradients(objective(problem, integrator), values)
     step_bytes = engine.engine_for(compile_scene(problem.build(values)), integrator).shards[0].step_bytes
     monkeypatch.setattr(simulate_module, "default_limit", lambda: steps * step_bytes)
-    recomputed = gradients(objective(problem, integrator), values)
+    recomputed = adjoint_gradients(objective(problem, integrator), values)
     for name, gradient in kept.items():
         assert torch.allclose(recomputed[name], gradient, rtol=1e-12, atol=1e-13 * gradient.abs().max().item()), name
 

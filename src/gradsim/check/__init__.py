@@ -1,1 +1,1 @@
-"""Checks a user can run on their machine: gradients against finite differences, physics against known answers."""
+"""Gradients, physics and rendering against references, on the user's machine: `gradsim check`."""

@@ -1,4 +1,4 @@
-"""Images by point sampling: nothing in common with the rasterizers but the triangles they are given."""
+"""Images by point sampling, independent of the rasterizers: both share only the input triangles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gradsim.render.triangles import Triangles
 
 
 def supersampled(triangles: Triangles, size: tuple[int, int], samples: int = 32) -> torch.Tensor:
-    """Images [B, H, W, 4] of colour and coverage, each pixel the mean of samples x samples rays to the nearest face."""
+    """Returns images [B, H, W, 4] of colour and coverage; a pixel is the mean of samples x samples rays."""
     return torch.stack([_frame(triangles, frame, size, samples) for frame in range(len(triangles.vertices))])
 
 
@@ -22,34 +22,35 @@ def _frame(triangles: Triangles, frame: int, size: tuple[int, int], samples: int
     nearest = torch.full(color.shape[:2], torch.inf, dtype=points.dtype)
     for face, corner, mark in zip(mesh.faces.long(), mesh.corners.long(), mesh.marks.tolist(), strict=True):
         corners = points[face]
-        turn = torch.linalg.det(corners)  # its sign tells which side is seen, wherever the corners are
-        if turn.abs() < 1e-14 or (turn > 0 and not mark & 1):
+        orientation = torch.linalg.det(corners)  # its sign is the visible side, also for corners behind the camera
+        if orientation.abs() < 1e-14 or (orientation > 0 and not mark & 1):
             continue
         rows, columns = _window(corners, triangles.near, size, samples)
         rays = _rays(rows, columns, samples, points.dtype)
-        shares = rays @ torch.linalg.inv(corners)  # the ray (x, y, 1) w as a sum of the corners
-        depth = 1.0 / shares.sum(-1)
-        shares = shares * depth[..., None]
-        hit = (shares >= 0).all(-1) & (depth >= triangles.near) & (depth < nearest[rows, columns])
+        weights = rays @ torch.linalg.inv(corners)  # the ray (x, y, 1) w as a sum of the corners
+        depth = 1.0 / weights.sum(-1)
+        weights = weights * depth[..., None]
+        hit = (weights >= 0).all(-1) & (depth >= triangles.near) & (depth < nearest[rows, columns])
         nearest[rows, columns] = torch.where(hit, depth, nearest[rows, columns])
-        seen = _color(triangles, shares @ triangles.attributes[frame, corner].detach(), mark)
-        color[rows, columns, :3] = torch.where(hit[..., None], seen, color[rows, columns, :3])
+        face_color = _color(triangles, weights @ triangles.attributes[frame, corner].detach(), mark)
+        color[rows, columns, :3] = torch.where(hit[..., None], face_color, color[rows, columns, :3])
         color[rows, columns, 3] = torch.where(hit, 1.0, color[rows, columns, 3])
     return color.view(height, samples, width, samples, 4).mean((1, 3))
 
 
 def _window(corners: torch.Tensor, near: float, size: tuple[int, int], samples: int) -> tuple[slice, slice]:
-    """Rows and columns of samples a face can touch: all of them where it reaches behind the camera."""
+    """Returns the rows and columns of samples that a face can cover; all if it reaches behind the near plane."""
     if bool((corners[:, 2] < near).any()):
         return slice(0, size[0] * samples), slice(0, size[1] * samples)
-    places = corners[:, :2] / corners[:, 2:] * samples
-    low, high = places.amin(0).floor().long().tolist(), places.amax(0).ceil().long().tolist()
-    most = (size[1] * samples, size[0] * samples)
-    columns, rows = (slice(min(max(0, a), m), min(max(0, b), m)) for a, b, m in zip(low, high, most, strict=True))
+    positions = corners[:, :2] / corners[:, 2:] * samples
+    low, high = positions.amin(0).floor().long().tolist(), positions.amax(0).ceil().long().tolist()
+    limits = (size[1] * samples, size[0] * samples)
+    columns, rows = (slice(min(max(0, a), m), min(max(0, b), m)) for a, b, m in zip(low, high, limits, strict=True))
     return rows, columns
 
 
 def _rays(rows: slice, columns: slice, samples: int, dtype: torch.dtype) -> torch.Tensor:
+    """Returns the rays (x, y, 1) through the samples in pixels, [rows, columns, 3]."""
     x = (torch.arange(columns.start, columns.stop, dtype=dtype) + 0.5) / samples
     y = (torch.arange(rows.start, rows.stop, dtype=dtype) + 0.5) / samples
     down, across = torch.meshgrid(y, x, indexing="ij")
@@ -57,6 +58,7 @@ def _rays(rows: slice, columns: slice, samples: int, dtype: torch.dtype) -> torc
 
 
 def _color(triangles: Triangles, attributes: torch.Tensor, mark: int) -> torch.Tensor:
+    """Returns the colours [..., 3] of interpolated attributes, with bilinear texture lookup."""
     if attributes.shape[-1] == 3:
         return attributes
     light, highlight, uv = attributes.split((3, 3, 2), -1)

@@ -10,7 +10,6 @@ import typer
 from rich.markup import escape
 
 from gradsim import __version__
-from gradsim.cli.bench import bench
 from gradsim.cli.check import check
 from gradsim.cli.control import control
 from gradsim.cli.demo import demo
@@ -34,7 +33,6 @@ app = typer.Typer(
 for command in (simulate, estimate, landscape, control, demo):
     app.command()(command)
 app.add_typer(check, name="check")
-app.add_typer(bench, name="bench")
 app.add_typer(reproduce, name="reproduce")
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from gradsim.check.fact import Fact
+from gradsim.check.result import CheckResult
 from gradsim.cli.shared import JsonOption, console, write_json
 
 check = typer.Typer(no_args_is_help=True, help="Check gradients, physics and rendering on this machine.")
@@ -41,7 +41,10 @@ def check_render(as_json: JsonOption = None) -> None:
 
 
 def report(
-    run: Callable[[Callable[[str], None]], list[Fact]], title: str, columns: tuple[str, str], as_json: Path | None
+    run: Callable[[Callable[[str], None]], list[CheckResult]],
+    title: str,
+    columns: tuple[str, str],
+    as_json: Path | None,
 ) -> None:
     begin = time.perf_counter()
     with console.status("compiling kernels (first use only)") as status:

@@ -8,7 +8,7 @@ import torch
 
 import gradsim as gs
 from gradsim.cache import signature_key
-from gradsim.check.zoo import PROBLEMS
+from gradsim.check.gradient_problems import PROBLEMS
 from gradsim.scene.integrators import TOLERATED_GROWTH
 from gradsim.simulate.compile.compiled_scene import compile_scene
 from gradsim.simulate.compile.signature import NOT_SIMULATED, clear_signatures

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gradsim import bridge
-from gradsim.check.zoo import PROBLEMS
+from gradsim.check.gradient_problems import PROBLEMS
 from gradsim.scene.integrators import Midpoint, SymplecticEuler
 from gradsim.simulate.compile.compiled_scene import compile_scene
 from gradsim.simulate.engine.batch_shard import BatchShard

@@ -7,8 +7,9 @@ import torch
 
 import gradsim as gs
 from gradsim import bridge
-from gradsim.check.gradients import gradients, objective
-from gradsim.check.zoo import PROBLEMS
+from gradsim.check.gradcheck import adjoint_gradients
+from gradsim.check.gradient_problems import PROBLEMS
+from gradsim.check.gradients import objective
 from gradsim.scene.integrators import Midpoint, SymplecticEuler
 from gradsim.simulate.compile.compiled_scene import compile_scene
 from gradsim.simulate.engine.batch_shard import BatchShard
@@ -16,7 +17,7 @@ from gradsim.simulate.engine.batch_shard import BatchShard
 CPU, F64 = torch.device("cpu"), torch.float64
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-4}
 STEPS = 60
-RIGID = {p.name: p for p in PROBLEMS if p.row == "rigid body"}
+RIGID = {p.name: p for p in PROBLEMS if p.system == "rigid body"}
 INTEGRATORS = [SymplecticEuler(), Midpoint()]
 
 
@@ -106,9 +107,9 @@ def test_gradients_of_a_batch_are_those_of_its_worlds(name, integrator):
     worlds = [{n: v * (1 + 0.01 * k) for n, v in problem.values().items()} for k in range(3)]
     batch = {n: torch.stack([world[n] for world in worlds]) for n in worlds[0]}
     loss = objective(problem, integrator)
-    together = gradients(lambda values: loss(values).sum(), batch)
+    together = adjoint_gradients(lambda values: loss(values).sum(), batch)
     for k, world in enumerate(worlds):
-        for n, alone in gradients(loss, world).items():
+        for n, alone in adjoint_gradients(loss, world).items():
             assert torch.allclose(together[n][k], alone, rtol=1e-10, atol=1e-11 * alone.abs().max().item()), n
 
 

@@ -8,7 +8,7 @@ import torch
 from tests.simulate.scenes import beam
 
 import gradsim as gs
-from gradsim.check.zoo import PROBLEMS
+from gradsim.check.gradient_problems import PROBLEMS
 from gradsim.simulate.compile.compiled_scene import compile_scene
 from gradsim.simulate.engine import engine
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gradsim as gs
-from gradsim.check.physics.fluids import blob, centers, moved, random_flow
+from gradsim.check.physics.fluids import cell_centers, gaussian_density, random_velocity, simulate_smoke
 from gradsim.scene.errors import BrokenGradient, Diverged, InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
 from gradsim.scene.smoke import Closed, Periodic, Smoke, SmokeMotion
 from gradsim.simulate.state.smoke_rollout import _Carried, divergence, smoke_rollout, waves_for
@@ -28,15 +28,19 @@ def _one_thread():
 
 def lively(boundary, *, batch=(), seed=0, **more):
     """Smoke that uses everything: some wind, viscosity and buoyancy."""
-    values = {"velocity": random_flow(SIZE, seed=seed, shortest=6.0, batch=batch), "viscosity": 1e-3, "buoyancy": 2.0}
-    return Smoke("smoke", SIZE, blob(SIZE, (0.4, 0.3), 0.15), **(values | more), boundary=boundary)
+    values = {
+        "velocity": random_velocity(SIZE, seed=seed, shortest=6.0, batch=batch),
+        "viscosity": 1e-3,
+        "buoyancy": 2.0,
+    }
+    return Smoke("smoke", SIZE, gaussian_density(SIZE, (0.4, 0.3), 0.15), **(values | more), boundary=boundary)
 
 
 @BOTH
 def test_every_derivative_of_a_few_steps(boundary):
     size = (5, 6)
-    density = blob(size, (0.4, 0.3), 0.2).requires_grad_()
-    velocity = random_flow(size, seed=1, shortest=3.0, batch=(2,)).requires_grad_()
+    density = gaussian_density(size, (0.4, 0.3), 0.2).requires_grad_()
+    velocity = random_velocity(size, seed=1, shortest=3.0, batch=(2,)).requires_grad_()
     viscosity = torch.tensor(1e-3, dtype=F64, requires_grad=True)
     buoyancy = torch.tensor([2.0, -1.0], dtype=F64, requires_grad=True)
 
@@ -78,14 +82,14 @@ def test_divergence_and_projection_of_flows_known_in_full(boundary):
     length, size = 2.0, (24, 32)
     wave = math.pi / length * (1 if boundary == Closed() else 2)
     a, b = 2 * wave, 4 * wave / 3 * (1 if boundary == Closed() else 2)  # both fit a height of 1.5
-    x, y = centers(size, length)
+    x, y = cell_centers(size, length)
     gradient = torch.stack([-a * (a * x).sin() * (b * y).cos(), -b * (a * x).cos() * (b * y).sin()], -1)
     turning = torch.stack([b * (a * x).sin() * (b * y).cos(), -a * (a * x).cos() * (b * y).sin()], -1)
     exact = -(a * a + b * b) * (a * x).cos() * (b * y).cos()
     assert (divergence(gradient, boundary, length) - exact).abs().max() < 1e-11
     assert divergence(turning, boundary, length).abs().max() < 1e-11
     smoke = Smoke("smoke", size, velocity=3.0 * gradient + turning, boundary=boundary, length=length)
-    assert (moved(smoke, frames=1).velocities[0] - turning).abs().max() < 1e-12
+    assert (simulate_smoke(smoke, frames=1).velocities[0] - turning).abs().max() < 1e-12
 
 
 def test_x_is_right_y_is_up_and_images_have_the_top_row_first():
@@ -93,14 +97,14 @@ def test_x_is_right_y_is_up_and_images_have_the_top_row_first():
     density[3, 5] = 1.0
     for velocity, place in (((1.0, 0.0), (3, 9)), ((0.0, 1.0), (7, 5)), ((-0.5, -0.25), (2, 3))):
         smoke = Smoke("smoke", SIZE, density, velocity, boundary=Periodic(), length=20.0)
-        motion = moved(smoke, frames=2, fps=0.25, substeps=1)
+        motion = simulate_smoke(smoke, frames=2, fps=0.25, substeps=1)
         assert divmod(int(motion.densities[-1].argmax()), SIZE[1]) == place
         image = motion.image
         assert image.shape == (2, *SIZE, 3)
         assert torch.equal(image[..., 0], image[..., 2])
         assert divmod(int(image[-1, ..., 1].argmax()), SIZE[1]) == (SIZE[0] - 1 - place[0], place[1])
-    rising = moved(lively(Closed(), velocity=(0.0, 0.0)), frames=2, fps=2, substeps=10).densities
-    y = centers(SIZE, 1.0)[1]
+    rising = simulate_smoke(lively(Closed(), velocity=(0.0, 0.0)), frames=2, fps=2, substeps=10).densities
+    y = cell_centers(SIZE, 1.0)[1]
     heights = (rising * y).sum((-1, -2)) / rising.sum((-1, -2))
     assert heights[1] > heights[0] + 0.02
 
@@ -108,14 +112,14 @@ def test_x_is_right_y_is_up_and_images_have_the_top_row_first():
 def test_cubics_are_carried_exactly():
     """By any part of a cell, away from where they jump: the interpolation is of fourth order."""
     size, length = (40, 40), 40.0
-    x, y = (c - 20.0 for c in centers(size, length))
+    x, y = (c - 20.0 for c in cell_centers(size, length))
     velocity = torch.tensor([0.3, 0.85], dtype=F64)
 
     def cubic(x, y):
         return 0.02 * x**3 - 0.01 * x**2 * y + 0.03 * x * y**2 + 0.1 * y - 2.0
 
     smoke = Smoke("smoke", size, cubic(x, y), velocity, boundary=Periodic(), length=length)
-    after = moved(smoke, frames=2, fps=1, substeps=1).densities[-1]
+    after = simulate_smoke(smoke, frames=2, fps=1, substeps=1).densities[-1]
     inner = (slice(8, -8), slice(8, -8))
     assert (after - cubic(x - 0.3, y - 0.85))[inner].abs().max() < 1e-10
 
@@ -124,7 +128,7 @@ def test_cubics_are_carried_exactly():
 def test_batches_equal_single_worlds_and_broadcast(boundary):
     viscosities = torch.tensor([[1e-4], [1e-2]], dtype=F64, requires_grad=True)  # [2, 1]
     smoke = lively(boundary, batch=(3,), viscosity=viscosities)
-    motion = moved(smoke, frames=3, substeps=5)
+    motion = simulate_smoke(smoke, frames=3, substeps=5)
     assert motion.densities.shape == (2, 3, 3, *SIZE)
     assert motion.velocities.shape == (2, 3, 3, *SIZE, 2)
     assert motion.image.shape == (2, 3, 3, *SIZE, 3)
@@ -133,7 +137,9 @@ def test_batches_equal_single_worlds_and_broadcast(boundary):
         one = viscosities[row, 0].detach().requires_grad_()
         total = 0.0
         for column in range(3):
-            alone = moved(lively(boundary, velocity=smoke.velocity[column], viscosity=one), frames=3, substeps=5)
+            alone = simulate_smoke(
+                lively(boundary, velocity=smoke.velocity[column], viscosity=one), frames=3, substeps=5
+            )
             assert (alone.densities - motion.densities[row, column]).abs().max() < 1e-12
             assert (alone.velocities - motion.velocities[row, column]).abs().max() < 1e-12
             total = total + alone.velocities.pow(2).sum()
@@ -145,7 +151,7 @@ def test_batches_equal_single_worlds_and_broadcast(boundary):
 @pytest.mark.parametrize("substeps", [1, 2, 5])
 def test_continuing_equals_one_rollout(boundary, substeps):
     smoke = lively(boundary)
-    whole = moved(smoke, frames=5, substeps=substeps)
+    whole = simulate_smoke(smoke, frames=5, substeps=substeps)
     first = gs.simulate(gs.Scene([smoke]), frames=3, substeps=substeps)
     second = gs.simulate(gs.Scene([smoke]), frames=3, substeps=substeps, start=first.final)["smoke"]
     assert (second.densities - whole.densities[2:]).abs().max() < 1e-12
@@ -153,8 +159,8 @@ def test_continuing_equals_one_rollout(boundary, substeps):
 
 
 def test_with_even_substeps_frames_do_not_change_the_steps():
-    few = moved(lively(Closed()), frames=2, fps=10, substeps=8)
-    many = moved(lively(Closed()), frames=5, fps=40, substeps=2)
+    few = simulate_smoke(lively(Closed()), frames=2, fps=10, substeps=8)
+    many = simulate_smoke(lively(Closed()), frames=5, fps=40, substeps=2)
     assert (few.densities[-1] - many.densities[-1]).abs().max() < 1e-12
     assert (few.velocities[-1] - many.velocities[-1]).abs().max() < 1e-12
 
@@ -162,7 +168,7 @@ def test_with_even_substeps_frames_do_not_change_the_steps():
 def test_recomputed_gradients_equal_kept_ones():
     grads = []
     for memory in (None, 0.0):
-        velocity = random_flow(SIZE, seed=2, shortest=6.0).requires_grad_()
+        velocity = random_velocity(SIZE, seed=2, shortest=6.0).requires_grad_()
         viscosity = torch.tensor(1e-3, dtype=F64, requires_grad=True)
         smoke = lively(Closed(), velocity=velocity, viscosity=viscosity)
         motion = gs.simulate(gs.Scene([smoke]), frames=3, substeps=15, memory=memory)["smoke"]
@@ -176,9 +182,9 @@ def test_recomputed_gradients_equal_kept_ones():
 def test_float32_follows_float64(boundary):
     results = []
     for dtype in (torch.float32, F64):
-        velocity = random_flow(SIZE, seed=3, shortest=6.0).to(dtype).requires_grad_()
-        density = blob(SIZE, (0.4, 0.3), 0.15).to(dtype)
-        motion = moved(Smoke("smoke", SIZE, density, velocity, 1e-3, 2.0, boundary), frames=3, substeps=20)
+        velocity = random_velocity(SIZE, seed=3, shortest=6.0).to(dtype).requires_grad_()
+        density = gaussian_density(SIZE, (0.4, 0.3), 0.15).to(dtype)
+        motion = simulate_smoke(Smoke("smoke", SIZE, density, velocity, 1e-3, 2.0, boundary), frames=3, substeps=20)
         assert motion.densities.dtype == motion.velocities.dtype == dtype
         motion.densities[-1].pow(2).sum().backward()
         results.append((motion.densities.detach().double(), velocity.grad.double()))
@@ -200,7 +206,7 @@ def test_rough_flows_stay_bounded(boundary, substeps, cells):
     velocity = torch.randn(*size, 2, generator=generator, dtype=F64)
     velocity *= cells / velocity.norm(dim=-1).max()
     smoke = Smoke("smoke", size, density, velocity, boundary=boundary, length=32.0)
-    motion = moved(smoke, frames=200 // substeps, fps=1 / substeps, substeps=substeps)
+    motion = simulate_smoke(smoke, frames=200 // substeps, fps=1 / substeps, substeps=substeps)
     energy = motion.velocities.pow(2).sum((-1, -2, -3))
     assert (energy[1:] <= energy[:-1] * (1 + 1e-9)).all()
     assert -0.3 < motion.densities.min() < motion.densities.max() < 1.3
@@ -208,18 +214,18 @@ def test_rough_flows_stay_bounded(boundary, substeps, cells):
 
 
 def test_what_leaves_the_finite_numbers_is_named():
-    smoke = Smoke("fog", SIZE, 1.0, 1e200 * random_flow(SIZE, seed=1, shortest=3.0))
+    smoke = Smoke("fog", SIZE, 1.0, 1e200 * random_velocity(SIZE, seed=1, shortest=3.0))
     with pytest.raises(Diverged, match="'fog'"):
-        moved(smoke, frames=3)
-    velocity = random_flow(SIZE, seed=1, shortest=3.0).requires_grad_()
-    motion = moved(lively(Closed(), velocity=velocity), frames=2)
+        simulate_smoke(smoke, frames=3)
+    velocity = random_velocity(SIZE, seed=1, shortest=3.0).requires_grad_()
+    motion = simulate_smoke(lively(Closed(), velocity=velocity), frames=2)
     with pytest.raises(BrokenGradient, match="loss"):
         (motion.densities.sum() * float("nan")).backward()
 
 
 def test_second_derivatives_are_refused():
-    velocity = random_flow(SIZE, seed=1, shortest=6.0).requires_grad_()
-    loss = moved(lively(Closed(), velocity=velocity), frames=2).densities.pow(2).sum()
+    velocity = random_velocity(SIZE, seed=1, shortest=6.0).requires_grad_()
+    loss = simulate_smoke(lively(Closed(), velocity=velocity), frames=2).densities.pow(2).sum()
     with pytest.raises(BrokenGradient, match="gradients of gradients"):
         torch.autograd.grad(loss, velocity, create_graph=True)
 
@@ -255,13 +261,13 @@ def test_bad_input_is_refused_by_name(error, field, change):
 def test_rollouts_refuse_what_does_not_fit():
     smoke = lively(Closed(), batch=(3,), viscosity=torch.zeros(2, dtype=F64))
     with pytest.raises(WrongShape, match="broadcast"):
-        moved(smoke, frames=2)
+        simulate_smoke(smoke, frames=2)
     with pytest.raises(OutOfRange, match="substeps"):
-        moved(lively(Closed()), frames=2, substeps=0)
+        simulate_smoke(lively(Closed()), frames=2, substeps=0)
     with pytest.raises(OutOfRange, match="frames"):
-        moved(lively(Closed()), frames=0)
+        simulate_smoke(lively(Closed()), frames=0)
     with pytest.raises(OutOfRange, match="fps"):
-        moved(lively(Closed()), frames=2, fps=0.0)
+        simulate_smoke(lively(Closed()), frames=2, fps=0.0)
 
 
 def test_images_are_linear_in_the_density():

@@ -1,31 +1,28 @@
-"""Physics against known answers: `gradsim check physics`."""
+"""Physics against known solutions: `gradsim check physics`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from gradsim.check.physics import conservation, contact, dynamics, elements, fluids, inertia, pendula, rigid, statics
+from gradsim.check.physics.measure import PhysicsCheck
+from gradsim.check.result import CheckResult, Progress, no_progress
 
-from gradsim.check.fact import Fact
-from gradsim.check.physics import conservation, elements, fluids, inertia, motion, pendula, rigid, statics, touching
-from gradsim.check.physics.measure import Check
-
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[PhysicsCheck, ...] = (
     *elements.CHECKS,
     *conservation.CHECKS,
     *statics.CHECKS,
-    *motion.CHECKS,
+    *dynamics.CHECKS,
     *inertia.CHECKS,
     *rigid.CHECKS,
-    *touching.CHECKS,
+    *contact.CHECKS,
     *pendula.CHECKS,
     *fluids.CHECKS,
 )
 
 
-def run_checks(progress: Callable[[str], object] | None = None) -> list[Fact]:
-    """All facts, in the order of `CHECKS`; `progress` is told the name of each check before it runs."""
-    facts: list[Fact] = []
+def run_checks(progress: Progress = no_progress) -> list[CheckResult]:
+    """Runs all checks in the order of `CHECKS`; `progress` receives the name of each check before it runs."""
+    results: list[CheckResult] = []
     for check in CHECKS:
-        if progress is not None:
-            progress(check.name)
-        facts += check.run()
-    return facts
+        progress(check.name)
+        results += check.run()
+    return results

@@ -1,4 +1,4 @@
-"""What the checks share: how a check is named, forces at a state, and bodies brought to rest."""
+"""Helpers of the physics checks: forces at a state, rollouts with stable steps, equilibria and convergence orders."""
 
 from __future__ import annotations
 
@@ -9,96 +9,104 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from gradsim.check.fact import Fact, relative
-from gradsim.scene.integrators import Integrator, SymplecticEuler
+from gradsim.check.result import CheckResult, expect_close
+from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State, Trajectory
 from gradsim.simulate.compile.compiled_scene import compile_scene
 from gradsim.simulate.simulate import simulate
 from gradsim.simulate.stability import stable_dt
 
-STILL = (0.0, 0.0, 0.0)  # no gravity
+G = 9.81  # [m/s^2]
+NO_GRAVITY = (0.0, 0.0, 0.0)
+INTEGRATORS: tuple[Integrator, ...] = (SymplecticEuler(), Midpoint())
 
 
 @dataclass(frozen=True)
-class Check:
-    """A known answer, and the function that measures how near the simulation comes to it."""
+class PhysicsCheck:
+    """A known solution, and the function that compares the simulation with it."""
 
     name: str
-    run: Callable[[], list[Fact]]
+    run: Callable[[], list[CheckResult]]
 
 
 def node_masses(scene: Scene) -> torch.Tensor:
-    """Masses of all nodes [kg], [B, N]; zero where pinned, since such nodes carry no momentum."""
+    """Returns the masses of all nodes [kg], [B, N]; zero where pinned, since such nodes carry no momentum."""
     inverse = compile_scene(scene).parameters["node"][:, 0]
     return torch.where(inverse > 0.0, 1.0 / inverse, 0.0)
 
 
-def forces(scene: Scene, start: State | None = None) -> torch.Tensor:
-    """Forces on all nodes at the start [N], [B, N, 3], from their velocities after one step."""
-    integrator = SymplecticEuler()
-    dt = stable_dt(scene, integrator)
-    step = simulate(scene, frames=2, fps=1.0 / dt, substeps=1, start=start, integrator=integrator)
+def node_forces(scene: Scene, start: State | None = None) -> torch.Tensor:
+    """Returns the forces on all nodes at the start [N], [B, N, 3].
+
+    They follow from the change of velocity in one step of SymplecticEuler, which evaluates the forces at the start.
+    """
+    dt = stable_dt(scene, SymplecticEuler())
+    step = simulate(scene, frames=2, fps=1.0 / dt, substeps=1, start=start, integrator=SymplecticEuler())
     change = step.velocities[..., 1, :, :] - step.velocities[..., 0, :, :]
     return node_masses(scene)[..., None] * change.reshape(-1, *change.shape[-2:]) / dt
 
 
-def roll(
+def simulate_stable(
     scene: Scene,
     *,
     duration: float,
     frames: int,
     start: State | None = None,
     integrator: Integrator = SymplecticEuler(),
-    share: float = 0.9,
+    fraction: float = 0.9,
 ) -> Trajectory:
-    """Simulate `duration` [s] in steps of at most `share` of the stable one."""
+    """Simulates `duration` [s] in steps of at most `fraction` of the stable one."""
     fps = (frames - 1) / duration
-    substeps = math.ceil(1.0 / (fps * share * stable_dt(scene, integrator)))
+    substeps = math.ceil(1.0 / (fps * fraction * stable_dt(scene, integrator)))
     return simulate(scene, frames=frames, fps=fps, substeps=substeps, start=start, integrator=integrator)
 
 
-def relax(scene: Scene, *, period: float, left: float = 1e-12) -> torch.Tensor:
-    """Positions at rest [m], [N, 3], by kinetic damping: a body stops whenever its kinetic energy has a maximum.
+def relax(scene: Scene, *, period: float, tolerance: float = 1e-12) -> torch.Tensor:
+    """Returns the equilibrium positions [m], [N, 3], by dynamic relaxation with kinetic damping.
 
-    That takes out all the energy the slowest mode has released, and needs no damping coefficient.
+    The velocities are set to zero at each maximum of the kinetic energy. That removes all energy which the slowest
+    mode has released, and needs no damping coefficient.
 
     Args:
         scene: One world.
-        period: About that of the slowest mode [s].
-        left: Stop when a maximum is below this part of the highest one before it.
+        period: Approximate period of the slowest mode [s].
+        tolerance: Stops when a maximum is below this fraction of the highest one.
     """
     mass = node_masses(scene)[0]
     state: State | None = None
     highest = 0.0
     for _ in range(1000):
-        motion = roll(scene, duration=period / 4, frames=33, start=state)
+        motion = simulate_stable(scene, duration=period / 4, frames=33, start=state)
         energy = 0.5 * (mass[:, None] * motion.velocities**2).sum((-1, -2))
-        falls = torch.nonzero(energy[1:] < energy[:-1])
-        if not len(falls):
+        decreases = torch.nonzero(energy[1:] < energy[:-1])
+        if not len(decreases):
             state = motion.final
             continue
-        peak = int(falls[0])
+        peak = int(decreases[0])
         state = State(motion.vertices[peak], torch.zeros_like(motion.velocities[peak]))
         highest = max(highest, float(energy[peak]))
-        if float(energy[peak]) <= left * highest:
+        if float(energy[peak]) <= tolerance * highest:
             return motion.vertices[peak]
-    raise RuntimeError(f"no rest after 1000 stretches of {period / 4:.3g} s")
+    raise RuntimeError(f"no equilibrium after 1000 intervals of {period / 4:.3g} s")
 
 
-def fitted_order(sizes: np.ndarray, errors: np.ndarray) -> float:
-    """Least-squares slope of log error over log size."""
+def convergence_order(sizes: np.ndarray, errors: np.ndarray) -> float:
+    """Returns the least-squares slope of log error over log size."""
     return float(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
 
 
-def shrinking(
+def expect_convergence(
     topic: str, names: list[str], expected: float, got: list[float], *, first: float, last: float
-) -> list[Fact]:
-    """Relative errors of ever finer meshes: below `first`, each below the one before, and in the end below `last`."""
-    facts: list[Fact] = []
+) -> list[CheckResult]:
+    """Returns the relative errors on refined meshes or steps.
+
+    The first error must be below `first`, each one below the one before, and the last one below `last`.
+    """
+    results: list[CheckResult] = []
     bound = first
     for name, value in zip(names, got, strict=True):
-        bound = min(bound, last) if len(facts) == len(names) - 1 else bound
-        facts.append(relative(topic, name, expected, value, bound))
-        bound = facts[-1].error
-    return facts
+        bound = min(bound, last) if len(results) == len(names) - 1 else bound
+        results.append(expect_close(topic, name, expected, value, bound))
+        bound = results[-1].error
+    return results

@@ -139,8 +139,8 @@ class BatchShard:
         count = len(stages)
         weights = torch.zeros(count, 2 * count + 1, dtype=torch.float64)
         for row, stage in zip(weights, stages, strict=True):
-            row[: len(stage.acceleration)] = torch.tensor(stage.acceleration)
-            row[count : count + len(stage.velocity)] = torch.tensor(stage.velocity)
+            row[: len(stage.acceleration)] = torch.tensor(stage.acceleration, dtype=torch.float64)
+            row[count : count + len(stage.velocity)] = torch.tensor(stage.velocity, dtype=torch.float64)
             row[-1] = stage.new_velocity
         forces = () if self.native else tuple(map(self.layout.portable_force, self.topology.forces))
         portable = PortableSystem(

@@ -1,0 +1,4 @@
+from benchmarks.command_line import main
+
+if __name__ == "__main__":
+    main()

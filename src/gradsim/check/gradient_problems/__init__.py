@@ -1,0 +1,33 @@
+"""Problems that between them use every body, force and parameter, for checks, tests and benchmarks."""
+
+from __future__ import annotations
+
+from gradsim.check.gradient_problems.cloth import CLOTH_FLIGHT, CLOTH_IMPACT, SPRING_IMPACT
+from gradsim.check.gradient_problems.pendulum import DOUBLE_PENDULUM, PENDULUM
+from gradsim.check.gradient_problems.problem import GradientProblem
+from gradsim.check.gradient_problems.rigid import (
+    CUBE_STEP,
+    RIGID_IMPACT,
+    RIGID_PUSHED,
+    RIGID_SHAPES,
+    cube_scene,
+    cube_values,
+)
+from gradsim.check.gradient_problems.soft import BOUNCE, SOFT_FLIGHT, SOFT_IMPACT, SOFT_SHAPES, SOFT_STICK_SLIP
+
+__all__ = ["BOUNCE", "CUBE_STEP", "PROBLEMS", "GradientProblem", "cube_scene", "cube_values"]
+
+PROBLEMS: tuple[GradientProblem, ...] = (
+    SOFT_FLIGHT,
+    SOFT_IMPACT,
+    SOFT_STICK_SLIP,
+    CLOTH_FLIGHT,
+    CLOTH_IMPACT,
+    SPRING_IMPACT,
+    RIGID_PUSHED,
+    RIGID_IMPACT,
+    RIGID_SHAPES,
+    SOFT_SHAPES,
+    PENDULUM,
+    DOUBLE_PENDULUM,
+)
