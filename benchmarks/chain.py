@@ -86,8 +86,8 @@ def control_gear(iterations: int) -> tuple[float, float]:
     assert isinstance(optimizer, gs.Adam)
     start = perf_counter()
     plan = replace(task, stages={Method.IMAGE: [(distance, replace(optimizer, iterations=iterations))]}).run()
-    assert plan.last.watched is not None
-    return perf_counter() - start, plan.last.watched
+    assert plan.last.metric is not None
+    return perf_counter() - start, plan.last.metric
 
 
 TASKS = (

@@ -15,7 +15,7 @@ from rich.markup import escape
 from benchmarks import beams, calls, chain, cloth, memory, quick, render, render_report, rigid, scaling, suite, worlds
 from benchmarks.render_scenes import SIZES as RENDER_SIZES
 from benchmarks.report import Progress, Requirement, Section
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import GradsimError, InvalidInput
 
 REQUIREMENT_MISSED, INVALID_INPUT, INTERRUPTED = 1, 2, 130
@@ -234,7 +234,7 @@ def _run(benchmarks: Mapping[str, Measure], as_json: Path | None) -> None:
         if to_stdout:
             typer.echo(text, nl=False)
         else:
-            write_whole(as_json, lambda target: target.write_text(text), InvalidInput)
+            write_atomically(as_json, lambda target: target.write_text(text), InvalidInput)
     _exit_on_miss(requirements)
 
 

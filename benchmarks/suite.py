@@ -11,7 +11,7 @@ from rich.console import Console
 
 from benchmarks import beams, calls, chain, cloth, memory, render, render_report, rigid, scaling, worlds
 from benchmarks.report import Progress, Section, no_progress
-from gradsim.scene.atomic import write_whole
+from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 
 WIDTH = 120  # of the tables, in characters
@@ -48,9 +48,9 @@ def run_all(folder: Path, *, peer: bool = True, progress: Progress = no_progress
 
 def _write(folder: Path, sections: list[Section]) -> None:
     text = json.dumps({section.title: section.as_dict() for section in sections}, indent=2) + "\n"
-    write_whole(folder / "results.json", lambda target: target.write_text(text), InvalidInput)
+    write_atomically(folder / "results.json", lambda target: target.write_text(text), InvalidInput)
     page = "\n".join(_page(sections)) + "\n"
-    write_whole(folder / "results.md", lambda target: target.write_text(page), InvalidInput)
+    write_atomically(folder / "results.md", lambda target: target.write_text(page), InvalidInput)
 
 
 def _page(sections: list[Section]) -> Iterator[str]:

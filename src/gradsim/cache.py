@@ -123,7 +123,7 @@ def _extend(
         if kind is np.ndarray:
             if value.size > size:
                 raise _NoKey
-            key += (value.shape, value.dtype)
+            key += (value.shape, value.dtype.num)
             arrays.append(value)
         elif value is None:
             key.append(None)

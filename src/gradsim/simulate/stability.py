@@ -21,10 +21,12 @@ from gradsim.scene.scene import Scene
 from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.forces.family import ForceFamily, no_rate
+from gradsim.simulate.forces.contact_law import ROWS as CONTACT
 from gradsim.simulate.state.kernels.rigid import ROWS as RIGID
 
 V = TypeVar("V")
 
+GRAVITY = RIGID.gravity_x  # first of three rows
 SINKING = 0.1  # of a body's size: depth of rest from which on a warning is given
 
 
@@ -195,11 +197,9 @@ def _rest_depth(body: str, compiled: CompiledScene) -> tuple[float, float]:
     """How deep a rigid body sinks when it rests [m], and its size [m]."""
     rows = _rows(compiled, "rigid", body)
     points, reach = _flat_and_reach(compiled.topology, body)
-    stiffness = _rows(compiled, "rigid_contact", body)[0]
-    if isinstance(stiffness, np.ndarray):
-        stiffness = stiffness.max(1, keepdims=True)
-    gx, gy, gz = (rows[row] for row in (RIGID.gravity_x, RIGID.gravity_y, RIGID.gravity_z))
-    weight = (gx**2 + gy**2 + gz**2) ** 0.5 / rows[RIGID.inverse_mass]
-    with np.errstate(divide="ignore"):
-        depth = weight / np.multiply(stiffness, points)  # infinite where nothing pushes back
-    return StabilityView.largest(depth), 2.0 * reach
+    stiffness = _rows(compiled, "rigid_contact", body)[CONTACT.ke]
+    weakest = float(stiffness.max(1).min() if isinstance(stiffness, np.ndarray) else stiffness)
+    gx, gy, gz = rows[GRAVITY], rows[GRAVITY + 1], rows[GRAVITY + 2]
+    weight = StabilityView.largest((gx**2 + gy**2 + gz**2) ** 0.5 / rows[RIGID.inverse_mass])
+    depth = weight / (weakest * points) if weakest > 0.0 else math.inf  # nothing pushes back
+    return depth, 2.0 * reach

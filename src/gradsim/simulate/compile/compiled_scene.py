@@ -77,10 +77,10 @@ class CompiledScene:
 def compile_scene(scene: Scene, *, dtype: torch.dtype | None = None, start: State | None = None) -> CompiledScene:
     """Flatten a scene; see `CompiledScene`."""
     signature = signature_of(scene, dtype, start, lambda: _signature(scene, dtype, start))
-    topology = signature.topology
+    topology, objects = signature.topology, dict(scene_objects(scene))
     batcher = Batcher(signature, 0.0 if start is None else start.time)
     parameters = {
-        name: batcher.cached(("parameters", name), partial(parameter_array, family, scene, topology, batcher))
+        name: batcher.cached(("parameters", name), partial(parameter_array, family, objects, scene, topology, batcher))
         for name, family in topology.families.items()
     }
     states = {}
@@ -89,17 +89,12 @@ def compile_scene(scene: Scene, *, dtype: torch.dtype | None = None, start: Stat
             if start is not None:
                 states[name] = part.continued_state(state, start, topology, batcher)
             else:
-                initial = partial(part.initial_state, state, scene, topology, batcher)
+                initial = partial(part.initial_state, state, objects, topology, batcher)
                 states[name] = batcher.cached(("state", name), initial)
-    signals: tuple[torch.Tensor, ...] = ()
-    if topology.signals:
-        objects = dict(scene_objects(scene))
-        signals = tuple(
-            batcher.cached(
-                ("signal", number), partial(signal_samples, signal, objects[signal.owner], topology, batcher)
-            )
-            for number, signal in enumerate(topology.signals)
-        )
+    signals = tuple(
+        batcher.cached(("signal", number), partial(signal_samples, signal, objects[signal.owner], topology, batcher))
+        for number, signal in enumerate(topology.signals)
+    )
     return CompiledScene(signature, batcher, states, parameters, signals)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,16 +14,17 @@ from gradsim.simulate.compile.topology import SignalBinding, Topology
 from gradsim.simulate.forces.family import ParameterFamily
 
 
-def parameter_array(family: ParameterFamily, scene: Scene, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def parameter_array(
+    family: ParameterFamily, objects: Mapping[str, Any], scene: Scene, topology: Topology, batcher: Batcher
+) -> torch.Tensor:
     """Parameters of all elements of a family, [B, rows, elements]; rows that a signal sets hold zero."""
     pieces = []
-    for name, owner in family.owners_in(scene):
-        if (family.name, name) in topology.ranges:
-            if family.columns is not None:
-                pieces.append(family.columns(owner, scene, topology, batcher))
-            else:
-                first, end = topology.ranges[family.name, name]
-                pieces.append(batcher.rows((family.name, name), family.values(owner), end - first))
+    for name in topology.owners[family.name]:
+        if family.columns is not None:
+            pieces.append(family.columns(objects[name], scene, topology, batcher))
+        else:
+            first, end = topology.ranges[family.name, name]
+            pieces.append(batcher.rows((family.name, name), family.values(objects[name]), end - first))
     return batcher.concatenate(pieces, 2)
 
 

@@ -44,6 +44,7 @@ class Topology:
     ranges: dict[tuple[str, str], tuple[int, int]]  # (family, owner) -> its elements
     elements: dict[str, int]
     signals: tuple[SignalBinding, ...]
+    owners: dict[str, tuple[str, ...]]  # family -> names of the scene objects that have such elements
     arrays: dict[str, np.ndarray] = field(repr=False)
     derived: dict[Hashable, Any] = field(repr=False, default_factory=dict)
 
@@ -141,4 +142,5 @@ def _build(scene: Scene, key: Hashable, owned: list[tuple[ParameterFamily, list[
                 if samples > 1:
                     signals.append(SignalBinding(name, family.name, row, first, count, samples))
     arrays = {name: np.concatenate(parts) for name, parts in pieces.items()}
-    return Topology(key, families, place.ranges, elements, tuple(signals), arrays)
+    names = {family: tuple(owner for name, owner in place.ranges if name == family) for family in families}
+    return Topology(key, families, place.ranges, elements, tuple(signals), names, arrays)

@@ -90,22 +90,27 @@ template <class T, class S> struct RigidStep {
         if constexpr (Tableau::new_velocity[stage] != 0) {
             const T h = T(Tableau::new_velocity[stage]) * dt;
             next.p += next.v * h;
-            const Rotation<S> Q(next.q);
+            const Rotation<S> Q = starts_at_stage(stage) ? R : Rotation<S>(next.q);
             const Quaternion<S> middle = rotated(next.q, next.q, half_spin(Q, next.l, T(0.5) * h));
             next.q = rotated(next.q, middle, half_spin(Rotation<S>(middle), next.l, h));
         }
         s = next;
     }
 
-    static constexpr bool needs_rate(int stage) {
+    // Whether the rotation before the part that uses the new velocity is that of the stage itself.
+    static constexpr bool starts_at_stage(int stage) { return stage == 0 && !uses_velocities(stage); }
+    static constexpr bool needs_rate(int stage) { return is_used(Tableau::velocity, stage); }
+    static constexpr bool is_used_later(int stage) { return !is_last(Tableau::velocity, stage, stage); }
+    static constexpr bool is_used(const double (&weights)[Tableau::stages][Tableau::stages], int stage) {
         for (int row = stage; row < Tableau::stages; row++)
-            if (Tableau::velocity[row][stage] != 0) return true;
+            if (weights[row][stage] != 0) return true;
         return false;
     }
-    static constexpr bool is_used_later(int stage) {
-        for (int row = stage + 1; row < Tableau::stages; row++)
-            if (Tableau::velocity[row][stage] != 0) return true;
-        return false;
+    // Whether no row after this one uses stage j: on the way back its sum starts with this row.
+    static constexpr bool is_last(const double (&weights)[Tableau::stages][Tableau::stages], int row, int j) {
+        for (int later = row + 1; later < Tableau::stages; later++)
+            if (weights[later][j] != 0) return false;
+        return true;
     }
     template <int stage, int j = 0> LANES_MEMBER void add_slopes(RigidState<S>& next, T dt) const {
         if constexpr (j <= stage) {
@@ -125,7 +130,7 @@ template <class T, class S> struct RigidStep {
 
     // --- adjoint ---------------------------------------------------------------------------------------------------
     // `adj` is the adjoint of the state after a stage, then of the state at it. The slopes hold recorded rates of the
-    // rotation, and sums of adjoints: z for these rates, those of velocities, accelerations and torques.
+    // rotation, and sums of adjoints over the stages: z for these rates, those of velocities, accelerations, torques.
 
     RigidAdjoint<S> adj, start_adj;
     Vector<S> a_adj, t_adj;
@@ -135,11 +140,6 @@ template <class T, class S> struct RigidStep {
     LANES_MEMBER void begin_step_adjoint(int step, const RigidState<S>& end) {
         start = body.recorded(Tableau::stages * step);
         s = end;
-        start_adj = {};
-        for (int j = 0; j < Tableau::stages; j++) {
-            slopes[j].v = slopes[j].a = slopes[j].t = {};
-            z[j] = {};
-        }
         read_rates<0>(step);
     }
     // Rates that rows of later stages use.
@@ -166,20 +166,22 @@ template <class T, class S> struct RigidStep {
         if constexpr (uses_velocities(stage)) {
             const Quaternion<S> y_adj = normalized_adjoint(adj.turn, sum);
             add_slopes_adjoint<stage>(y_adj, dt);
-            start_adj.turn += (y_adj * conjugate(start.q)).a;
+            adj.turn = (y_adj * conjugate(start.q)).a;
         } else {
             add_slopes_adjoint<stage>(Quaternion<S>{}, dt);
-            start_adj.turn += adj.turn;
         }
-        start_adj.p += adj.p, start_adj.v += adj.v, start_adj.l += adj.l;
-        a_adj = slopes[stage].a, t_adj = slopes[stage].t;
-        adj = {{}, {}, slopes[stage].v, {}};
-        if constexpr (needs_rate(stage)) {
-            adj.turn = (z[stage] * conjugate(slopes[stage].q)).a;
+        if constexpr (stage == Tableau::stages - 1)
+            start_adj = adj;
+        else
+            start_adj.p += adj.p, start_adj.turn += adj.turn, start_adj.v += adj.v, start_adj.l += adj.l;
+        constexpr bool uses_force = is_used(Tableau::acceleration, stage), uses_velocity = needs_rate(stage);
+        a_adj = uses_force ? slopes[stage].a : Vector<S>{}, t_adj = uses_force ? slopes[stage].t : Vector<S>{};
+        adj = stage == 0 ? start_adj : RigidAdjoint<S>{};
+        if constexpr (uses_velocity) {
+            const Vector<S> turn = (z[stage] * conjugate(slopes[stage].q)).a;
+            adj.v = stage == 0 ? adj.v + slopes[stage].v : slopes[stage].v;
+            adj.turn = stage == 0 ? adj.turn + turn : turn;
             body.add_spin_adjoint((conjugate(s.q) * (z[stage] + z[stage])).a * T(0.5), R, s.l, adj);
-        }
-        if constexpr (stage == 0) {
-            adj.p += start_adj.p, adj.turn += start_adj.turn, adj.v += start_adj.v, adj.l += start_adj.l;
         }
     }
     // Adds the own forces' share; `other` is the sum of the forces that others exert.
@@ -199,13 +201,15 @@ template <class T, class S> struct RigidStep {
         if constexpr (j <= stage) {
             if constexpr (Tableau::acceleration[stage][j] != 0) {
                 const T h = T(Tableau::acceleration[stage][j]) * dt;
-                slopes[j].a += adj.v * h;
-                slopes[j].t += adj.l * h;
+                constexpr bool first = is_last(Tableau::acceleration, stage, j);
+                slopes[j].a = first ? adj.v * h : slopes[j].a + adj.v * h;
+                slopes[j].t = first ? adj.l * h : slopes[j].t + adj.l * h;
             }
             if constexpr (Tableau::velocity[stage][j] != 0) {
                 const T h = T(Tableau::velocity[stage][j]) * dt;
-                slopes[j].v += adj.p * h;
-                z[j] = z[j] + scaled(y_adj, S{} + h);
+                constexpr bool first = is_last(Tableau::velocity, stage, j);
+                slopes[j].v = first ? adj.p * h : slopes[j].v + adj.p * h;
+                z[j] = first ? scaled(y_adj, S{} + h) : z[j] + scaled(y_adj, S{} + h);
             }
             add_slopes_adjoint<stage, j + 1>(y_adj, dt);
         }
@@ -215,7 +219,7 @@ template <class T, class S> struct RigidStep {
         const T h = T(Tableau::new_velocity[stage]) * dt, half = T(0.5) * h, quarter = T(0.25) * h;
         const Quaternion<S> q = uses_velocities(stage) ? normalized(sum) : sum;
         adj.v += adj.p * h;
-        const Rotation<S> Q(q);
+        const Rotation<S> Q = starts_at_stage(stage) ? R : Rotation<S>(q);
         const Vector<S> first = (body.inverse_inertia * Q.back(l)) * quarter;
         const Quaternion<S> middle = rotated(q, q, first);
         const Rotation<S> M(middle);

@@ -57,10 +57,11 @@ class StatePart(ParameterFamily):
         """Full names, such as "node.x"."""
         return tuple(f"{self.name}.{state}" for state in self.states)
 
-    def initial_state(self, state: str, scene: Any, topology: Topology, batcher: Batcher) -> torch.Tensor:
-        """A state of the scene's own start, [B, count, width]."""
-        owners = [owner for name, owner in self.owners_in(scene)]
-        pieces = [self.initial[state](owner, topology, batcher) for owner in owners]
+    def initial_state(
+        self, state: str, objects: Mapping[str, Any], topology: Topology, batcher: Batcher
+    ) -> torch.Tensor:
+        """A state of the scene's own start, [B, count, width]; `objects` are the scene's by name."""
+        pieces = [self.initial[state](objects[owner], topology, batcher) for owner in topology.owners[self.name]]
         return self._masked(state, batcher.concatenate(pieces, 1), topology)
 
     def continued_state(self, state: str, start: State, topology: Topology, batcher: Batcher) -> torch.Tensor:
