@@ -19,6 +19,7 @@ from gradsim.experiments.table import Case, Claim, Column, Experiment, Row, Told
 from gradsim.fit.policies import Feedback
 from gradsim.fit.rollout import rollout
 from gradsim.scene.errors import ContactWarning, StabilityWarning
+from gradsim.scene.integrators import SymplecticEuler
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 
@@ -73,7 +74,15 @@ def walked(policy: torch.nn.Module, goals: Goals, scene: Scene | None = None) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ContactWarning)
         warnings.simplefilter("ignore", StabilityWarning)
-        moved = rollout(scene or walker.scene(), controls, frames=FRAMES, fps=FPS, substeps=SUBSTEPS, dtype=DTYPE)
+        moved = rollout(
+            scene or walker.scene(),
+            controls,
+            frames=FRAMES,
+            fps=FPS,
+            substeps=SUBSTEPS,
+            integrator=SymplecticEuler(),
+            dtype=DTYPE,
+        )
     return moved["walker"].position[..., 0]
 
 

@@ -30,6 +30,7 @@ from gradsim.fit.optimizers import RandomSearch
 from gradsim.render.render import render
 from gradsim.scene.bodies import Cloth
 from gradsim.scene.camera import Camera
+from gradsim.scene.integrators import SymplecticEuler
 from gradsim.scene.lights import AmbientLight, DirectionalLight
 from gradsim.scene.looks import Look
 from gradsim.scene.materials import Membrane
@@ -116,7 +117,7 @@ def hidden(seed: int) -> Task:
     d = draw(seed)
     start = (START, d.height, 0.0)
     thrown = scene(d.cells, start, d.velocity)
-    flight = simulate(thrown, frames=FRAMES, fps=FPS, substeps=SUBSTEPS)
+    flight = simulate(thrown, frames=FRAMES, fps=FPS, substeps=SUBSTEPS, integrator=SymplecticEuler())
     image = render(thrown, flight, SIZE, frames=[FRAMES - 1], alpha=True)[0]
     return _task(
         "cloth, hidden velocity",
@@ -139,7 +140,7 @@ def posed(seed: int) -> Task:
         seed,
         scene(d.cells, (START, d.height, 0.0), unknown(GUESS)),
         [GoalImage(portrait(at, SIZE)), AHEAD],
-        simulate(at, frames=1)["cloth"].vertices[0],
+        simulate(at, frames=1, integrator=SymplecticEuler())["cloth"].vertices[0],
         PLACE,
         about=f"the flat sheet at x = {d.x:.2f} m, 3 m below",
     )

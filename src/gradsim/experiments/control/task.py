@@ -97,5 +97,5 @@ class Task:
 
 def portrait(scene: Scene, size: tuple[int, int], *, colours: bool = False) -> torch.Tensor:
     """A picture of a scene as it stands: its silhouette [H, W, 1], or colours and silhouette [H, W, 4]."""
-    image = render(scene, simulate(scene, frames=1), size, alpha=True)[0]
+    image = render(scene, simulate(scene, frames=1, integrator=SymplecticEuler()), size, alpha=True)[0]
     return image if colours else image[..., 3:]
