@@ -44,7 +44,7 @@ def bootstrapped(
                     height, width = video.encoding.size or video.size
                     clean = render(scene, trial.clock.run(scene, len(video)), (height, width))
                 coded = encode(clean, like=video)
-                observation = replace(observation, video=coded.reduced(video.size).frames)
+                observation = replace(observation, video=coded.downsample(video.size).frames)
             trials.append(replace(trial, observation=observation))
         copied = replace(problem, trials=tuple(trials))
         done = descend(copied.residual(), truth[None], problem.parameters.limits(), options)

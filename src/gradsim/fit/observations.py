@@ -19,7 +19,7 @@ from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 from gradsim.simulate.simulate import simulate
-from gradsim.video.area import reduced
+from gradsim.video.downsample import downsample
 
 COARSEST = 16  # [px], shorter side
 OFFSET = "video.offset"  # path of the time between the scene's start and the first frame [s]
@@ -90,7 +90,7 @@ class Pixels:
 
     @cached_property
     def _targets(self) -> list[torch.Tensor]:
-        return [self.mixed(reduced(self.video, size)) for size in self.sizes]
+        return [self.mixed(downsample(self.video, size)) for size in self.sizes]
 
     @cached_property
     def _weights(self) -> list[torch.Tensor] | None:
@@ -104,7 +104,7 @@ class Pixels:
         if self.mask is None:
             return [counts] * self.levels
         mask = self.mask.to(self.video.dtype).expand(self.frames, *self.video.shape[1:3])[..., None]
-        return [(reduced(mask, size) * counts).sqrt() for size in self.sizes]
+        return [(downsample(mask, size) * counts).sqrt() for size in self.sizes]
 
     def mixed(self, video: torch.Tensor) -> torch.Tensor:
         return video if self.channels is None else video @ self.channels.T

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from gradsim.video.encode import png_bytes, to_bytes
+from gradsim.video.encoders import png_bytes, to_bytes
 from gradsim.video.save import save_video
 
 PANEL = 384  # [px], least height a panel is shown at
