@@ -1,34 +1,66 @@
-"""A scene file and a video of it, for commands that compare the two."""
+"""Loading of a scene file and a video of it, for the commands that compare the two."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gradsim.cli.shared import Dtype, aside, parsed_crop, parsed_frames, parsed_size
+from gradsim.cli.console import stderr
+from gradsim.cli.options import Dtype, parse_crop, parse_frames, parse_size
 from gradsim.scene.errors import InvalidInput, SceneFileError
 from gradsim.scene.files.load import SceneFile, load_scene_file
+from gradsim.scene.time import Time
 from gradsim.video.load import load_video
 from gradsim.video.video import Video
 
-SHORTER = 128  # [px], of the shorter side of pictures that are compared, unless a size is given
-RANGE = (64, 160)  # [px], of that side, in which one is looked for that can be halved often
-HALVES = 8  # what the sides of such pictures are divided by
+DEFAULT_SIDE = 128  # [px], shorter side of the compared frames unless a size is given
+SIDE_RANGE = (64, 160)  # [px], range of the shorter side in which a size divisible by DIVISOR is searched
+DIVISOR = 8  # of both sides, so that the frames can be halved for the coarse levels
 
-UnknownsArgument = Annotated[str, typer.Argument(help="A scene file with unknowns, or the name of a ready scene.")]
-SeenArgument = Annotated[Path, typer.Argument(help="The video: .mp4 .mov .avi .gif .npz .npy, or a folder of PNG.")]
+SceneArgument = Annotated[
+    str, typer.Argument(help="A scene file with unknowns, or the name of a built-in scene, such as bouncing_cube.")
+]
+VideoArgument = Annotated[Path, typer.Argument(help="The video: .mp4 .mov .avi .gif .npz .npy, or a folder of PNG.")]
 FramesOption = Annotated[
-    str | None, typer.Option(help="Frames of the video, start:stop; the scene starts with the first of them.")
+    str | None,
+    typer.Option(help="Frames of the video to use, start:stop; the scene starts at the first one. All by default."),
 ]
-CropOption = Annotated[str | None, typer.Option(help="Part of the pictures: top,left,height,width in pixels.")]
+CropOption = Annotated[
+    str | None, typer.Option(help="Region of the frames to use: top,left,height,width in pixels. All by default.")
+]
+SizeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--size",
+        help="Height x width in pixels that the frames are downsampled to, such as 128x128; "
+        f"by default about {DEFAULT_SIDE} on the shorter side.",
+    ),
+]
 FpsOption = Annotated[
-    float | None, typer.Option(help="Frames a second, where the video does not tell or tells wrong.", min=1e-3)
+    float | None,
+    typer.Option(help="Frames per second, if the video file does not state them or states them wrongly.", min=1e-3),
 ]
 
 
-def load_seen(
+@dataclass(frozen=True)
+class Inputs:
+    """A scene file and a video of the scene."""
+
+    file: SceneFile
+    video: Video
+    fps: float  # [1/s]
+
+    @property
+    def substeps(self) -> int | None:
+        """Physics steps per frame of the video, from those of the scene file; None if it has none."""
+        return substeps_at(self.file.time, self.fps)
+
+
+def load_inputs(
     scene: str,
     video: Path,
     *,
@@ -37,41 +69,48 @@ def load_seen(
     size: str | None,
     fps: float | None,
     dtype: Dtype = Dtype.FLOAT64,
-) -> tuple[SceneFile, Video, float]:
-    """The scene, the video in pictures of a size that can be compared quickly, and its rate."""
-    start, stop = (0, None) if frames is None else parsed_frames(frames)
-    window = None if crop is None else parsed_crop(crop)
-    pixels = None if size is None else parsed_size(size)
+) -> Inputs:
+    """Loads a scene and a video of it, downsampled to a size at which comparison is fast."""
+    start, stop = (0, None) if frames is None else parse_frames(frames)
+    window = None if crop is None else parse_crop(crop)
+    pixels = None if size is None else parse_size(size)
     file = load_scene_file(scene)
     if not file.scene.unknowns:
-        remedy = "mark what is to be found: mass: {unknown: 2.0, low: 1.0, high: 10.0}"
+        remedy = "mark the quantities to estimate: mass: {unknown: 2.0, low: 1.0, high: 10.0}"
         raise SceneFileError(str(file.path), None, "unknowns", "none", remedy)
     if file.scene.camera is None:
-        remedy = "a video is seen by a camera: give the scene one, camera: {eye: [0, 1, 4], target: [0, 0, 0]}"
+        remedy = "a scene needs a camera to be compared with a video: camera: {eye: [0, 1, 4], target: [0, 0, 0]}"
         raise SceneFileError(str(file.path), None, "camera", "missing", remedy)
-    chosen = slice(start, stop)
     if pixels is None:
         first = load_video(video, frames=slice(start, start + 1), crop=window)
-        pixels = comparable(first.size)
+        pixels = default_size(first.size)
         if pixels != first.size:
-            shown = " x ".join(map(str, pixels))
-            aside.print(f"pictures of {first.size[0]} x {first.size[1]} are reduced to {shown}", highlight=False)
-    seen = load_video(video, frames=chosen, crop=window, size=pixels, fps=fps, dtype=dtype.torch)
-    if len(seen) < 2:
-        raise InvalidInput("video", f"{len(seen)} frame", "motion needs at least two frames")
-    return file, seen, fps or seen.fps or file.time.fps
+            old, new = (" x ".join(map(str, side)) for side in (first.size, pixels))
+            stderr.print(f"downsampling frames from {old} to {new} pixels", highlight=False)
+    loaded = load_video(video, frames=slice(start, stop), crop=window, size=pixels, fps=fps, dtype=dtype.torch)
+    if len(loaded) < 2:
+        raise InvalidInput("video", f"{len(loaded)} frame", "motion requires at least two frames")
+    return Inputs(file, loaded, fps or loaded.fps or file.time.fps)
 
 
-def comparable(size: tuple[int, int]) -> tuple[int, int]:
-    """The size to reduce pictures to: of the same shape, about 128 pixels high, best of sides that can be halved."""
+def default_size(size: tuple[int, int]) -> tuple[int, int]:
+    """Returns the size to downsample frames to [px].
+
+    It has the same aspect ratio, about 128 pixels on the shorter side, and sides divisible by 8 if possible.
+    """
     height, width = size
     shorter, longer = min(size), max(size)
-    if shorter <= SHORTER:
+    if shorter <= DEFAULT_SIDE:
         return size
-    found = []
-    for side in range(RANGE[0], min(RANGE[1], shorter) + 1, HALVES):
+    candidates = []
+    for side in range(SIDE_RANGE[0], min(SIDE_RANGE[1], shorter) + 1, DIVISOR):
         other = round(side * longer / shorter)
-        if other % HALVES == 0 and abs(side * longer / shorter - other) < 0.5:
-            found.append((abs(side - SHORTER), side, other))
-    _, side, other = min(found, default=(0, SHORTER, round(SHORTER * longer / shorter)))
+        if other % DIVISOR == 0 and abs(side * longer / shorter - other) < 0.5:
+            candidates.append((abs(side - DEFAULT_SIDE), side, other))
+    _, side, other = min(candidates, default=(0, DEFAULT_SIDE, round(DEFAULT_SIDE * longer / shorter)))
     return (side, other) if height <= width else (other, side)
+
+
+def substeps_at(time: Time, fps: float) -> int | None:
+    """Returns the physics steps per frame at another frame rate, for at most the same time step; None if not given."""
+    return None if time.substeps is None else max(1, math.ceil(time.substeps * time.fps / fps))

@@ -1,82 +1,71 @@
-"""What an experiment declares, and how its table is filled: row by row, each kept as soon as it is there."""
+"""Declaration of an experiment, and the runner that fills its table row by row and saves each row when it is done."""
 
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-from gradsim.fit.estimate import estimate
-from gradsim.fit.observations import Clock
-from gradsim.fit.plan import Reached
-from gradsim.fit.result import Fit, Stage
-from gradsim.render.render import render
 from gradsim.scene.atomic import write_whole
-from gradsim.scene.errors import ContactWarning, InvalidInput, StabilityWarning
-from gradsim.scene.scene import Scene
+from gradsim.scene.errors import InvalidInput
 
 Row = dict[str, Any]  # plain values, for JSON
-Told = Callable[[str], None]  # what is being done
+Progress = Callable[[str], None]  # receives a line of text about the current step
 
 
 @dataclass(frozen=True)
 class Column:
-    """A value of the rows, and how it is shown."""
+    """A value of the rows, and how it is formatted."""
 
     name: str
-    format: str = ".1e"  # "" for words
+    format: str = ".1e"  # "" for text
     width: int = 10
-    title: str | None = None  # if not the name
+    title: str | None = None  # defaults to the name
 
     def head(self) -> str:
-        return self._placed(self.title or self.name)
+        return self._aligned(self.title or self.name)
 
     def cell(self, row: Row) -> str:
         value = row.get(self.name)
-        return self._placed("-" if value is None else format(value, self.format))
+        return self._aligned("-" if value is None else format(value, self.format))
 
-    def _placed(self, text: str) -> str:
+    def _aligned(self, text: str) -> str:
         return text.rjust(self.width) if self.format else text.ljust(self.width)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row, still to be found."""
+    """One row of a table, and the function that computes it."""
 
-    key: str  # tells it from all others that may stand in the same file
-    run: Callable[[Told], Row]
+    key: str  # unique among the cases that may be saved in the same file
+    run: Callable[[Progress], Row]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What the rows must show: a value within bounds."""
+    """A statement about the rows: a value within bounds."""
 
-    what: str
+    description: str
     value: float
-    most: float | None = None
-    least: float | None = None
+    at_most: float | None = None
+    at_least: float | None = None
 
     @property
     def ok(self) -> bool:
-        above = self.most is None or self.value <= self.most
-        return above and (self.least is None or self.value >= self.least)
+        above = self.at_most is None or self.value <= self.at_most
+        return above and (self.at_least is None or self.value >= self.at_least)
 
     def __str__(self) -> str:
-        bounds = (("at most", self.most), ("at least", self.least))
-        asked = " and ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None)
-        return f"{self.what}: {self.value:.3g} ({asked})"
+        bounds = (("at most", self.at_most), ("at least", self.at_least))
+        required = " and ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None)
+        return f"{self.description}: {self.value:.3g} ({required})"
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table, declared: its cases, what is asked of them, and what the paper has."""
+    """A table: its columns, its cases, the claims about them, and the paper's numbers."""
 
     name: str
     title: str
@@ -86,69 +75,32 @@ class Experiment:
     paper: str = ""
 
 
-def filled(experiment: Experiment, file: Path | None, told: Told = lambda text: None) -> Iterator[Row]:
-    """The rows in turn; those that stand in the file are not run again, and new ones are written to it at once."""
-    known = {} if file is None else _read(file, experiment.name)
+def run_experiment(experiment: Experiment, file: Path | None, progress: Progress = lambda text: None) -> Iterator[Row]:
+    """Yields the rows in order. Rows found in the file are not computed again; each new row is saved immediately."""
+    rows = {} if file is None else _read_rows(file, experiment.name)
     for case in experiment.cases:
-        if case.key not in known:
-            known[case.key] = case.run(lambda text, key=case.key: told(f"{key}: {text}"))  # type: ignore[misc]
+        if case.key not in rows:
+            rows[case.key] = case.run(lambda text, key=case.key: progress(f"{key}: {text}"))  # type: ignore[misc]
             if file is not None:
-                content = json.dumps({"experiment": experiment.name, "rows": known}, indent=2) + "\n"
+                content = json.dumps({"experiment": experiment.name, "rows": rows}, indent=2) + "\n"
                 write_whole(file, lambda target, text=content: target.write_text(text), InvalidInput)  # type: ignore[misc]
-        yield known[case.key]
+        yield rows[case.key]
 
 
-def _read(file: Path, name: str) -> dict[str, Row]:
+def _read_rows(file: Path, name: str) -> dict[str, Row]:
     if not file.exists():
         return {}
     try:
         content = json.loads(file.read_text())
-        found, rows = content["experiment"], dict(content["rows"])
+        stored, rows = content["experiment"], dict(content["rows"])
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidInput(str(file), "no table of an experiment", "name a new file, or one of `reproduce`") from error
-    if found != name:
-        raise InvalidInput(str(file), f"holds {found}", f"name another file for {name}")
+        valid = "name a new file, or one written by `gradsim reproduce`"
+        raise InvalidInput(str(file), "not a table of an experiment", valid) from error
+    if stored != name:
+        raise InvalidInput(str(file), f"contains rows of {stored}", f"name another file for {name}")
     return rows
 
 
-@contextmanager
-def _soft_ground() -> Iterator[None]:
-    """The paper's ground is so soft that things sink in; and fewer points touch at once than a warning has to count."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ContactWarning)
-        warnings.simplefilter("ignore", StabilityWarning)
-        yield
-
-
-def filmed(scene: Scene, clock: Clock, frames: int, *sides: int) -> list[torch.Tensor]:
-    """Videos [T, side, side, 3] of what happens in a scene, one for each size [px]."""
-    with _soft_ground():
-        trajectory = clock.run(scene, frames)
-    return [render(scene, trajectory, (side, side)) for side in sides]
-
-
-def fitted(scene: Scene, video: Any, told: Told, label: str = "", **options: Any) -> Fit:
-    """As `gs.estimate`, but half a search is no row."""
-
-    def progress(stage: Stage) -> None:
-        told(f"{label} {stage.name} ({stage.mean_square:.1e}, {stage.seconds:.0f} s)".strip())
-
-    with _soft_ground():
-        fit = estimate(scene, video, progress=progress, **options)
-    if fit.status == "interrupted":
-        raise KeyboardInterrupt
-    return fit
-
-
-def errors(fit: Fit | Reached, truth: Mapping[str, Any]) -> dict[str, float]:
-    """Relative errors by path; of vectors the length of the difference over the length of the truth."""
-    found = {}
-    for path, value in truth.items():
-        true = torch.as_tensor(np.asarray(value), dtype=torch.float64)
-        found[path] = float(torch.linalg.vector_norm(fit.values[path] - true) / torch.linalg.vector_norm(true))
-    return found
-
-
 def largest(rows: Sequence[Row], name: str) -> float:
-    """The largest value of a column."""
+    """Returns the largest value of a column, NaN if it is empty."""
     return max((row[name] for row in rows if row.get(name) is not None), default=float("nan"))

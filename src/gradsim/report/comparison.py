@@ -1,4 +1,4 @@
-"""A video beside its fit: observed, fitted and what is left, as one film a page can hold."""
+"""A video beside the rendering of its fit and their difference, as one video that a page can embed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import torch
 
 from gradsim.fit.observations import Pixels, Trial
 from gradsim.render.render import render
-from gradsim.report.media import beside, gain_of, mp4_uri, png_uri, strengthened
+from gradsim.report.media import amplified, difference_gain, mp4_uri, png_uri, side_by_side
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A film of panels, as data URIs."""
+    """A video of panels side by side, as data URIs."""
 
     labels: tuple[str, ...]
     caption: str
@@ -24,28 +24,28 @@ class Comparison:
     width: int
 
 
-def compared(trial: Trial, values: Mapping[str, torch.Tensor]) -> Comparison | None:
-    """What was seen beside what the fitted scene shows; None where there is nothing to see."""
+def comparison_video(trial: Trial, values: Mapping[str, torch.Tensor]) -> Comparison | None:
+    """Renders the fitted scene beside the observed video. Returns None if the observation is not a video."""
     observation = trial.observation
     if trial.scene.camera is None or not isinstance(observation, Pixels):
         return None
-    seen = observation.video.clamp(0, 1)
-    size = (seen.shape[1], seen.shape[2])
+    observed = observation.video.clamp(0, 1)
+    size = (observed.shape[1], observed.shape[2])
     with torch.no_grad():
-        scene, trajectory = trial.moved(values, len(seen))
+        scene, trajectory = trial.moved(values, len(observed))
         fitted = render(scene, trajectory, size, observation.renderer)
-    fitted = fitted.clamp(0, 1).to(seen.dtype)
-    left = observation.mixed(fitted) - observation.mixed(seen)
-    left = left.expand_as(seen)
-    gain = gain_of(left)
-    film = beside([seen, fitted, strengthened(left, gain)])
-    scale = film.shape[1] // seen.shape[1]
+    fitted = fitted.clamp(0, 1).to(observed.dtype)
+    difference = (observation.mixed(fitted) - observation.mixed(observed)).expand_as(observed)
+    gain = difference_gain(difference)
+    video = side_by_side([observed, fitted, amplified(difference, gain)])
+    height, width = video.shape[1:3]
+    scale = height // size[0]
+    enlarged = f", enlarged {scale} times" if scale > 1 else ""
+    brightness = " in brightness" if observation.channels is not None else ""
+    strength = f", amplified {gain} times" if gain > 1 else ""
     caption = (
-        f"{len(seen)} frames of {seen.shape[1]} x {seen.shape[2]} pixels at {trial.clock.fps:g} a second, as they were "
-        f"compared{f', each pixel shown {scale} times as large' if scale > 1 else ''}. The difference, fitted minus "
-        f"observed{' in brightness' if observation.channels is not None else ''}, is {gain} times as strong as it is; "
-        "grey is none."
+        f"{len(observed)} frames of {size[0]} x {size[1]} pixels at {trial.clock.fps:g} fps, as compared by the fit"
+        f"{enlarged}. The difference is fitted minus observed{brightness}{strength}; grey is zero."
     )
-    height, width = film.shape[1:3]
     labels = ("observed", "fitted", f"difference × {gain}")
-    return Comparison(labels, caption, mp4_uri(film, trial.clock.fps), png_uri(film[len(film) // 3]), height, width)
+    return Comparison(labels, caption, mp4_uri(video, trial.clock.fps), png_uri(video[len(video) // 3]), height, width)

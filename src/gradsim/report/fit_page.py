@@ -1,4 +1,4 @@
-"""write_report(): an estimate as one page that stands on its own, beside its numbers and its scene."""
+"""`write_report`: an estimate as a self-contained HTML page, beside its numbers and its scene."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gradsim.fit.result import Fit
-from gradsim.report import sections
-from gradsim.report.html import repetition, scene_file, scene_text, write_page
+from gradsim.report import fit_sections as sections
+from gradsim.report.html import reproduction_section, save_scene, scene_section, write_page
 from gradsim.scene.time import Time
 
 SCENE = "fitted.yaml"
@@ -23,27 +23,27 @@ def write_report(
     command: str = "",
     truth: Mapping[str, float] | None = None,
 ) -> Path:
-    """Write report.html, fit.json and fitted.yaml into a folder, each whole or not at all.
+    """Writes report.html, fit.json and fitted.yaml into a folder, each atomically.
 
-    The page holds its pictures and videos itself and asks nothing of the network.
+    The page embeds its videos and plots and makes no network requests.
 
     Args:
-        fit: What `gs.estimate` gave.
-        folder: Made if it does not exist.
-        title: Of the page.
-        source: What was observed, in words.
-        command: How to do it again.
-        truth: True values by name, where they are known, to show beside those found.
+        fit: Result of `gs.estimate`.
+        folder: Created if it does not exist.
+        title: Title of the page.
+        source: Description of the observation.
+        command: Shell command that repeats the estimate.
+        truth: True values by name, if known, shown beside the estimates.
 
     Returns:
-        The page.
+        Path of the page.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     fit.save(place / "fit.json")
     trial = fit.trials[0]
     clock = trial.clock
-    times = Time(trial.observation.frames, clock.fps, clock.substeps, clock.integrator)
+    time = Time(trial.observation.frames, clock.fps, clock.substeps, clock.integrator)
     file = place / "report.html"
     write_page(
         file,
@@ -55,14 +55,10 @@ def write_report(
             sections.values(fit, truth or {}),
             sections.videos(fit),
             sections.identifiability(fit),
-            sections.way(fit),
-            scene_file(
-                "The scene, with the values filled in",
-                SCENE,
-                scene_text(fit.scene, times, place / SCENE),
-            ),
-            repetition(command, SCENE, "fitted.mp4", "The numbers of this page are in fit.json."),
+            sections.convergence(fit),
+            scene_section("Fitted scene", SCENE, save_scene(fit.scene, time, place / SCENE)),
+            reproduction_section(command, SCENE, "fitted.mp4", "The numbers of this page are in fit.json."),
         ],
-        footer=sections.colophon(fit),
+        footer=f"Computed in {fit.seconds:.1f} s.",
     )
     return file

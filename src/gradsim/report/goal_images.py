@@ -1,4 +1,4 @@
-"""The picture of a goal beside what was reached, and the difference."""
+"""The image of a goal beside the reached state and their difference."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import torch
 
 from gradsim.fit.goals import COLOUR, SILHOUETTE, GoalImage, at_frames
 from gradsim.fit.plan import Plan
-from gradsim.report.media import beside, gain_of, png_uri, strengthened
+from gradsim.report.media import amplified, difference_gain, png_uri, side_by_side
 
-MOST = 6  # frames of a goal that are shown
+MAX_FRAMES = 6  # of a goal that are shown
 
 
 @dataclass(frozen=True)
-class Shown:
-    """Panels of one frame, as a data URI."""
+class GoalPanels:
+    """The panels of one frame, as a data URI."""
 
     labels: tuple[str, ...]
     caption: str
@@ -24,25 +24,25 @@ class Shown:
     width: int
 
 
-def goal_pictures(goal: GoalImage, plan: Plan) -> list[Shown]:
-    """One row of panels for each frame of a goal; of many frames some, evenly spread."""
+def goal_images(goal: GoalImage, plan: Plan) -> list[GoalPanels]:
+    """Returns a row of panels per frame of a goal; for goals of many frames, an evenly spaced subset."""
     with torch.no_grad():
-        seen = goal.seen(plan.scene, plan.trajectory)
-    wanted = goal.pictures.to(seen)
+        reached = goal.seen(plan.scene, plan.trajectory)
+    target = goal.pictures.to(reached)
     frames = at_frames(goal.frames, plan.frames)
-    left = _visible(seen - wanted)
-    gain = gain_of(left)
-    film = beside([_visible(wanted).clamp(0, 1), _visible(seen).clamp(0, 1), strengthened(left, gain)])
-    height, width = film.shape[1:3]
-    kind = "Silhouettes" if wanted.shape[-1] == SILHOUETTE else "Pictures"
+    difference = _rgb(reached - target)
+    gain = difference_gain(difference)
+    images = side_by_side([_rgb(target).clamp(0, 1), _rgb(reached).clamp(0, 1), amplified(difference, gain)])
+    height, width = images.shape[1:3]
+    kind = "Silhouettes" if target.shape[-1] == SILHOUETTE else "Images"
     labels = ("goal", "reached", f"difference × {gain}")
-    chosen = sorted({round(k * (len(frames) - 1) / (MOST - 1)) for k in range(MOST)})
+    chosen = sorted({round(k * (len(frames) - 1) / (MAX_FRAMES - 1)) for k in range(MAX_FRAMES)})
     return [
-        Shown(
+        GoalPanels(
             labels,
             f"{kind} of {goal.size[0]} x {goal.size[1]} pixels at frame {frames[k]} of {plan.frames - 1}, "
-            f"{frames[k] / plan.rhythm.fps:.3g} s. Grey is no difference.",
-            png_uri(film[k]),
+            f"{frames[k] / plan.rhythm.fps:.3g} s. In the difference, grey is zero.",
+            png_uri(images[k]),
             height,
             width,
         )
@@ -50,6 +50,6 @@ def goal_pictures(goal: GoalImage, plan: Plan) -> list[Shown]:
     ]
 
 
-def _visible(pictures: torch.Tensor) -> torch.Tensor:
-    """Three channels to look at: colours, or a silhouette in grey."""
-    return pictures.expand(*pictures.shape[:-1], 3) if pictures.shape[-1] == SILHOUETTE else pictures[..., :COLOUR]
+def _rgb(images: torch.Tensor) -> torch.Tensor:
+    """Returns three channels: the colours, or a silhouette in grey."""
+    return images.expand(*images.shape[:-1], 3) if images.shape[-1] == SILHOUETTE else images[..., :COLOUR]

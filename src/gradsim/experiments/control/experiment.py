@@ -1,4 +1,4 @@
-"""The paper's experiments on control: the error of every iterate, told of the goal by a picture, by states, or not."""
+"""The paper's control experiments: the error of every iterate, from an image, from states, and by random search."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradsim.experiments.control.catalogue import KINDS, Kind, Subject
+from gradsim.experiments.control.catalogue import TASK_FAMILIES, Subject, TaskFamily
 from gradsim.experiments.control.task import Method
-from gradsim.experiments.table import Case, Claim, Column, Experiment, Row, Told, errors, largest
+from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row, largest
+from gradsim.experiments.protocol import relative_errors
 
-UPDATES, WALKED = 3, 0.05  # the walker's error after so many
-ROLLED, ROLLED_EACH = 0.01, 0.03  # the gear's at the end, mean and largest
-POSED = 0.005  # the posed cloth's at the end, mean
-THROWN, THROWN_SHARE = 1e-6, 0.8  # the hidden velocity's relative error, and how many of them
+WALKER_UPDATES, WALKER_ERROR = 3, 0.05  # allowed error after this number of updates
+GEAR_MEAN, GEAR_LARGEST = 0.01, 0.03  # allowed errors of the last iterate
+POSED_MEAN = 0.005  # allowed mean error of the posed cloth
+HIDDEN_ERROR, HIDDEN_FRACTION = 1e-6, 0.8  # allowed relative error of the hidden velocity, and how many must meet it
 COLUMNS = (
     Column("task", "", 13),
     Column("method", "", 7),
@@ -22,37 +23,37 @@ COLUMNS = (
     Column("best", ".3g", 9),
     Column("last", ".3g", 9),
     Column("paper", ".3g", 6),
-    Column("hidden", ".1e", 8),
+    Column("hidden", ".1e", 9, "rel error"),
     Column("speed", ".2f", 5),
     Column("status", "", 17),
     Column("seconds", ".0f", 7),
 )
 
 
-def case(kind: Kind, method: Method, seed: int) -> Case:
-    """One goal, sought once."""
+def case(family: TaskFamily, method: Method, seed: int) -> Case:
+    """Returns the case of one search for one goal."""
 
-    def run(told: Told) -> Row:
-        task = kind.task(seed)
+    def run(progress: Progress) -> Row:
+        task = family.task(seed)
         count = task.iterates(method) - 1
         plan = task.run(
-            method, lambda i: told(f"iterate {i.number} of {count}, loss {i.loss:.2e}, error {i.watched:.2e}")
+            method, lambda i: progress(f"iterate {i.number} of {count}, loss {i.loss:.2e}, error {i.watched:.2e}")
         )
-        if plan.status == "interrupted":  # half a search is no row
+        if plan.status == "interrupted":  # only complete searches are saved
             raise KeyboardInterrupt
-        off = errors(plan.best, task.truth)
-        published = kind.paper(method)
+        errors = relative_errors(plan.best, task.truth)
+        published = family.paper(method)
         return {
-            "task": kind.name,
+            "task": family.name,
             "method": method.value,
             "seed": seed,
-            "about": task.about,
+            "about": task.description,
             "first": plan.history[0].watched,
             "best": plan.best.watched,
             "last": plan.last.watched,
             "paper": published[max(published)] if published else None,
-            "hidden": max(off.values(), default=None),
-            "speed": None if task.speed is None else float(task.speed(plan.last.trajectory)),
+            "hidden": max(errors.values(), default=None),
+            "speed": None if task.final_speed is None else float(task.final_speed(plan.last.trajectory)),
             "status": plan.status,
             "seconds": plan.seconds,
             "errors": [iterate.watched for iterate in plan.history],
@@ -60,12 +61,12 @@ def case(kind: Kind, method: Method, seed: int) -> Case:
             "stages": [iterate.stage for iterate in plan.history],
         }
 
-    return Case(f"{kind.name}, {method.value}, seed {seed}", run)
+    return Case(f"{family.name}, {method.value}, seed {seed}", run)
 
 
-def kinds(only: Sequence[Subject] = ()) -> list[Kind]:
-    """The tasks of some subjects, or of all."""
-    return [kind for kind in KINDS if not only or kind.subject in only]
+def families(only: Sequence[Subject] = ()) -> list[TaskFamily]:
+    """Returns the task families of some subjects, or all."""
+    return [family for family in TASK_FAMILIES if not only or family.subject in only]
 
 
 def experiment(
@@ -75,43 +76,46 @@ def experiment(
     *,
     held_out: bool = False,
 ) -> Experiment:
-    """Errors at the start, of the best iterate and of the last.
+    """Errors of the first, the best and the last iterate.
 
-    `hidden` is the relative error of a hidden value, `speed` the last one [m/s] where rest is asked for.
+    `rel error` is the relative error of a hidden value, `speed` the final speed [m/s] for goals at rest.
     """
-    chosen = kinds(only)
-    cases = [case(kind, method, seed) for kind in chosen for method in methods for seed in kind.seeds(held_out)[:seeds]]
-    paper = [
-        f"{kind.name} {numbers[max(numbers)]:g} from {'a picture' if method is Method.IMAGE else 'states'}"
-        for kind in chosen
-        for method in methods
-        if (numbers := kind.paper(method))
+    chosen = families(only)
+    cases = [
+        case(family, method, seed) for family in chosen for method in methods for seed in family.seeds(held_out)[:seeds]
     ]
-    title = f"Control from a picture{', held-out goals' if held_out else ''}: errors of {len(cases)} searches"
+    paper = [
+        f"{family.name} {errors[max(errors)]:g} from {'an image' if method is Method.IMAGE else 'states'}"
+        for family in chosen
+        for method in methods
+        if (errors := family.paper(method))
+    ]
+    title = f"Control from an image{', held-out goals' if held_out else ''}: errors of {len(cases)} searches"
     return Experiment("control", title, COLUMNS, tuple(cases), claims, "; ".join(paper))
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
-    """What is claimed of searches from a picture; the others are there to be held against."""
-    seen = {kind.name: [row for row in rows if (row["task"], row["method"]) == (kind.name, "image")] for kind in KINDS}
-    found = []
-    if walks := seen["walker"]:
-        worst = max(abs(row["errors"][: UPDATES + 1][-1]) for row in walks)
-        found.append(Claim("walker: largest error of the way after three updates", worst, most=WALKED))
-    if rolls := seen["gear"]:
-        found.append(Claim("gear: mean error at the end", _mean(rolls), most=ROLLED))
-        found.append(Claim("gear: largest error at the end", largest(rolls, "last"), most=ROLLED_EACH))
-    if flights := seen["cloth posed"]:
-        found.append(Claim("cloth posed: mean error at the end", _mean(flights), most=POSED))
-    if throws := seen["cloth hidden"]:
-        good = sum(row["hidden"] is not None and row["hidden"] <= THROWN for row in throws)
-        what = f"cloth hidden: of {len(throws)} velocities, found to {THROWN:g}"
-        found.append(Claim(what, good, least=THROWN_SHARE * len(throws)))
-    return found
+    """Returns the claims about searches from an image; the other methods are baselines."""
+    image = [row for row in rows if row["method"] == Method.IMAGE.value]
+    by_task = {family.name: [row for row in image if row["task"] == family.name] for family in TASK_FAMILIES}
+    results = []
+    if walks := by_task["walker"]:
+        worst = max(abs(row["errors"][: WALKER_UPDATES + 1][-1]) for row in walks)
+        results.append(Claim("walker: largest relative error after three updates", worst, at_most=WALKER_ERROR))
+    if rolls := by_task["gear"]:
+        results.append(Claim("gear: mean error of the last iterate", _mean(rolls), at_most=GEAR_MEAN))
+        results.append(Claim("gear: largest error of the last iterate", largest(rolls, "last"), at_most=GEAR_LARGEST))
+    if flights := by_task["cloth posed"]:
+        results.append(Claim("cloth posed: mean error of the last iterate", _mean(flights), at_most=POSED_MEAN))
+    if throws := by_task["cloth hidden"]:
+        good = sum(row["hidden"] is not None and row["hidden"] <= HIDDEN_ERROR for row in throws)
+        text = f"cloth hidden: velocities of {len(throws)} with relative error below {HIDDEN_ERROR:g}"
+        results.append(Claim(text, good, at_least=HIDDEN_FRACTION * len(throws)))
+    return results
 
 
 def curve(row: Row) -> list[float]:
-    """Errors over iterates; of draws the error of the best so far, as their loss tells it: what one would keep."""
+    """Returns the error at each iterate; for random search the error of the iterate with the lowest loss so far."""
     if row["method"] != Method.RANDOM.value:
         return row["errors"]
     losses = np.array(row["losses"])
