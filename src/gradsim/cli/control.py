@@ -22,9 +22,9 @@ from gradsim.experiments.control.task import Method, Task
 from gradsim.fit.plan import Iterate, Plan
 
 METHOD_TEXT = {
-    Method.IMAGE: "with gradients from one image of it",
-    Method.STATE: "with gradients from 3D states",
-    Method.RANDOM: "by random search",
+    Method.IMAGE: "gradients from one image of the goal",
+    Method.STATE: "gradients from 3D states",
+    Method.RANDOM: "random search",
 }
 
 
@@ -89,7 +89,7 @@ def _write_report(plan: Plan, folder: Path, title: str, task: Task, method: Meth
         plan,
         folder,
         title=title,
-        source=f"Goal: {task.description}, searched {METHOD_TEXT[method]}.",
+        source=f"Goal: {task.description}. Search: {METHOD_TEXT[method]}.",
         watched="error",
         command=shlex.join(["gradsim", *sys.argv[1:]]),
     )

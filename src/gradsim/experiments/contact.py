@@ -139,7 +139,7 @@ def experiment(objects: int | None, seed: int, *, held_out: bool = False, eight_
 def _claims(rows: Sequence[Row]) -> list[Claim]:
     good = sum(row["worst"] <= ALLOWED for row in rows)
     overconfident = sum(row["worst"] > ALLOWED and row["certain"] for row in rows)
-    accurate = f"objects of {len(rows)} with all determined parameters to {ALLOWED:g}"
+    accurate = f"objects (of {len(rows)}) with relative errors of at most {ALLOWED:g} in all determined parameters"
     return [
         Claim(accurate, good, at_least=0.9 * len(rows)),
         Claim("failures reported as certain", overconfident, at_most=0),
@@ -150,7 +150,7 @@ def _claims_8_bit(rows: Sequence[Row]) -> list[Claim]:
     good = sum(row[EIGHT_BIT] <= ALLOWED_8_BIT for row in rows)
     fits = [row[f"{EIGHT_BIT} fit"] for row in rows]
     overconfident = sum(fit["certain"] and any(fit[name] > ALLOWED_8_BIT for name in NAMES.values()) for fit in fits)
-    accurate = f"objects of {len(rows)} with all parameters determined by 8-bit frames to {ALLOWED_8_BIT:g}"
+    accurate = f"the same from 8-bit frames, relative errors of at most {ALLOWED_8_BIT:g}"
     return [
         Claim(accurate, good, at_least=0.9 * len(rows)),
         Claim("failures on 8-bit frames, determined or not, reported as certain", overconfident, at_most=0),

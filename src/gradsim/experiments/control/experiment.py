@@ -109,7 +109,7 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
         results.append(Claim("cloth posed: mean error of the last iterate", _mean(flights), at_most=POSED_MEAN))
     if throws := by_task["cloth hidden"]:
         good = sum(row["hidden"] is not None and row["hidden"] <= HIDDEN_ERROR for row in throws)
-        text = f"cloth hidden: velocities of {len(throws)} with relative error below {HIDDEN_ERROR:g}"
+        text = f"cloth hidden: velocities (of {len(throws)}) with relative errors of at most {HIDDEN_ERROR:g}"
         results.append(Claim(text, good, at_least=HIDDEN_FRACTION * len(throws)))
     return results
 
