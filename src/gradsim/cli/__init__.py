@@ -1,4 +1,4 @@
-"""The command line: gradsim simulate | estimate | landscape | demo | reproduce | check | bench."""
+"""The command line: gradsim simulate | estimate | landscape | control | demo | reproduce | check | bench."""
 
 from gradsim.cli.app import app, main
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradsim.cli.shared import JsonOption, console, make_folder, write_json
+from gradsim.cli.console import console
+from gradsim.cli.files import make_folder, write_json
+from gradsim.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from gradsim.bench.result import Bar
