@@ -26,7 +26,8 @@ def goal(name: str) -> torch.Tensor:
     d = cloth.draw(SEED)
     if name == "hidden":
         scene = cloth.scene(d.cells, (cloth.START, d.height, 0.0), d.velocity)
-        flight = gs.simulate(scene, frames=cloth.FRAMES, fps=cloth.FPS, substeps=cloth.SUBSTEPS)
+        time = {"frames": cloth.FRAMES, "fps": cloth.FPS, "substeps": cloth.SUBSTEPS}
+        flight = gs.simulate(scene, **time, integrator=gs.SymplecticEuler())
     else:
         scene = cloth.scene(d.cells, (d.x, cloth.DEPTH, 0.0), (0.0, 0.0, 0.0))
         flight = gs.simulate(scene, frames=1)

@@ -22,7 +22,7 @@ from gradsim.render.exact import Exact
 from gradsim.render.mitsuba import Mitsuba
 from gradsim.render.render import render
 from gradsim.render.softras import SoftRas
-from gradsim.report.page import write_report
+from gradsim.report.fit_page import write_report
 from gradsim.report.plan_page import write_plan
 from gradsim.scene import errors
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs

@@ -1,11 +1,11 @@
-"""A task of control that takes a second: a cube is thrown to where another throw led."""
+"""A control task that takes a second: a cube is thrown to the end of another throw."""
 
 import torch
 
 import gradsim as gs
 from gradsim.experiments.control.task import Method, Task
 
-TIME = {"frames": 6, "fps": 20.0, "substeps": 4}
+TIME = {"frames": 6, "fps": 20.0, "substeps": 4, "integrator": gs.SymplecticEuler()}
 
 
 def scene(velocity) -> gs.Scene:
@@ -19,14 +19,14 @@ def throw(seed: int) -> Task:
     thrown = scene(truth)
     motion = gs.simulate(thrown, **TIME)
     image = gs.GoalImage(gs.render(thrown, motion, (16, 16), frames=[-1], alpha=True)[0])
-    place = motion["cube"].position[-1]
+    goal_position = motion["cube"].position[-1]
     return Task(
         "throw",
         seed,
         scene(gs.unknown((1.0, 1.0, 0.0), low=-6.0, high=6.0)),
         goals={
             Method.IMAGE: [image],
-            Method.STATE: [gs.GoalState({"cube.position": place})],
+            Method.STATE: [gs.GoalState({"cube.position": goal_position})],
             Method.RANDOM: [image],
         },
         stages={
@@ -34,8 +34,8 @@ def throw(seed: int) -> Task:
             Method.STATE: [(gs.Blur(), gs.GaussNewton(iterations=5))],
             Method.RANDOM: [(gs.Blur(), gs.RandomSearch(4, seed=seed))],
         },
-        watch=lambda trajectory: ((trajectory["cube"].position[..., -1, :] - place) ** 2).mean(-1),
+        watch=lambda trajectory: ((trajectory["cube"].position[..., -1, :] - goal_position) ** 2).mean(-1),
         **TIME,
-        about=f"where throw {seed} led",
+        description=f"the end of throw {seed}",
         truth={"cube.velocity": truth},
     )

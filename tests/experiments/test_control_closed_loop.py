@@ -1,4 +1,4 @@
-"""The walker that sees: what it says at first, and that gradients reach all of it through the loop."""
+"""The closed-loop walker: its initial policy, and gradients that reach every weight through the rollout."""
 
 import pytest
 import torch
@@ -15,18 +15,18 @@ def short(monkeypatch):
     monkeypatch.setattr(closed_loop, "ITERATIONS", 2)
 
 
-def test_an_untrained_walk_is_the_gait_whatever_is_seen(short):
-    policy = closed_loop.untrained(3)
+def test_the_untrained_policy_is_the_gait_for_every_observation(short):
+    policy = closed_loop.untrained_policy(3)
     time = torch.tensor([0.3])
-    clock = torch.tensor([torch.sin(walker.FREQUENCY * time), torch.cos(walker.FREQUENCY * time)])
+    phase = torch.tensor([torch.sin(walker.FREQUENCY * time), torch.cos(walker.FREQUENCY * time)])
     gait = walker.policy(3)(time.double())[0]
-    for left in (-1.0, 2.0):
-        seen = torch.cat([torch.tensor([left, 0.1]), clock])
-        torch.testing.assert_close(policy(seen).double(), gait, rtol=0.0, atol=1e-6)
+    for remaining in (-1.0, 2.0):
+        observation = torch.cat([torch.tensor([remaining, 0.1]), phase])
+        torch.testing.assert_close(policy(observation).double(), gait, rtol=0.0, atol=1e-6)
 
 
-def test_training_moves_every_weight_and_repeats_itself(short):
-    first = {name: value.detach().clone() for name, value in closed_loop.untrained(0).named_parameters()}
+def test_training_changes_every_weight_and_is_deterministic(short):
+    first = {name: value.detach().clone() for name, value in closed_loop.untrained_policy(0).named_parameters()}
     losses: list[float] = []
     policy = closed_loop.train(0, lambda iteration, loss: losses.append(loss))
     again = closed_loop.train(0)
@@ -36,14 +36,14 @@ def test_training_moves_every_weight_and_repeats_itself(short):
         assert torch.equal(value, other)
 
 
-def test_goals_of_the_test_are_not_those_of_the_training(short):
-    displacements, goals = closed_loop.test(closed_loop.untrained(0))
-    assert displacements.shape == goals.shape == (closed_loop.UNSEEN,)
-    trained = closed_loop.drawn(1000, torch.Generator().manual_seed(0))
-    assert not set(goals.tolist()) & set(trained.tolist())
+def test_test_goals_are_not_used_in_training(short):
+    displacements, goals = closed_loop.evaluate(closed_loop.untrained_policy(0))
+    assert displacements.shape == goals.shape == (closed_loop.TEST_GOALS,)
+    training = closed_loop.draw_goals(1000, torch.Generator().manual_seed(0))
+    assert not set(goals.tolist()) & set(training.tolist())
     assert closed_loop.NEAREST <= float(goals.min()) < float(goals.max()) <= closed_loop.FARTHEST
 
 
-def test_reached_counts_goals_met_within_a_tenth():
+def test_success_rate_counts_goals_reached_within_10_percent():
     goals = torch.tensor([1.0, 1.0, 0.5, 0.5])
-    assert closed_loop.reached(torch.tensor([1.09, 0.85, 0.46, 0.54]), goals) == pytest.approx(0.75)
+    assert closed_loop.success_rate(torch.tensor([1.09, 0.85, 0.46, 0.54]), goals) == pytest.approx(0.75)

@@ -1,4 +1,4 @@
-"""The gear's declaration, and that a picture pulls it across empty space."""
+"""The gear: its declaration, and progress towards a goal image that does not overlap the start."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ from gradsim.experiments.control.task import Method
 from gradsim.fit.optimizers import Adam
 
 
-def test_the_mesh_is_the_papers():
+def test_the_mesh_is_that_of_the_paper():
     mesh = gs.meshes.tet_gear()
     assert (len(mesh.vertices), len(mesh.tets)) == (480, 1152)
     ring, teeth = np.pi * (1.4**2 - 1.0) * 2.0, 0.5 * np.pi * (1.85**2 - 1.4**2) * 2.0
@@ -30,23 +30,23 @@ def test_tetrahedra_come_in_mirrored_pairs():
         assert a == pytest.approx(b * (1, 1, -1), abs=1e-12)
 
 
-def test_goals_differ_with_the_seed_and_lie_in_the_picture():
-    pictures = [gear.task(seed).goals[Method.IMAGE][0].images[0, ..., 0] for seed in (0, 3)]
-    centers = [(p.sum(0) * torch.arange(128)).sum() / p.sum() for p in pictures]
+def test_goals_depend_on_the_seed_and_lie_inside_the_image():
+    images = [gear.task(seed).goals[Method.IMAGE][0].images[0, ..., 0] for seed in (0, 3)]
+    centers = [(p.sum(0) * torch.arange(128)).sum() / p.sum() for p in images]
     assert centers[0] - centers[1] > 10  # x = 2.48 m and 0.02 m
-    for picture in pictures:
-        edges = torch.cat([picture[0], picture[-1], picture[:, 0], picture[:, -1]])
+    for image in images:
+        edges = torch.cat([image[0], image[-1], image[:, 0], image[:, -1]])
         assert edges.max() == 0.0
-        assert 0.03 < picture.mean() < 0.1
+        assert 0.03 < image.mean() < 0.1
 
 
-def test_the_gear_at_rest_sags_a_little():
-    vertices = gear.resting()
+def test_the_gear_at_rest_is_deformed_by_its_weight():
+    vertices = gear.resting_vertices()
     assert float(vertices[:, 1].min()) == pytest.approx(0.0, abs=0.02)
     assert 1.5 < float(vertices[:, 1].mean()) < 1.75  # its radius is 1.85 m
 
 
-def test_three_updates_bring_it_most_of_the_way():
+def test_three_updates_reduce_most_of_the_error():
     short = {Method.IMAGE: [(Cumulative(), Adam(iterations=4, lr=0.2))]}
     plan = dataclasses.replace(gear.task(0), stages=short).run()
     errors = [iterate.metric for iterate in plan.history]

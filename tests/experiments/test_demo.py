@@ -1,4 +1,4 @@
-"""The demo, made small: a film, a fit of that film alone, and a report."""
+"""A small version of the demo: a video, a fit to it, and a report."""
 
 from dataclasses import replace
 
@@ -19,21 +19,21 @@ def test_hidden_values_are_drawn_within_their_ranges():
     assert set(values[0]) == set(demo.guessed_scene().unknowns)
 
 
-def test_demo_films_fits_and_reports(tmp_path, monkeypatch, capsys):
+def test_demo_records_fits_and_reports(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "TIME", replace(demo.TIME, frames=16, substeps=64))
     monkeypatch.setattr("gradsim.fit.bootstrap.COPIES", 2)
-    monkeypatch.setattr(demo, "FILMED", (128, 128))
-    monkeypatch.setattr(demo, "COMPARED", (32, 32))
+    monkeypatch.setattr(demo, "RECORDED_SIZE", (128, 128))
+    monkeypatch.setattr(demo, "COMPARED_SIZE", (32, 32))
     monkeypatch.setattr("sys.argv", ["gradsim", "demo", "-o", str(tmp_path)])
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 0
     shown = capsys.readouterr().out
     assert "true" in shown
-    film = gs.load_video(tmp_path / "demo.mp4")
-    assert (film.codec, film.size, len(film), film.fps) == ("h264", (128, 128), 16, 30.0)
+    video = gs.load_video(tmp_path / "demo.mp4")
+    assert (video.codec, video.size, len(video), video.fps) == ("h264", (128, 128), 16, 30.0)
     assert "side the interval" in (tmp_path / "report.html").read_text()
-    truth, found = demo.hidden_values(0), gs.load_scene(tmp_path / "fitted.yaml")
-    assert float(found["cube"].mass) == pytest.approx(truth["cube.mass"], rel=0.02)
-    assert float(found.ground.mu) == pytest.approx(truth["ground.mu"], rel=0.05)
+    truth, fitted = demo.hidden_values(0), gs.load_scene(tmp_path / "fitted.yaml")
+    assert float(fitted["cube"].mass) == pytest.approx(truth["cube.mass"], rel=0.02)
+    assert float(fitted.ground.mu) == pytest.approx(truth["ground.mu"], rel=0.05)
     assert set(gs.load_scene(tmp_path / "demo.yaml").unknowns) == set(truth)

@@ -10,7 +10,7 @@ import gradsim as gs
 
 VELOCITY = torch.tensor([1.2, 0.9, -0.3], dtype=torch.float64)
 SIDES = np.repeat(np.random.default_rng(0).uniform(0.2, 1.0, (6, 3)), 2, axis=0)
-TIME = {"frames": 5, "fps": 5, "substeps": 4}
+TIME = {"frames": 5, "fps": 5, "substeps": 4, "integrator": gs.SymplecticEuler()}
 SIZE = (32, 32)
 
 

@@ -10,7 +10,7 @@ import gradsim as gs
 from gradsim.fit.policy_runner import PolicyRunner
 
 MESH = gs.meshes.tet_box((0.4, 0.2, 0.2), (2, 1, 1))
-TIME = {"frames": 7, "fps": 30.0, "substeps": 24}
+TIME = {"frames": 7, "fps": 30.0, "substeps": 24, "integrator": gs.SymplecticEuler()}
 PATH = "block.actuation"
 STEP = 1e-6
 
@@ -89,7 +89,7 @@ def test_feedback_is_constant_between_frames():
 def test_a_batch_of_weights_equals_single_runs(make):
     policies = {PATH: make()}
     runner = PolicyRunner(scene(), policies)
-    time = gs.Time(**TIME, integrator=gs.SymplecticEuler())
+    time = gs.Time(**TIME)
     batch = {name: torch.stack([k * value.detach() for k in (0.5, 1.0, 2.0)]) for name, value in runner.weights.items()}
     together = runner.run(scene(), time, weights=batch)
     assert together.trajectory["block"].vertices.shape[:2] == (3, TIME["frames"])

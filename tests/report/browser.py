@@ -1,4 +1,4 @@
-"""A page of a report in a browser without a window: what it plays, asks for and complains of."""
+"""Opens a report in a headless browser, and checks its video, requests, errors and layout."""
 
 import json
 import re
@@ -8,36 +8,36 @@ import subprocess
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NO_CHROMIUM = "no chromium: apt-get install -y chromium enables this test"
 
-# Put into a copy of the page: plays the video, and leaves in the title what became of it.
-WATCH = """<script>
-const told = {errors: [], requests: []};
-addEventListener("error", event => told.errors.push(String(event.message || event.target.tagName)), true);
-addEventListener("securitypolicyviolation", event => told.errors.push("blocked " + event.blockedURI));
+# Injected into a copy of the page: plays the video and writes the observations into the title.
+PROBE = """<script>
+const observed = {errors: [], requests: []};
+addEventListener("error", event => observed.errors.push(String(event.message || event.target.tagName)), true);
+addEventListener("securitypolicyviolation", event => observed.errors.push("blocked " + event.blockedURI));
 addEventListener("load", async () => {
   const video = document.querySelector("video");
-  try { await video.play() } catch (error) { told.errors.push(String(error)) }
+  try { await video.play() } catch (error) { observed.errors.push(String(error)) }
   const start = video.currentTime, begin = performance.now();
   while (performance.now() - begin < 5000 && video.currentTime <= start + 0.1)
     await new Promise(done => setTimeout(done, 20));
-  told.played = video.currentTime - start;
-  told.ready = video.readyState;
-  told.size = [video.videoHeight, video.videoWidth];
-  told.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:"));
+  observed.played = video.currentTime - start;
+  observed.ready = video.readyState;
+  observed.size = [video.videoHeight, video.videoWidth];
+  observed.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:"));
   document.documentElement.style.width = "WIDTHpx";  // a headless window is at least 500 pixels wide
   const flowing = [...document.querySelectorAll("main *")].filter(part => !part.closest(".wide, pre, svg"));
-  told.who = flowing.filter(p => p.getBoundingClientRect().right > WIDTH).map(p => p.outerHTML.slice(0, 80));
-  told.right = Math.max(...flowing.map(part => part.getBoundingClientRect().right));
-  document.title = "told " + JSON.stringify(told) + " told";
+  observed.overflowing = flowing.filter(p => p.getBoundingClientRect().right > WIDTH).map(p => p.outerHTML);
+  observed.right = Math.max(...flowing.map(part => part.getBoundingClientRect().right));
+  document.title = "observed " + JSON.stringify(observed) + " observed";
 });
 </script>"""
 
 
-def watched(page, folder, width):
-    """Open a page, play its first video, and see to it that all is well; what there was to see."""
+def open_page(page, folder, width):
+    """Opens a page, plays its first video, and asserts that nothing fails. Returns what the probe observed."""
     text = page.read_text()
     text = text.replace("default-src 'none'", "default-src 'none'; script-src 'unsafe-inline'", 1)
     copy = folder / "copy.html"
-    copy.write_text(text.replace("<head>", "<head>" + WATCH.replace("WIDTH", str(width)), 1))
+    copy.write_text(text.replace("<head>", "<head>" + PROBE.replace("WIDTH", str(width)), 1))
     done = subprocess.run(
         [
             *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"),
@@ -49,14 +49,14 @@ def watched(page, folder, width):
         timeout=60,
         check=False,
     )
-    found = re.search(r"told (\{.*?\}) told", done.stdout)
-    assert found, done.stderr[-2000:]
-    told = json.loads(found[1])
-    assert told["errors"] == []
-    assert told["requests"] == []
+    match = re.search(r"observed (\{.*?\}) observed", done.stdout)
+    assert match, done.stderr[-2000:]
+    observed = json.loads(match[1])
+    assert observed["errors"] == []
+    assert observed["requests"] == []
     assert "CONSOLE" not in done.stderr
-    assert told["ready"] >= 2
-    assert told["played"] >= 0.1
-    assert told["who"] == []
-    assert width - 200 < told["right"]
-    return told
+    assert observed["ready"] >= 2
+    assert observed["played"] >= 0.1
+    assert observed["overflowing"] == []
+    assert width - 200 < observed["right"]
+    return observed

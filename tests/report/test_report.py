@@ -1,14 +1,15 @@
-"""The report: its page stands on its own, says what was found, and works in a browser."""
+"""The report of an estimate: its page is self-contained, states the values, and works in a browser."""
 
 import json
 import re
 
 import pytest
-from tests.report.browser import CHROMIUM, NO_CHROMIUM, watched
+from tests.report.browser import CHROMIUM, NO_CHROMIUM, open_page
 
 import gradsim as gs
-from gradsim.report.page import write_report
-from gradsim.report.words import rounded, share, summary
+from gradsim.report.comparison import comparison_video
+from gradsim.report.fit_page import write_report
+from gradsim.report.summary_text import fit_summary, relative_half_width, round_to_interval
 
 
 def thrown(mass=3.7, velocity=(1.0, 1.5, 0.0)) -> gs.Scene:
@@ -36,13 +37,13 @@ def folder(fit, tmp_path_factory):
     return place
 
 
-def test_page_stands_on_its_own(folder):
+def test_page_is_self_contained(folder):
     page = (folder / "report.html").read_text()
     assert not re.search(r"""(src|href|poster)=["'](?!data:|#)""", page)
     assert not re.search(r"@import|url\((?!data:|#)|<script|<link rel=.stylesheet", page)
     assert "A &lt;thrown&gt; cube" in page
-    for words in ("cube.mass", "cube.velocity[2]", "95 % interval", "data:video/mp4;base64,", "gradsim estimate a b"):
-        assert words in page
+    for text in ("cube.mass", "cube.velocity[2]", "95 % interval", "data:video/mp4;base64,", "gradsim estimate a b"):
+        assert text in page
     assert sorted(file.name for file in folder.iterdir()) == ["fit.json", "fitted.yaml", "report.html"]
 
 
@@ -63,30 +64,31 @@ def test_true_values_are_shown_where_known(fit, tmp_path):
 @pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 @pytest.mark.parametrize("width", [400, 1400])
 def test_page_in_a_browser(folder, tmp_path, width):
-    told = watched(folder / "report.html", tmp_path, width)
-    assert told["size"][1] > 2.9 * told["size"][0]
+    observed = open_page(folder / "report.html", tmp_path, width)
+    assert observed["size"][1] > 2.9 * observed["size"][0]
 
 
 def test_states_have_a_report_without_video(tmp_path):
     trajectory = gs.simulate(thrown(), frames=6, fps=20, substeps=8, integrator=gs.Midpoint())
-    seen = gs.States({"cube.position": trajectory["cube"].position})
-    fit = gs.estimate(thrown(gs.unknown(5.0, low=1.0, high=20.0)), seen, fps=20, substeps=8)
+    observed = gs.States({"cube.position": trajectory["cube"].position})
+    fit = gs.estimate(thrown(gs.unknown(5.0, low=1.0, high=20.0)), observed, fps=20, substeps=8)
     page = write_report(fit, tmp_path).read_text()
     assert "<video" not in page
     assert "These observations determine the value" in page
 
 
-def test_what_is_not_told_is_said_first(tmp_path):
+def test_undetermined_values_are_reported_first(tmp_path):
     scene = thrown(gs.unknown(5.0, low=1.0, high=20.0))
     scene = scene.with_values({"cube.pushes[0].impulse": (0.0, 0.0, 0.0)})
     truth = scene.with_values({"cube.mass": 3.7})
     trajectory = gs.simulate(truth, frames=4, fps=20, substeps=4, integrator=gs.Midpoint())
     fit = gs.estimate(scene, gs.States({"cube.position": trajectory["cube"].position}), fps=20, substeps=4)
     assert not fit.certain
-    tone, head, _ = summary(fit)
-    assert (tone, head) == ("bad", "These observations do not determine what was asked.")
+    tone, head, _ = fit_summary(fit)
+    assert (tone, head) == ("bad", "These observations do not determine the requested value.")
     page = write_report(fit, tmp_path).read_text()
-    assert "gravity accelerates all masses equally" in page
+    assert "gravity" in fit.undetermined_directions[0]
+    assert fit.undetermined_directions[0][1:] in page
 
 
 @pytest.mark.parametrize(
@@ -100,20 +102,18 @@ def test_what_is_not_told_is_said_first(tmp_path):
     ],
 )
 def test_values_are_rounded_to_their_interval(numbers, shown):
-    assert rounded(*numbers) == shown
+    assert round_to_interval(*numbers) == shown
 
 
-def test_shares():
-    assert share(2.0, 1.9, 2.1) == "± 5 %"
-    assert share(2.0, 0.0, 8.0) == "± 200 %"
-    assert share(0.0, -1.0, 1.0) == ""
-    assert share(1.0, 1 - 1e-9, 1 + 1e-9) == "± 1.0e-09"
+def test_relative_half_width():
+    assert relative_half_width(2.0, 1.9, 2.1) == "± 5 %"
+    assert relative_half_width(2.0, 0.0, 8.0) == "± 200 %"
+    assert relative_half_width(0.0, -1.0, 1.0) == ""
+    assert relative_half_width(1.0, 1 - 1e-9, 1 + 1e-9) == "± 1.0e-09"
 
 
-def test_difference_is_shown_as_strong_as_it_may(fit):
-    from gradsim.report.compared import compared
-
-    comparison = compared(fit.trials[0], fit.values)
+def test_differences_are_amplified_to_the_displayable_range(fit):
+    comparison = comparison_video(fit.trials[0], fit.values)
     assert comparison.labels == ("observed", "fitted", "difference × 1000")
     off = {path: value * 1.3 for path, value in fit.values.items()}
-    assert compared(fit.trials[0], off).labels[2] in ("difference × 1", "difference × 2")
+    assert comparison_video(fit.trials[0], off).labels[2] in ("difference × 1", "difference × 2")

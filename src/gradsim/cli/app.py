@@ -1,4 +1,4 @@
-"""The application: its commands, and what becomes of errors."""
+"""The application: its commands, and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from rich.markup import escape
 
 from gradsim import __version__
 from gradsim.cli.check import check
+from gradsim.cli.console import console, stderr
 from gradsim.cli.control import control
 from gradsim.cli.demo import demo
 from gradsim.cli.estimate import estimate
+from gradsim.cli.exit_codes import INTERRUPTED, INVALID_INPUT
 from gradsim.cli.landscape import landscape
 from gradsim.cli.reproduce import reproduce
-from gradsim.cli.shared import aside, console
 from gradsim.cli.simulate import simulate
 from gradsim.scene.errors import GradsimError
-
-BAD_INPUT, INTERRUPTED = 2, 130
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    help="Differentiable simulation from pixels to physics and back.",
-    epilog="Exit codes: 0 done, 1 a check missed, 2 input that cannot be used, 130 interrupted.",
+    help="Differentiable simulation from pixels to physics and back. Start with `gradsim demo`.",
+    epilog="Exit codes: 0 success, 1 a check or claim failed, 2 invalid input, 130 interrupted.",
 )
 for command in (simulate, estimate, landscape, control, demo):
     app.command()(command)
@@ -44,29 +43,29 @@ def version(show: Annotated[bool, typer.Option("--version", help="Show the versi
 
 
 def main() -> None:
-    """Entry point: errors of the user's input become one paragraph and exit code 2, Ctrl-C exit code 130."""
-    warnings.showwarning = _say_warning
+    """Entry point. Invalid input prints one paragraph and exits with code 2, Ctrl-C with code 130."""
+    warnings.showwarning = _print_warning
     try:
         code = app(standalone_mode=False)
     except typer.Abort:
-        aside.print("interrupted")
+        stderr.print("interrupted")
         sys.exit(INTERRUPTED)
     except GradsimError as error:
-        sys.exit(_failed(str(error)))
+        sys.exit(_print_error(str(error)))
     except OSError as error:
-        sys.exit(_failed(f"{error.filename or 'file'}: {error.strerror or error}"))
+        sys.exit(_print_error(f"{error.filename or 'file'}: {error.strerror or error}"))
     except Exception as error:
         if not hasattr(error, "exit_code") or not hasattr(error, "format_message"):
             raise
-        sys.exit(_failed(f"{error.format_message()} Try --help."))  # an option that is missing or malformed
+        sys.exit(_print_error(f"{error.format_message()} Try --help."))  # a missing or malformed option
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _failed(text: str) -> int:
+def _print_error(text: str) -> int:
     paragraph = " ".join(text.split())
-    aside.print(f"[bold red]error:[/] {escape(paragraph)}", highlight=False, soft_wrap=True)
-    return BAD_INPUT
+    stderr.print(f"[bold red]error:[/] {escape(paragraph)}", highlight=False, soft_wrap=True)
+    return INVALID_INPUT
 
 
-def _say_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    aside.print(f"[yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+def _print_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    stderr.print(f"[yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import typer
@@ -11,66 +11,86 @@ from rich.markup import escape
 from rich.table import Table
 
 from gradsim.check.result import CheckResult
-from gradsim.cli.shared import JsonOption, console, write_json
+from gradsim.cli.console import console
+from gradsim.cli.exit_codes import FAILED
+from gradsim.cli.files import write_json
+from gradsim.cli.options import JsonOption
 
-check = typer.Typer(no_args_is_help=True, help="Check gradients, physics and rendering on this machine.")
+check = typer.Typer(
+    no_args_is_help=True,
+    help="Check gradients, physics and rendering on this machine. Exits with code 1 if a check fails.",
+)
 
 
 @check.command("gradients")
 def check_gradients(as_json: JsonOption = None) -> None:
-    """Every parameter's adjoint against central differences in double precision."""
+    """Compare the adjoint gradient of every parameter with central finite differences in double precision.
+
+    gradsim check gradients --json gradients.json
+    """
     from gradsim.check.gradients import check_gradients as run
 
-    report(run, "gradients against central differences", ("difference", "adjoint"), as_json)
+    run_check(run, "Adjoint gradients and central finite differences", ("finite difference", "adjoint"), as_json)
 
 
 @check.command("physics")
 def check_physics(as_json: JsonOption = None) -> None:
-    """Known answers of mechanics: expected, got, error."""
+    """Compare simulations with analytic solutions and conservation laws of mechanics.
+
+    gradsim check physics --json physics.json
+    """
     from gradsim.check.physics import run_checks as run
 
-    report(run, "physics against known answers", ("expected", "got"), as_json)
+    run_check(run, "Physics and analytic solutions", ("expected", "computed"), as_json)
 
 
 @check.command("render")
 def check_render(as_json: JsonOption = None) -> None:
-    """Gradients of all renderers, and the exact image against point sampling."""
+    """Check the gradients of all renderers, and the exact renderer against supersampling.
+
+    gradsim check render --json render.json
+    """
     from gradsim.check.render import check_render as run
 
-    report(run, "renderers", ("expected", "got"), as_json)
+    run_check(run, "Renderers", ("expected", "computed"), as_json)
 
 
-def report(
+def run_check(
     run: Callable[[Callable[[str], None]], list[CheckResult]],
     title: str,
     columns: tuple[str, str],
     as_json: Path | None,
 ) -> None:
+    """Runs a group of checks, prints their table and a summary, and exits with code 1 if one fails."""
     begin = time.perf_counter()
     with console.status("compiling kernels (first use only)") as status:
-        facts = run(lambda text: status.update(text))
+        results = run(lambda text: status.update(text))
+    console.print(_table(results, title, columns))
+    failed = [result for result in results if not result.ok]
+    worst = max(results, key=lambda result: result.error / result.tolerance if result.tolerance else result.error)
+    console.print(
+        f"{len(results) - len(failed)} of {len(results)} passed in {time.perf_counter() - begin:.0f} s; closest to its "
+        f"tolerance: {escape(worst.topic)}, {escape(worst.name)}: {worst.error:.1e} of {worst.tolerance:.0e}"
+    )
+    if as_json is not None:
+        write_json(as_json, [result.as_dict() for result in results])
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _table(results: Sequence[Fact], title: str, columns: tuple[str, str]) -> Table:
     table = Table(title=title, title_justify="left")
-    table.add_column("what")
+    table.add_column("case")
     table.add_column("quantity")
-    for name in (*columns, "error", "allowed"):
+    for name in (*columns, "error", "tolerance"):
         table.add_column(name, justify="right")
     table.add_column("")
     topic = ""
-    for fact in facts:
-        if fact.topic != topic:
+    for result in results:
+        if result.topic != topic:
             table.add_section()
-        mark = "[green]ok[/]" if fact.ok else "[bold red]MISS[/]"
-        numbers = (f"{fact.expected:.6g}", f"{fact.got:.6g}", f"{fact.error:.1e}", f"{fact.tolerance:.0e}")
-        table.add_row(escape(fact.topic) if fact.topic != topic else "", escape(fact.name), *numbers, mark)
-        topic = fact.topic
-    console.print(table)
-    missed = [fact for fact in facts if not fact.ok]
-    worst = max(facts, key=lambda fact: fact.error / fact.tolerance if fact.tolerance else fact.error)
-    console.print(
-        f"{len(facts) - len(missed)} of {len(facts)} ok in {time.perf_counter() - begin:.0f} s; closest to its limit: "
-        f"{escape(worst.topic)}, {escape(worst.name)}: {worst.error:.1e} of {worst.tolerance:.0e}"
-    )
-    if as_json is not None:
-        write_json(as_json, [fact.as_dict() for fact in facts])
-    if missed:
-        raise typer.Exit(1)
+        mark = "[green]ok[/]" if result.ok else "[bold red]FAIL[/]"
+        numbers = (f"{result.expected:.6g}", f"{result.got:.6g}", f"{result.error:.1e}", f"{result.tolerance:.0e}")
+        table.add_row(escape(result.topic) if result.topic != topic else "", escape(result.name), *numbers, mark)
+        topic = result.topic
+    return table

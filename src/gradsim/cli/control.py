@@ -1,4 +1,4 @@
-"""gradsim control: from the picture of a goal to the control that reaches it."""
+"""gradsim control: from the image of a goal to the control that reaches it."""
 
 from __future__ import annotations
 
@@ -7,53 +7,52 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gradsim.cli.progress import Bar
-from gradsim.cli.shared import (
-    Dtype,
-    JsonOption,
-    ThreadsOption,
-    announce_kernels,
-    make_folder,
-    results,
-    set_threads,
-    write_json,
-)
-from gradsim.experiments.control.catalogue import Subject, kind_of
-from gradsim.experiments.control.task import Method
+from gradsim.cli.console import announce_compilation, result_console
+from gradsim.cli.exit_codes import INTERRUPTED
+from gradsim.cli.files import make_folder, write_json
+from gradsim.cli.options import JsonOption, ThreadsOption, set_threads
+from gradsim.cli.progress import ProgressBar
+from gradsim.experiments.control.catalogue import Subject, find_family
+from gradsim.experiments.control.task import Method, Task
 from gradsim.fit.plan import Iterate, Plan
 
-INTERRUPTED = 130
+METHOD_TEXT = {
+    Method.IMAGE: "gradients from one image of the goal",
+    Method.STATE: "gradients from 3D states",
+    Method.RANDOM: "random search",
+}
 
 
 def control(
-    task: Annotated[Subject, typer.Argument(help="What is to be moved.")],
+    subject: Annotated[Subject, typer.Argument(metavar="TASK", help="The controlled body: walker, gear or cloth.")],
     goal: Annotated[
         str | None,
-        typer.Option(help="Gear: place or rest. Cloth: posed or hidden. The first if not given."),
+        typer.Option(help="Gear: place (default) or rest. Cloth: posed (default) or hidden. Walker: place."),
     ] = None,
     method: Annotated[
-        Method, typer.Option(help="What the search is told: a picture of the goal, 3D states, or nothing.")
+        Method,
+        typer.Option(help="Search with gradients from one image of the goal, from 3D states, or random search."),
     ] = Method.IMAGE,
-    seed: Annotated[int, typer.Option(help="Of the goal and of the first control.", min=0)] = 0,
-    iterations: Annotated[int | None, typer.Option(help="Of each stage; the task's own if not given.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the goal and of the initial control.", min=0)] = 0,
+    iterations: Annotated[int | None, typer.Option(help="Per stage; by default those of the task.", min=1)] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report, video and control.")] = Path("out"),
     threads: ThreadsOption = None,
     as_json: JsonOption = None,
 ) -> None:
-    """Drive a walker, a gear or a cloth to a goal that is seen in one picture.
+    """Control a walker, a gear or a cloth to reach a goal given as one image.
 
-    **walker**: a sheet of muscles walks to a place. **gear**: 1152 actuated tetrahedra roll and hop to a place (`rest`:
-    and stand there). **cloth**: how to throw it, to a pose that no flight ends in (`posed`) or to where a throw led
-    whose velocity is not told (`hidden`).
+    **walker**: a sheet of actuated triangles walks to a position. **gear**: 1152 actuated tetrahedra roll and hop to a
+    position (`place`), or come to rest there (`rest`). **cloth**: the initial velocity of a thrown sheet is found, for
+    the undeformed sheet at a position (`posed`), or for the end of a flight with a hidden velocity (`hidden`).
 
-    Prints the error of the first, the best and the last iterate, and writes `report.html`, `plan.json`, `plan.yaml`,
-    `control.npz` and `reached.mp4`. Ctrl-C stops the search and reports the best so far.
+    Prints the first, the best and the last iterate. Their error is relative to the distance for the walker, and the
+    mean squared distance of the center from the goal [m^2] for the gear and the cloth. Writes `report.html`,
+    `plan.json`, `plan.yaml`, `control.npz` and `reached.mp4`. Ctrl-C stops the search and reports the best iterate.
 
         gradsim control gear -o out/
 
@@ -61,48 +60,52 @@ def control(
 
         gradsim control walker --method random --json walker.json
     """
-    from gradsim.report.plan_page import write_plan
-
     set_threads(threads)
-    kind = kind_of(task, goal)
+    family = find_family(subject, goal)
     make_folder(out)
-    asked = kind.task(seed)
+    task = family.task(seed)
     if iterations is not None:
-        asked = asked.shortened(iterations)
-    count = asked.iterates(method)
-    announce_kernels(Dtype.FLOAT32 if asked.dtype == torch.float32 else Dtype.FLOAT64)
-    shown = results(as_json)
-    shown.print(f"[bold]{escape(kind.name)}[/], seed {seed}: {escape(asked.about)}", highlight=False, soft_wrap=True)
-    with Bar("searching", count, unit="iterates", quiet=0.0) as bar:
-        plan = asked.run(method, lambda iterate: show_iterate(bar, iterate))
-    print_plan(plan, shown)
-    told = "a picture of it" if method is Method.IMAGE else "3D states" if method is Method.STATE else "nothing"
-    page = write_plan(
-        plan,
-        out,
-        title=f"{kind.name[:1].upper()}{kind.name[1:]}, seed {seed}",
-        source=f"The goal: {asked.about}. The search is told {told}.",
-        watched="error",
-        command=shlex.join(["gradsim", *sys.argv[1:]]),
-    )
-    shown.print(f"written: {page}", highlight=False, soft_wrap=True)
+        task = task.with_iterations(iterations)
+    count = task.iterates(method)
+    announce_compilation(task.dtype)
+    output = result_console(as_json)
+    text = f"[bold]{escape(family.name)}[/], seed {seed}: {escape(task.description)}"
+    output.print(text, highlight=False, soft_wrap=True)
+    with ProgressBar("searching", count, unit="iterates", interval=0.0) as bar:
+        plan = task.run(method, lambda iterate: show_iterate(bar, iterate))
+    print_plan(plan, output)
+    title = f"{family.name[:1].upper()}{family.name[1:]}, seed {seed}"
+    output.print(f"report: {_write_report(plan, out, title, task, method)}", highlight=False, soft_wrap=True)
     if as_json is not None:
-        write_json(as_json, {"task": kind.name, "method": method.value, "seed": seed, **plan.as_dict()})
+        write_json(as_json, {"task": family.name, "method": method.value, "seed": seed, **plan.as_dict()})
     if plan.status == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
 
-def show_iterate(bar: Bar, iterate: Iterate) -> None:
-    """An iterate as progress: its number, loss and error."""
+def _write_report(plan: Plan, folder: Path, title: str, task: Task, method: Method) -> Path:
+    from gradsim.report.plan_page import write_plan
+
+    return write_plan(
+        plan,
+        folder,
+        title=title,
+        source=f"Goal: {task.description}. Search: {METHOD_TEXT[method]}.",
+        watched="error",
+        command=shlex.join(["gradsim", *sys.argv[1:]]),
+    )
+
+
+def show_iterate(bar: ProgressBar, iterate: Iterate) -> None:
+    """Shows the number, loss and error of an iterate as progress."""
     error = "" if iterate.metric is None else f", error {iterate.metric:.3e}"
-    bar.moved(iterate.number + 1, f"stage {iterate.stage + 1}", f"loss {iterate.loss:.3e}{error}")
+    bar.update(iterate.number + 1, f"stage {iterate.stage + 1}", f"loss {iterate.loss:.3e}{error}")
 
 
 def print_plan(plan: Plan, console: Console) -> None:
-    """A table of the first, the best and the last iterate, then how the search ended."""
+    """Prints a table of the first, the best and the last iterate, and how the search ended."""
     table = Table(box=None, pad_edge=False)
     table.add_column("")
-    for head in ("iterate", "loss", "error", "after"):
+    for head in ("iterate", "loss", "error", "time"):
         table.add_column(head, justify="right")
     by_number = {iterate.number: iterate for iterate in plan.history}
     for name, number in (("first", plan.history[0].number), ("best", plan.best.number), ("last", plan.last.number)):

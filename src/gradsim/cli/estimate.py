@@ -1,4 +1,4 @@
-"""gradsim estimate: from a video to the physics that made it."""
+"""gradsim estimate: from a video to the physical parameters of its scene."""
 
 from __future__ import annotations
 
@@ -12,32 +12,34 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gradsim.cli.progress import Bar
-from gradsim.cli.seen import CropOption, FpsOption, FramesOption, SeenArgument, UnknownsArgument, load_seen
-from gradsim.cli.shared import (
-    JsonOption,
+from gradsim.cli.console import announce_compilation, result_console
+from gradsim.cli.exit_codes import INTERRUPTED
+from gradsim.cli.files import make_folder, write_json
+from gradsim.cli.inputs import (
+    CropOption,
+    FpsOption,
+    FramesOption,
+    Inputs,
+    SceneArgument,
     SizeOption,
-    SubstepsOption,
-    ThreadsOption,
-    announce_kernels,
-    make_folder,
-    results,
-    set_threads,
-    steps_at,
-    write_json,
+    VideoArgument,
+    load_inputs,
 )
+from gradsim.cli.options import JsonOption, SubstepsOption, ThreadsOption, set_threads
+from gradsim.cli.progress import ProgressBar
 from gradsim.fit.result import Fit, FitStep
 
 COLORS = {"identifiable": "green", "weak": "yellow", "not identifiable": "red"}
-INTERRUPTED = 130
 
 
 def estimate(
-    scene: UnknownsArgument,
-    video: SeenArgument,
+    scene: SceneArgument,
+    video: VideoArgument,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report and the numbers.")] = Path("out"),
-    starts: Annotated[int, typer.Option(help="Searches: from the guesses, then from random places.", min=1)] = 1,
-    seed: Annotated[int, typer.Option(help="Of all that is drawn.", min=0)] = 0,
+    starts: Annotated[
+        int, typer.Option(help="Number of searches: the first from the guesses, the others from random values.", min=1)
+    ] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
     substeps: SubstepsOption = None,
     frames: FramesOption = None,
     crop: CropOption = None,
@@ -46,52 +48,58 @@ def estimate(
     threads: ThreadsOption = None,
     as_json: JsonOption = None,
 ) -> None:
-    """Find what is unknown in a scene from a video of it.
+    """Estimate the unknowns of a scene from a video of it.
 
-    Prints each value with its 95 % interval and whether this video can tell it, and writes `report.html`, `fit.json`
-    and `fitted.yaml`. Ctrl-C stops the search and reports the best so far.
+    Prints each value in SI units with its 95 % interval and whether the video determines it. Writes `report.html`,
+    `fit.json` and `fitted.yaml`. Ctrl-C stops the search and reports the best values so far.
 
         gradsim estimate bouncing_cube bounce.mp4 -o out/
 
-        gradsim estimate scene.yaml film.mov --frames 12:72 --crop 0,280,720,720 --size 128x128 --starts 4
+        gradsim estimate scene.yaml video.mov --frames 12:72 --crop 0,280,720,720 --size 128x128 --starts 4
     """
     from gradsim.fit.estimate import estimate as fit_video
-    from gradsim.report.page import write_report
 
     set_threads(threads)
-    file, seen, rate = load_seen(scene, video, frames=frames, crop=crop, size=size, fps=fps)
+    inputs = load_inputs(scene, video, frames=frames, crop=crop, size=size, fps=fps)
     make_folder(out)
-    announce_kernels()
-    with Bar("reading", len(seen)) as bar:
+    announce_compilation()
+    with ProgressBar("starting", len(inputs.video)) as bar:
         fit = fit_video(
-            file.scene,
-            seen,
-            fps=rate,
-            substeps=substeps or steps_at(file.time, rate),
-            integrator=file.time.integrator,
+            inputs.file.scene,
+            inputs.video,
+            fps=inputs.fps,
+            substeps=substeps or inputs.substeps,
+            integrator=inputs.file.time.integrator,
             starts=starts,
             seed=seed,
             progress=lambda stage: show_stage(bar, stage),
         )
-    shown = results(as_json)
-    print_fit(fit, shown)
-    source = f"{video}: {len(seen)} frames of {seen.size[0]} x {seen.size[1]} at {rate:g} fps, {seen.codec}"
-    report = write_report(fit, out, title=file.path.stem, source=source, command=shlex.join(["gradsim", *sys.argv[1:]]))
-    shown.print(f"written: {report}", highlight=False, soft_wrap=True)
+    output = result_console(as_json)
+    print_fit(fit, output)
+    output.print(f"report: {_write_report(fit, out, inputs, video)}", highlight=False, soft_wrap=True)
     if as_json is not None:
         write_json(as_json, fit.as_dict())
     if fit.status == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
 
-def show_stage(bar: Bar, stage: FitStep) -> None:
-    """A stage of a fit as progress: what, over how many frames, and the mean square."""
+def _write_report(fit: Fit, folder: Path, inputs: Inputs, video: Path) -> Path:
+    from gradsim.report.fit_page import write_report
+
+    count, (height, width), codec = len(inputs.video), inputs.video.size, inputs.video.codec
+    source = f"{video}: {count} frames of {height} x {width} pixels at {inputs.fps:g} fps, {codec}"
+    command = shlex.join(["gradsim", *sys.argv[1:]])
+    return write_report(fit, folder, title=inputs.file.path.stem, source=source, command=command)
+
+
+def show_stage(bar: ProgressBar, stage: FitStep) -> None:
+    """Shows a stage of a fit as progress: its name, number of frames and mean squared residual."""
     name = stage.name.removesuffix(f", {stage.frames} frames")
-    bar.moved(stage.frames, name, f"mean square {stage.mean_square:.2e}")
+    bar.update(stage.frames, name, f"mean squared residual {stage.mean_square:.2e}")
 
 
 def print_fit(fit: Fit, console: Console, truth: dict[str, float] | None = None) -> None:
-    """A table of the values, beside the true ones where they are known, then what the fit has to say."""
+    """Prints a table of the values, with the true ones if known, then directions that are not determined and status."""
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for head in ("true", "value", "95 % interval")[0 if truth else 1 :]:

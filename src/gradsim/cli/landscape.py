@@ -1,4 +1,4 @@
-"""gradsim landscape: the difference between a video and a scene, over one or two unknowns."""
+"""gradsim landscape: the residual between a video and a scene, over one or two unknowns."""
 
 from __future__ import annotations
 
@@ -7,32 +7,39 @@ from typing import Annotated
 
 import typer
 
-from gradsim.cli.progress import Bar
-from gradsim.cli.seen import CropOption, FpsOption, FramesOption, SeenArgument, UnknownsArgument, load_seen
-from gradsim.cli.shared import (
+from gradsim.cli.console import announce_compilation, result_console
+from gradsim.cli.files import make_folder, write_json
+from gradsim.cli.inputs import (
+    CropOption,
+    FpsOption,
+    FramesOption,
+    SceneArgument,
+    SizeOption,
+    VideoArgument,
+    load_inputs,
+)
+from gradsim.cli.options import (
     Dtype,
     DtypeOption,
     JsonOption,
     SetOption,
-    SizeOption,
     SubstepsOption,
     ThreadsOption,
-    announce_kernels,
-    make_folder,
-    parsed_values,
-    results,
+    parse_values,
     set_threads,
-    steps_at,
-    write_json,
 )
+from gradsim.cli.progress import ProgressBar
+from gradsim.fit.landscape import Landscape
 
 
 def landscape(
-    scene: UnknownsArgument,
-    video: SeenArgument,
-    over: Annotated[list[str], typer.Option("--over", help="An unknown, such as cube.density; once or twice.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The picture: .png, .svg or .pdf.")] = Path("landscape.png"),
-    points: Annotated[int | None, typer.Option(help="Values of each; 61 for one, 25 for two.", min=2)] = None,
+    scene: SceneArgument,
+    video: VideoArgument,
+    over: Annotated[list[str], typer.Option("--over", help="An unknown, such as cube.density; one or two of them.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The plot: .png, .svg or .pdf.")] = Path("landscape.png"),
+    points: Annotated[
+        int | None, typer.Option(help="Values per unknown; by default 61 for one unknown, 25 for two.", min=2)
+    ] = None,
     values: SetOption = None,
     substeps: SubstepsOption = None,
     frames: FramesOption = None,
@@ -43,39 +50,45 @@ def landscape(
     threads: ThreadsOption = None,
     as_json: JsonOption = None,
 ) -> None:
-    """Plot how far a scene is from a video, over one or two unknowns.
+    """Plot the mean squared residual between a scene and a video, over one or two unknowns.
 
-    The other unknowns keep their guesses, or what you `--set`.
+    The other unknowns keep their guesses, or the values given by `--set`.
 
         gradsim landscape scene.yaml video.mp4 --over cube.mass -o mass.png
 
         gradsim landscape scene.yaml video.mp4 --over ground.ke --over ground.mu --set cube.mass=2.7 --size 64x64
     """
-    from gradsim.fit.landscape import landscape as surveyed
-    from gradsim.report.landscape import check_picture, save_landscape
+    from gradsim.fit.landscape import landscape as evaluate_landscape
+    from gradsim.report.landscape import check_plot_format, save_landscape
 
     set_threads(threads)
-    check_picture(out)
-    file, seen, rate = load_seen(scene, video, frames=frames, crop=crop, size=size, fps=fps, dtype=dtype)
-    announce_kernels(dtype)
-    with Bar("worlds", len(seen)) as bar:
-        found = surveyed(
-            file.scene,
-            seen,
+    check_plot_format(out)
+    inputs = load_inputs(scene, video, frames=frames, crop=crop, size=size, fps=fps, dtype=dtype)
+    announce_compilation(dtype.torch)
+    count = len(inputs.video)
+    with ProgressBar("evaluating", count) as bar:
+        result = evaluate_landscape(
+            inputs.file.scene,
+            inputs.video,
             over,
             points=points,
-            values=parsed_values(values or []),
-            fps=rate,
-            substeps=substeps or steps_at(file.time, rate),
-            integrator=file.time.integrator,
+            values=parse_values(values or []),
+            fps=inputs.fps,
+            substeps=substeps or inputs.substeps,
+            integrator=inputs.file.time.integrator,
             dtype=dtype.torch,
-            progress=lambda share: bar.moved(len(seen), "worlds", f"{share:.0%}"),
+            progress=lambda fraction: bar.update(count, "evaluating", f"{fraction:.0%} of the worlds"),
         )
     make_folder(out.parent)
-    save_landscape(found, out)
-    low = ", ".join(f"{name} = {value:.4g}" for name, value in found.minimum.items())
-    shown = results(as_json)
-    shown.print(f"least mean square {float(found.mean_square.min()):.3g} at {low}", highlight=False, soft_wrap=True)
-    shown.print(f"written: {out}", highlight=False, soft_wrap=True)
+    save_landscape(result, out)
+    _print_minimum(result, out, as_json)
+
+
+def _print_minimum(result: Landscape, out: Path, as_json: Path | None) -> None:
+    low = ", ".join(f"{name} = {value:.4g}" for name, value in result.minimum.items())
+    output = result_console(as_json)
+    text = f"lowest mean squared residual {float(result.mean_square.min()):.3g} at {low}"
+    output.print(text, highlight=False, soft_wrap=True)
+    output.print(f"plot: {out}", highlight=False, soft_wrap=True)
     if as_json is not None:
-        write_json(as_json, found.as_dict())
+        write_json(as_json, result.as_dict())

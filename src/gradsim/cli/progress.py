@@ -1,4 +1,4 @@
-"""Progress on the standard error stream: a bar that moves on a terminal, a line now and then elsewhere."""
+"""Progress on the standard error stream: a progress bar on a terminal, a line from time to time elsewhere."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from types import TracebackType
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from gradsim.cli.shared import aside
+from gradsim.cli.console import stderr
 
-QUIET = 5.0  # [s]
+LINE_INTERVAL = 5.0  # [s]
 
 
-class Bar:
-    """Frames that are done, of all, with a word on what is going on.
+class ProgressBar:
+    """A progress bar over frames or another unit, with the name of the current stage.
 
     Args:
-        stage: What is going on.
-        frames: All of them.
-        unit: What is counted, if not frames.
-        quiet: Seconds between lines where there is no terminal.
+        stage: Name of the first stage.
+        total: Number of units.
+        unit: What is counted.
+        interval: Least time between lines if there is no terminal [s].
     """
 
-    def __init__(self, stage: str, frames: int, *, unit: str = "frames", quiet: float = QUIET):
-        self.stage, self.frames, self.unit, self.quiet = stage, frames, unit, quiet
-        self.begin = self.told = time.perf_counter()
+    def __init__(self, stage: str, total: int, *, unit: str = "frames", interval: float = LINE_INTERVAL):
+        self.stage, self.total, self.unit, self.interval = stage, total, unit, interval
+        self.begin = self.last_line = time.perf_counter()
         self.progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -32,15 +32,15 @@ class Bar:
             TextColumn(f"{{task.completed:.0f}}/{{task.total:.0f}} {unit}"),
             TextColumn("{task.fields[note]}"),
             TimeElapsedColumn(),
-            console=aside,
+            console=stderr,
             transient=True,
-            disable=not aside.is_terminal,
+            disable=not stderr.is_terminal,
         )
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressBar:
         self.progress.start()
-        self.task = self.progress.add_task(self.stage, total=self.frames, note="")
-        self._line(self.stage)
+        self.task = self.progress.add_task(self.stage, total=self.total, note="")
+        self._print_line(self.stage)
         return self
 
     def __exit__(
@@ -48,16 +48,16 @@ class Bar:
     ) -> None:
         self.progress.stop()
 
-    def moved(self, frames: int, stage: str, note: str = "") -> None:
-        """Frames done so far, or compared now."""
-        self.progress.update(self.task, completed=frames, description=stage, note=note)
+    def update(self, completed: int, stage: str, note: str = "") -> None:
+        """Sets the number of completed units, the stage and a note."""
+        self.progress.update(self.task, completed=completed, description=stage, note=note)
         changed = stage != self.stage
-        if changed or time.perf_counter() - self.told >= self.quiet:
+        if changed or time.perf_counter() - self.last_line >= self.interval:
             self.stage = stage
-            self._line(f"{stage}, {frames} of {self.frames} {self.unit}{', ' + note if note else ''}")
+            self._print_line(f"{stage}, {completed} of {self.total} {self.unit}{', ' + note if note else ''}")
 
-    def _line(self, text: str) -> None:
-        if aside.is_terminal:
+    def _print_line(self, text: str) -> None:
+        if stderr.is_terminal:
             return
-        self.told = time.perf_counter()
-        aside.print(f"{self.told - self.begin:7.1f} s  {text}", highlight=False, soft_wrap=True)
+        self.last_line = time.perf_counter()
+        stderr.print(f"{self.last_line - self.begin:7.1f} s  {text}", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""gradsim reproduce: the paper's tables, and what else is claimed, row by row."""
+"""gradsim reproduce: the experiments of the paper and further claims, as tables that are filled row by row."""
 
 from __future__ import annotations
 
@@ -8,145 +8,185 @@ from typing import Annotated
 
 import typer
 
-from gradsim.cli.shared import aside, console, make_folder
+from gradsim.cli.console import console, stderr
+from gradsim.cli.exit_codes import FAILED, INTERRUPTED
+from gradsim.cli.files import make_folder
 from gradsim.experiments.control.catalogue import Subject
 from gradsim.experiments.control.task import Method
-from gradsim.experiments.table import Experiment, Row, filled
+from gradsim.experiments.experiment import Experiment, Row, run_experiment
 
-reproduce = typer.Typer(no_args_is_help=True, help="Repeat the experiments; a table is filled row by row.")
+reproduce = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Repeat the experiments of the paper. Tables are filled row by row; exits with code 1 if a claim fails.",
+)
 
-KEPT = "Keep the rows in this file as they come; those that are there already are not run again."
-JsonOption = Annotated[Path | None, typer.Option("--json", "-o", help=KEPT)]
-SeedOption = Annotated[int, typer.Option(help="Of all that is drawn.", min=0)]
+JsonOption = Annotated[
+    Path | None,
+    typer.Option("--json", "-o", help="Save each row to this JSON file; rows already in it are not computed again."),
+]
+SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
 
 
 @reproduce.command()
 def mass(
-    objects: Annotated[int, typer.Option(help="How many.", min=1)] = 20,
+    objects: Annotated[int, typer.Option(help="Number of objects.", min=1)] = 20,
     seed: SeedOption = 0,
     as_json: JsonOption = None,
 ) -> None:
-    """Mass of pushed objects, from exact, 8-bit and compressed videos."""
+    """Mass of pushed objects, from exact, 8-bit and compressed videos (Table 1).
+
+    gradsim reproduce mass --objects 5 --json mass.json
+    """
     from gradsim.experiments.mass import experiment
 
-    _show(experiment(objects, seed), as_json)
+    show_experiment(experiment(objects, seed), as_json)
 
 
 @reproduce.command()
 def contact(
-    objects: Annotated[int | None, typer.Option(help="How many; all of the list if not given.", min=1)] = None,
+    objects: Annotated[int | None, typer.Option(help="Number of objects; all by default.", min=1)] = None,
     seed: SeedOption = 0,
-    held_out: Annotated[bool, typer.Option("--held-out", help="Those that were never looked at.")] = False,
-    eight_bit: Annotated[bool, typer.Option("--eight-bit", help="Also from frames rounded to 8 bits.")] = False,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="Use the objects that were not used during development.")
+    ] = False,
+    eight_bit: Annotated[
+        bool, typer.Option("--eight-bit", help="Estimate from frames rounded to 8 bits as well.")
+    ] = False,
     as_json: JsonOption = None,
 ) -> None:
-    """Density and four contact parameters together, of objects that bounce and slide."""
+    """Density and four contact parameters, jointly, of objects that bounce and slide (Table 2).
+
+    gradsim reproduce contact --objects 5 --json contact.json
+    """
     from gradsim.experiments.contact import experiment
 
-    _show(experiment(objects, seed, held_out=held_out, eight_bit=eight_bit), as_json)
+    show_experiment(experiment(objects, seed, held_out=held_out, eight_bit=eight_bit), as_json)
 
 
 @reproduce.command()
 def deformable(as_json: JsonOption = None) -> None:
-    """Lamé parameters of a hanging beam, and how a cloth was thrown."""
+    """Lamé parameters of a hanging beam, and the initial velocity of a cloth (Table 3).
+
+    gradsim reproduce deformable --json deformable.json
+    """
     from gradsim.experiments.deformable import experiment
 
-    _show(experiment(), as_json)
+    show_experiment(experiment(), as_json)
 
 
 @reproduce.command()
 def pendula(as_json: JsonOption = None) -> None:
-    """Lengths of a pendulum and of a double pendulum."""
+    """Lengths of a simple and a double pendulum.
+
+    gradsim reproduce pendula --json pendula.json
+    """
     from gradsim.experiments.pendula import experiment
 
-    _show(experiment(), as_json)
+    show_experiment(experiment(), as_json)
 
 
 @reproduce.command()
 def coverage(
-    noisy: Annotated[int, typer.Option(help="Videos with Gaussian noise.", min=0)] = 200,
-    compressed: Annotated[int, typer.Option(help="H.264 videos.", min=0)] = 20,
+    noisy: Annotated[int, typer.Option(help="Number of videos with Gaussian noise.", min=0)] = 200,
+    compressed: Annotated[int, typer.Option(help="Number of H.264 videos.", min=0)] = 20,
     seed: SeedOption = 0,
     as_json: JsonOption = None,
 ) -> None:
-    """How often 95 % intervals contain the truth."""
+    """Fraction of 95 % intervals that contain the true value.
+
+    gradsim reproduce coverage --noisy 20 --compressed 2 --json coverage.json
+    """
     from gradsim.experiments.coverage import experiment
 
-    _show(experiment(noisy, compressed, seed), as_json)
+    show_experiment(experiment(noisy, compressed, seed), as_json)
 
 
 @reproduce.command()
 def control(
-    only: Annotated[list[Subject] | None, typer.Option(help="What is to be moved; may be repeated.")] = None,
-    method: Annotated[list[Method] | None, typer.Option(help="What the searches are told; may be repeated.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="How many of the list; all if not given.", min=1)] = None,
-    held_out: Annotated[bool, typer.Option("--held-out", help="Goals that were never looked at.")] = False,
-    plots: Annotated[Path | None, typer.Option(help="Folder for pictures of errors over iterates.")] = None,
+    only: Annotated[
+        list[Subject] | None, typer.Option(help="Run only this task; may be repeated. All by default.")
+    ] = None,
+    method: Annotated[
+        list[Method] | None, typer.Option(help="Run only this method; may be repeated. All by default.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds per task; all by default.", min=1)] = None,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="Use the goals that were not used during development.")
+    ] = False,
+    plots: Annotated[Path | None, typer.Option(help="Folder for plots of the error over iterates.")] = None,
     as_json: JsonOption = None,
 ) -> None:
-    """A walker, a gear and a cloth, driven to goals that are seen in one picture.
+    """A walker, a gear and a cloth, controlled to reach goals given as one image.
 
-    Held against searches that are told 3D states, and against draws. All of it takes long: `--only`, `--method` and
-    `--seeds` take a part, and with `--json` a run that was stopped goes on where it was.
+    The baselines are searches from 3D states and random search. A full run takes long: `--only`, `--method` and
+    `--seeds` select a part, and with `--json` an interrupted run can be resumed.
 
         gradsim reproduce control --only gear --method image --json gear.json --plots plots/
     """
-    from gradsim.experiments.control.table import experiment
+    from gradsim.experiments.control.experiment import experiment
 
     if plots is not None:
         make_folder(plots)
-    asked = experiment(only or (), method or tuple(Method), seeds, held_out=held_out)
-    _show(asked, as_json, lambda rows: None if plots is None else _plot(rows, plots))
+    table = experiment(only or (), method or tuple(Method), seeds, held_out=held_out)
+    show_experiment(table, as_json, lambda rows: None if plots is None else _save_plots(rows, plots))
 
 
-def _plot(rows: Sequence[Row], folder: Path) -> None:
-    """One picture of each task."""
-    from gradsim.experiments.control.catalogue import KINDS
-    from gradsim.experiments.control.table import curve
+def _save_plots(rows: Sequence[Row], folder: Path) -> None:
+    """Saves a plot for each task family."""
+    from gradsim.experiments.control.catalogue import TASK_FAMILIES
+    from gradsim.experiments.control.experiment import curve
     from gradsim.report.convergence import save_convergence
 
-    for kind in KINDS:
-        mine = [row for row in rows if row["task"] == kind.name]
+    for family in TASK_FAMILIES:
+        mine = [row for row in rows if row["task"] == family.name]
         methods = [method for method in Method if any(row["method"] == method.value for row in mine)]
         if mine:
             curves = {m.value: [curve(row) for row in mine if row["method"] == m.value] for m in methods}
-            known = {m.value: kind.paper(m) for m in methods if kind.paper(m)}
-            file = folder / f"{kind.name.replace(' ', '-')}.png"
-            save_convergence(file, kind.name, curves, known)
-            aside.print(f"written: {file}", soft_wrap=True, highlight=False)
+            published = {m.value: family.paper(m) for m in methods if family.paper(m)}
+            file = folder / f"{family.name.replace(' ', '-')}.png"
+            save_convergence(file, family.name, curves, published)
+            stderr.print(f"wrote {file}", soft_wrap=True, highlight=False)
 
 
 @reproduce.command("closed-loop")
 def closed_loop(seed: SeedOption = 0, as_json: JsonOption = None) -> None:
-    """A walker that learns to walk to any goal, tested on goals it has not seen."""
+    """A walker trained to walk to any goal, tested on goals that are not used in training.
+
+    gradsim reproduce closed-loop --json closed-loop.json
+    """
     from gradsim.experiments.control.closed_loop import experiment
 
-    _show(experiment(seed), as_json)
+    show_experiment(experiment(seed), as_json)
 
 
-def _show(experiment: Experiment, file: Path | None, draw: Callable[[Sequence[Row]], None] = lambda rows: None) -> None:
-    """Print the table as it is filled, and what it shows; exit 1 where that is less than claimed."""
+def show_experiment(
+    experiment: Experiment, file: Path | None, plot: Callable[[Sequence[Row]], None] = lambda rows: None
+) -> None:
+    """Prints the table while it is filled, then the claims. Exits with code 1 if a claim fails."""
     console.print(f"[bold]{experiment.title}[/]", soft_wrap=True)
     if experiment.paper:
-        console.print(f"the paper: {experiment.paper}", highlight=False, soft_wrap=True)
+        console.print(f"paper: {experiment.paper}", highlight=False, soft_wrap=True)
     console.print("  ".join(column.head() for column in experiment.columns), highlight=False, soft_wrap=True)
     rows: list[Row] = []
     try:
-        with aside.status("compiling kernels (first use only)") as status:
-            for row in filled(experiment, file, status.update):
+        with stderr.status("compiling kernels (first use only)") as status:
+            for row in run_experiment(experiment, file, status.update):
                 rows.append(row)
                 line = "  ".join(column.cell(row) for column in experiment.columns)
                 console.print(line.rstrip(), highlight=False, soft_wrap=True, markup=False)
     except KeyboardInterrupt:
-        kept = (
-            f"{len(rows)} rows are in {file}; the same command goes on from there" if file else "give --json to go on"
+        resume = (
+            f"{len(rows)} rows are saved in {file}; run the same command to resume"
+            if file
+            else "use --json FILE to save rows and resume later"
         )
-        aside.print(f"interrupted: {kept}", soft_wrap=True, highlight=False)
-        raise typer.Exit(130) from None
-    draw(rows)
+        stderr.print(f"interrupted: {resume}", soft_wrap=True, highlight=False)
+        raise typer.Exit(INTERRUPTED) from None
+    plot(rows)
     claims = experiment.claims(rows)
     for claim in claims:
-        mark = "[green]ok  [/]" if claim.ok else "[bold red]MISS[/]"
+        mark = "[green]ok  [/]" if claim.ok else "[bold red]FAIL[/]"
         console.print(f"{mark} {claim}", highlight=False, soft_wrap=True)
     if not all(claim.ok for claim in claims):
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)

@@ -1,1 +1,1 @@
-"""Experiments as declarations: a scene, what is unknown in it, and how long it runs."""
+"""Experiments of the paper as declarations: a scene, its unknowns, the protocol, and the paper's numbers."""

@@ -1,6 +1,6 @@
-"""The demo: a cube is filmed as it is pushed, bounces and slides; its physics comes back from the film alone.
+"""The demo: a cube is pushed, bounces and slides; its physical parameters are estimated from a video of it.
 
-The push is known: without it only ratios to the mass could be found.
+The push is known: without it only ratios to the mass are identifiable.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from gradsim.video.load import load_video
 from gradsim.video.save import save_video
 
 TIME = Time(frames=32, fps=30.0, substeps=96, integrator=Midpoint())
-FILMED, COMPARED = (256, 256), (64, 64)  # [px]: large pictures made small keep more than small ones
-RANGES = {"ground.ke": (4e3, 1e4), "ground.mu": (0.2, 0.5), "cube.mass": (1.8, 4.0)}  # of what is hidden
-FINE = 3  # times as many steps for the film, so that it does not come from the very model that is fitted
+# [px]: downsampling a compressed video preserves more than recording it at low resolution.
+RECORDED_SIZE, COMPARED_SIZE = (256, 256), (64, 64)
+RANGES = {"ground.ke": (4e3, 1e4), "ground.mu": (0.2, 0.5), "cube.mass": (1.8, 4.0)}  # of the hidden values
+SUBSTEP_FACTOR = 3  # the video is simulated with more substeps than the fit, so that the fitted model is not exact
 
 
 def demo_scene(mass: Any, ke: Any, mu: Any) -> Scene:
-    """A cube above a ground, for a mass [kg], an elasticity of contact [N/m] and a friction."""
+    """Returns a scene with a cube above the ground, for a mass [kg], a contact stiffness [N/m] and a friction."""
     cube = Rigid(
         "cube",
         meshes.box(0.4),
@@ -51,7 +52,7 @@ def demo_scene(mass: Any, ke: Any, mu: Any) -> Scene:
 
 
 def guessed_scene() -> Scene:
-    """The same as someone would describe it who saw the film only."""
+    """Returns the scene with mass, contact stiffness and friction unknown."""
     return demo_scene(
         mass=unknown(5.0, low=0.5, high=20.0),
         ke=unknown(3e3, low=500.0, high=4e4),
@@ -60,22 +61,22 @@ def guessed_scene() -> Scene:
 
 
 def hidden_values(seed: int) -> dict[str, float]:
-    """True values by path, drawn."""
+    """Draws true values by path, log-uniformly within their ranges."""
     generator = torch.Generator().manual_seed(seed)
     draws = torch.rand(len(RANGES), generator=generator, dtype=torch.float64).tolist()
     return {path: low * (high / low) ** draw for draw, (path, (low, high)) in zip(draws, RANGES.items(), strict=True)}
 
 
-def make_film(path: Path, truth: dict[str, float]) -> None:
-    """Simulate the true scene and write it as an ordinary H.264 video."""
+def record_demo(path: Path, truth: dict[str, float]) -> None:
+    """Simulates the true scene and writes it as an H.264 video."""
     scene = guessed_scene().with_values(truth)
-    steps = FINE * (TIME.substeps or 1)
+    substeps = SUBSTEP_FACTOR * (TIME.substeps or 1)
     with torch.no_grad():
-        motion = simulate(scene, frames=TIME.frames, fps=TIME.fps, substeps=steps, integrator=TIME.integrator)
-        save_video(path, render(scene, motion, FILMED), TIME.fps)
+        motion = simulate(scene, frames=TIME.frames, fps=TIME.fps, substeps=substeps, integrator=TIME.integrator)
+        save_video(path, render(scene, motion, RECORDED_SIZE), TIME.fps)
 
 
-def fit_film(path: Path, progress: Progress) -> Fit:
-    """Estimate the three values from the film alone."""
-    film = load_video(path, size=COMPARED)
-    return estimate(guessed_scene(), film, substeps=TIME.substeps, integrator=TIME.integrator, progress=progress)
+def fit_demo(path: Path, progress: Progress) -> Fit:
+    """Estimates the three values from the video."""
+    video = load_video(path, size=COMPARED_SIZE)
+    return estimate(guessed_scene(), video, substeps=TIME.substeps, integrator=TIME.integrator, progress=progress)

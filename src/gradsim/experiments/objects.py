@@ -1,4 +1,4 @@
-"""The objects that are thrown and pushed: eight kinds, with proportions, colours and rotations drawn at random."""
+"""Objects of the rigid-body experiments: eight kinds with random proportions, colours and rotations."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ KINDS = ("box", "sphere", "cylinder", "cone", "capsule", "torus", "knot", "star"
 
 @cache
 def mesh(kind: str) -> TriMesh:
-    """An object about 1 m across; knot and star are not convex and come from files."""
-    made = {
+    """Returns an object about 1 m across. Knot and star are not convex and are loaded from files."""
+    primitives = {
         "box": lambda: surfaces.box(1.0),
         "sphere": lambda: surfaces.icosphere(0.6, 1),
         "cylinder": lambda: surfaces.cylinder(0.45, 1.0, 12),
@@ -30,33 +30,33 @@ def mesh(kind: str) -> TriMesh:
         "capsule": lambda: surfaces.capsule(0.35, 0.5, 8),
         "torus": lambda: surfaces.torus(0.5, 0.22, 5, 9),
     }
-    loaded = made[kind]() if kind in made else load_mesh(SHAPES / f"{kind}.obj")
+    loaded = primitives[kind]() if kind in primitives else load_mesh(SHAPES / f"{kind}.obj")
     assert isinstance(loaded, TriMesh)
     return loaded
 
 
-def stretched(kind: str, rng: np.random.Generator) -> TriMesh:
-    """The object in other proportions."""
+def random_shape(kind: str, rng: np.random.Generator) -> TriMesh:
+    """Returns the object scaled by 0.8 to 1.2 along each axis."""
     shape = mesh(kind)
     return TriMesh(shape.vertices * rng.uniform(0.8, 1.2, 3), shape.faces)
 
 
-def painted(shape: TriMesh, rng: np.random.Generator) -> Look:
-    """Every face in a colour of its own, so that turning is seen."""
+def random_look(shape: TriMesh, rng: np.random.Generator) -> Look:
+    """Returns a random colour for every face, so that rotation is visible."""
     return Look(face_colors=rng.uniform(0.15, 1.0, (len(shape.faces), 3)), smooth=0.0)
 
 
 def volume(shape: TriMesh) -> float:
-    """[m^3]."""
+    """Returns the volume [m^3]."""
     return float(solid(shape.vertices, shape.faces).mass)
 
 
-def turned(rng: np.random.Generator) -> np.ndarray:
-    """A rotation, all alike likely: a unit quaternion, [4]."""
+def random_rotation(rng: np.random.Generator) -> np.ndarray:
+    """Returns a uniformly distributed rotation: a unit quaternion, [4]."""
     q = rng.normal(size=4)
     return np.asarray(q / np.linalg.norm(q))
 
 
-def depth(shape: TriMesh, rotation: np.ndarray) -> float:
-    """How far a turned object reaches below its origin [m]."""
+def extent_below_origin(shape: TriMesh, rotation: np.ndarray) -> float:
+    """Returns how far the rotated object reaches below its origin [m]."""
     return -float(rotate(torch.tensor(rotation), torch.tensor(shape.vertices))[:, 1].min())

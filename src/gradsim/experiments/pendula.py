@@ -1,4 +1,4 @@
-"""Lengths of a pendulum and of a double pendulum, from a video of their swinging."""
+"""Lengths of a simple and a double pendulum from video."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gradsim.experiments.recovery import COLUMNS, Recovery, small_errors
-from gradsim.experiments.table import Experiment
+from gradsim.experiments.experiment import Experiment
+from gradsim.experiments.recovery import COLUMNS, Recovery, max_error_claim
 from gradsim.scene.camera import Camera
 from gradsim.scene.looks import Look
 from gradsim.scene.pendula import DoublePendulum, Pendulum
@@ -20,13 +20,13 @@ LOOK = Look(color=(0.5, 0.35, 0.7))
 
 
 def single(length: Any) -> Scene:
-    """A damped pendulum, let go at a right angle, nearly."""
+    """Returns a scene with a damped pendulum released at 1.4 rad."""
     body = Pendulum("pendulum", length=length, angle=1.4, damping=0.5, look=LOOK)
     return Scene([body], gravity=GRAVITY, camera=CAMERA)
 
 
 def double(lengths: Any) -> Scene:
-    """Two pendula, let go where they do not tumble over."""
+    """Returns a scene with a double pendulum released at angles from which it does not flip over."""
     body = DoublePendulum("pendulum", lengths=lengths, angles=(0.9, 1.3), look=LOOK)
     return Scene([body], gravity=GRAVITY, camera=CAMERA)
 
@@ -56,6 +56,6 @@ RECOVERIES = (
 
 
 def experiment() -> Experiment:
-    """Errors from exact frames of 64 x 64 pixels, from starts 30 and 40 % off."""
+    """Errors from exact frames of 64 x 64 pixels, with starts 30 and 40 % off the truth."""
     cases = tuple(recovery.case() for recovery in RECOVERIES)
-    return Experiment("pendula", "Lengths of pendula from video", COLUMNS, cases, small_errors(ALLOWED))
+    return Experiment("pendula", "Lengths of pendula from video", COLUMNS, cases, max_error_claim(ALLOWED))

@@ -1,4 +1,4 @@
-"""A scene with known values, a video of it, and the same values found again from elsewhere."""
+"""Recovery of known parameters: a scene is simulated and recorded, then its parameters are estimated from the video."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradsim.experiments.table import Case, Claim, Column, Row, Told, errors, filmed, fitted, largest
+from gradsim.experiments.experiment import Case, Claim, Column, Progress, Row, largest
+from gradsim.experiments.protocol import fit_video, record_video, relative_errors
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 from gradsim.scene.unknown import unknown
@@ -24,41 +25,41 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Recovery:
-    """One scene and its unknowns, as keywords of what makes the scene."""
+    """A scene and its unknowns, which are keyword arguments of the function that builds the scene."""
 
     name: str
     scene: Callable[..., Scene]
     truth: Mapping[str, Any]  # by keyword
     start: Mapping[str, Any]
     bounds: tuple[float, float]
-    paths: Mapping[str, str]  # of the keywords
+    paths: Mapping[str, str]  # path of each keyword
     frames: int
-    substeps: int  # a frame
+    substeps: int  # per frame
     fps: float = 30.0
-    side: int = 64  # of the pictures [px]
+    side: int = 64  # frame height and width [px]
     paper: str = ""
 
     def case(self) -> Case:
         return Case(self.name, self.row)
 
-    def row(self, told: Told) -> Row:
+    def row(self, progress: Progress) -> Row:
         true = self.scene(**self.truth)
-        (video,) = filmed(true, Time(self.frames, self.fps, self.substeps), self.side)
+        (video,) = record_video(true, Time(self.frames, self.fps, self.substeps), self.side)
         low, high = self.bounds
         guess = self.scene(**{name: unknown(value, low=low, high=high) for name, value in self.start.items()})
-        fit = fitted(guess, video, told, fps=self.fps, substeps=self.substeps)
-        off = errors(fit, {self.paths[name]: value for name, value in self.truth.items()})
+        fit = fit_video(guess, video, progress, fps=self.fps, substeps=self.substeps)
+        errors = relative_errors(fit, {self.paths[name]: value for name, value in self.truth.items()})
         return {
             "scene": self.name,
             "unknowns": ", ".join(self.truth),
             "paper": self.paper,
-            "relative errors": ", ".join(f"{error:.1e}" for error in off.values()),
-            "worst": max(off.values()),
+            "relative errors": ", ".join(f"{error:.1e}" for error in errors.values()),
+            "worst": max(errors.values()),
             "status": fit.status,
             "seconds": fit.seconds,
         }
 
 
-def small_errors(allowed: float) -> Callable[[Sequence[Row]], list[Claim]]:
-    """The claim that all errors are at most so large."""
-    return lambda rows: [Claim("largest relative error", largest(rows, "worst"), most=allowed)]
+def max_error_claim(allowed: float) -> Callable[[Sequence[Row]], list[Claim]]:
+    """Returns the claim that no relative error exceeds a bound."""
+    return lambda rows: [Claim("largest relative error", largest(rows, "worst"), at_most=allowed)]

@@ -64,7 +64,7 @@ def bootstrap(
 
 
 def _encoded_trial(problem: EstimationProblem, trial: Trial, video: Any, z: torch.Tensor) -> Trial:
-    """Returns a trial whose video is the rendering at z [P], encoded and reduced like the observed video."""
+    """Returns a trial whose video is the rendering at z [P], encoded and downsampled like the observed video."""
     observation = trial.observation
     if not (isinstance(video, Video) and isinstance(observation, Pixels)):
         return trial
@@ -73,4 +73,4 @@ def _encoded_trial(problem: EstimationProblem, trial: Trial, video: Any, z: torc
         height, width = video.encoding.size or video.size
         rendered = render(scene, trajectory, (height, width))
     encoded = encode(rendered, like=video)
-    return replace(trial, observation=replace(observation, video=encoded.reduced(video.size).frames))
+    return replace(trial, observation=replace(observation, video=encoded.downsample(video.size).frames))

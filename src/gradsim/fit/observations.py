@@ -16,7 +16,7 @@ from gradsim.render.render import render
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
-from gradsim.video.area import reduced
+from gradsim.video.downsample import downsample
 
 MIN_PYRAMID_SIZE = 16  # shorter side of the coarsest level [px]
 
@@ -90,7 +90,7 @@ class Pixels:
     @cached_property
     def targets(self) -> list[torch.Tensor]:
         """Observed channels at each level, [T, H, W, C]."""
-        return [self.mix_channels(reduced(self.video, size)) for size in self.sizes]
+        return [self.mix_channels(downsample(self.video, size)) for size in self.sizes]
 
     @cached_property
     def _weights(self) -> list[torch.Tensor] | None:
@@ -104,7 +104,7 @@ class Pixels:
         if self.mask is None:
             return [frames] * self.levels
         mask = self.mask.to(self.video.dtype).expand(self.frames, *self.video.shape[1:3])[..., None]
-        return [(reduced(mask, size) * frames).sqrt() for size in self.sizes]
+        return [(downsample(mask, size) * frames).sqrt() for size in self.sizes]
 
     def mix_channels(self, video: torch.Tensor) -> torch.Tensor:
         """Applies `channels` to colours [..., 3]."""

@@ -1,1 +1,1 @@
-"""Results for people: tables and pictures."""
+"""Reports of estimates and controls: HTML pages and plots."""

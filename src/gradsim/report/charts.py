@@ -1,4 +1,4 @@
-"""Small charts as SVG, drawn in the ink of the page."""
+"""Small SVG charts that take their text colour and width from the page."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-INK = "#010203"  # stands for the page's own colour
+INK = "#010203"  # placeholder, replaced by the text colour of the page
 LINE, BAND, MARK = "#2e86ab", "#8895a5", "#d1495b"
 SIZE = (3.7, 2.1)  # [in]
 
 
-def drawn(draw: Callable[[Any], None], *, across: str, whole: bool = False) -> str:
-    """A chart that takes its colour from the page and its width from its place.
+def svg_chart(draw: Callable[[Any], None], *, x_label: str, integer_ticks: bool = False) -> str:
+    """Returns a chart as inline SVG.
 
     Args:
-        draw: Puts lines on matplotlib's axes.
-        across: Label of the horizontal axis.
-        whole: Ticks at whole numbers only.
+        draw: Draws on matplotlib axes.
+        x_label: Label of the horizontal axis.
+        integer_ticks: Whether the horizontal axis has ticks at integers only.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -31,9 +31,9 @@ def drawn(draw: Callable[[Any], None], *, across: str, whole: bool = False) -> s
         figure = Figure(figsize=SIZE, layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
-        if whole:
+        if integer_ticks:
             axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
-        axes.set_xlabel(across)
+        axes.set_xlabel(x_label)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color=BAND, alpha=0.25, linewidth=0.5)
         text = io.StringIO()
@@ -41,8 +41,8 @@ def drawn(draw: Callable[[Any], None], *, across: str, whole: bool = False) -> s
     return _inline(text.getvalue())
 
 
-def bands(axes: Any, stages: Sequence[Hashable], first: float = 1.0) -> None:
-    """Every other stage stands on a grey band; `stages` are those of one step after another, from `first` on."""
+def stage_bands(axes: Any, stages: Sequence[Hashable], first: float = 1.0) -> None:
+    """Shades every other stage; `stages` has the stage of each step, and `first` is the number of the first step."""
     begin = first - 0.5
     for k, (_, group) in enumerate(itertools.groupby(stages)):
         end = begin + len(list(group))

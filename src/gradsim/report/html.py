@@ -1,4 +1,4 @@
-"""A page that stands on its own, and the pieces that pages share."""
+"""A self-contained HTML page, and the elements that pages share."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 
 HERE = Path(__file__).parent
-PACKAGES = ("torch", "warp-lang", "numpy", "av")
+PACKAGES = ("gradsim", "torch", "warp-lang", "numpy", "av")
 
 
 def write_page(file: Path, *, kind: str, title: str, source: str, sections: Iterable[str], footer: str) -> None:
-    """Write a page, whole or not at all.
+    """Writes a page, atomically.
 
     Args:
-        file: Where.
-        kind: Of result, in a word or two, above the title.
+        file: Path of the page.
+        kind: Kind of result in one or two words, shown above the title.
         title, source, footer: Plain text.
         sections: HTML.
     """
@@ -39,8 +39,8 @@ def write_page(file: Path, *, kind: str, title: str, source: str, sections: Iter
     write_atomically(file, lambda target: target.write_text(page, encoding="utf-8"), InvalidInput)
 
 
-def scene_text(scene: Scene, time: Time, file: Path) -> str:
-    """A scene as a file, and its text; a scene that no file can hold does not cost the report."""
+def save_scene(scene: Scene, time: Time, file: Path) -> str:
+    """Saves a scene file and returns its text; if the scene cannot be saved, a comment with the reason."""
     try:
         scene.save(file, time=time)
     except GradsimError as error:
@@ -56,67 +56,65 @@ def verdict_box(tone: str, head: str, text: str) -> str:
     return f'<div class="verdict {tone}"><strong>{escape(head)}</strong><p>{escape(text)}</p></div>'
 
 
-def number(label: str, text: str) -> str:
-    """A cell of a table, with a number."""
+def number_cell(label: str, text: str) -> str:
+    """Returns a right-aligned table cell."""
     return f'<td class="number" data-label="{escape(label)}">{text}</td>'
 
 
-def head_row(heads: Sequence[str], numbers: Iterable[str]) -> str:
-    """The heads of a table, those of numbers to the right."""
+def table_head(heads: Sequence[str], numbers: Iterable[str]) -> str:
+    """Returns the head of a table; the columns in `numbers` are right-aligned."""
     right = set(numbers)
     cells = (f'<th class="number">{escape(h)}</th>' if h in right else f"<th>{escape(h)}</th>" for h in heads)
     return f"<thead><tr>{''.join(cells)}</tr></thead>"
 
 
-def panels(labels: Sequence[str], content: str, caption: str) -> str:
-    """A film or a picture of panels side by side, with words above and below."""
-    words = "".join(f"<span>{escape(label)}</span>" for label in labels)
-    above = f'<div class="panels" style="--panels: {len(labels)}">{words}</div>' if labels else ""
+def panel_figure(labels: Sequence[str], content: str, caption: str) -> str:
+    """Returns a video or image of panels side by side, with a label above each and a caption below."""
+    spans = "".join(f"<span>{escape(label)}</span>" for label in labels)
+    above = f'<div class="panels" style="--panels: {len(labels)}">{spans}</div>' if labels else ""
     return f'<figure>{above}{content}<figcaption class="note">{escape(caption)}</figcaption></figure>'
 
 
-def video(uri: str, poster: str, height: int, width: int) -> str:
+def video_element(uri: str, poster: str, height: int, width: int) -> str:
     return (
         f'<video controls loop muted autoplay playsinline width="{width}" height="{height}" '
         f'poster="{poster}" src="{uri}"></video>'
     )
 
 
-def picture(uri: str, height: int, width: int, what: str) -> str:
-    return f'<img width="{width}" height="{height}" alt="{escape(what)}" src="{uri}">'
+def image_element(uri: str, height: int, width: int, alt: str) -> str:
+    return f'<img width="{width}" height="{height}" alt="{escape(alt)}" src="{uri}">'
 
 
-def plots(drawings: Iterable[tuple[str, str]]) -> str:
-    """Charts (SVG) with their titles, as many beside each other as there is room for."""
-    figures = (f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>" for title, svg in drawings)
+def chart_grid(charts: Iterable[tuple[str, str]]) -> str:
+    """Returns a grid of charts, given as titles and SVG."""
+    figures = (f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>" for title, svg in charts)
     return f'<div class="plots">{"".join(figures)}</div>'
 
 
-def repetition(command: str, scene: str, film: str, numbers: str) -> str:
-    """What it takes to do it again, from the names of the files beside the page."""
-    again = f"<pre>{escape(command)}</pre>" if command else ""
-    look = escape(f"gradsim simulate {scene} -o {film}")
+def reproduction_section(command: str, scene: str, video: str, note: str) -> str:
+    """Returns the section with the commands that repeat the result, from the files beside the page."""
+    repeat = f"<p>Repeat this result:</p><pre>{escape(command)}</pre>" if command else ""
+    render = escape(f"gradsim simulate {scene} -o {video}")
     return section(
-        "Do it again",
-        f"{again}<p>The video of the answer:</p><pre>{look}</pre>"
-        f'<p class="note">{escape(versions())}. {escape(numbers)}</p>',
+        "Reproduce",
+        f"{repeat}<p>Render a video of the result:</p><pre>{render}</pre>"
+        f'<p class="note">{escape(versions())}. {escape(note)}</p>',
     )
 
 
-def scene_file(title: str, name: str, text: str) -> str:
+def scene_section(title: str, name: str, text: str) -> str:
     content = f"<details open><summary>{escape(name)}</summary><pre>{escape(text.rstrip())}</pre></details>"
     return section(title, content)
 
 
 def versions() -> str:
-    """Of everything that had a part in it."""
-    from gradsim import __version__
-
-    found = [f"gradsim {__version__}"]
+    """Returns the versions of gradsim, its main dependencies and Python, and the machine."""
+    packages = []
     for package in PACKAGES:
         try:
-            found.append(f"{package} {version(package)}")
+            packages.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             continue
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    return f"{', '.join(found)}; {machine}"
+    return f"{', '.join(packages)}; {machine}"

@@ -1,4 +1,4 @@
-"""write_plan(): a control as one page that stands on its own, beside its numbers, its video and its scene."""
+"""`write_plan`: a control as a self-contained HTML page, beside its numbers, its video and its scene."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gradsim.fit.goals import GoalImage
 from gradsim.fit.plan import Plan
 from gradsim.render.render import render
 from gradsim.report import plan_sections as sections
-from gradsim.report.html import repetition, scene_file, scene_text, write_page
+from gradsim.report.html import reproduction_section, save_scene, scene_section, write_page
 from gradsim.video.save import save_video
 
-SCENE, FILM = "plan.yaml", "reached.mp4"
-HEIGHT = 256  # of the video, if nothing else is asked for [px]
-CHUNK = 8  # frames that are rendered at once
+SCENE, VIDEO = "plan.yaml", "reached.mp4"
+HEIGHT = 256  # approximate default height of the video [px]
+CHUNK = 8  # frames rendered at once
 
 
 def write_plan(
@@ -29,28 +29,29 @@ def write_plan(
     command: str = "",
     size: tuple[int, int] | None = None,
 ) -> Path:
-    """Write report.html, plan.json, control.npz, plan.yaml and reached.mp4 into a folder, each whole or not at all.
+    """Writes report.html, plan.json, control.npz, plan.yaml and reached.mp4 into a folder, each atomically.
 
-    The page holds its pictures and the video itself and asks nothing of the network. Without a camera there is no
-    video.
+    The page embeds its images, plots and video and makes no network requests. The video requires a camera in the scene.
 
     Args:
-        plan: What `gs.control` gave.
-        folder: Made if it does not exist.
-        title: Of the page.
-        source: What was asked, in words.
-        watched: What the plan watched, in words.
-        command: How to do it again.
-        size: Height and width of the video [px], even numbers; about 256 high and of the goal's shape if None.
+        plan: Result of `gs.control`.
+        folder: Created if it does not exist.
+        title: Title of the page.
+        source: Description of the goal.
+        watched: Name of the plan's metric.
+        command: Shell command that repeats the search.
+        size: Height and width of the video [px], even numbers; by default the aspect ratio of the goal and about 256
+            pixels high.
 
     Returns:
-        The page.
+        Path of the page.
     """
     place = Path(folder)
     plan.save(place)
-    film = _filmed(plan, place / FILM, size or _size(plan))
-    text = scene_text(plan.scene, plan.time, place / SCENE)
+    last_frame = _save_video(plan, place / VIDEO, size or _default_size(plan))
+    text = save_scene(plan.scene, plan.time, place / SCENE)
     file = place / "report.html"
+    note = "The numbers of this page are in plan.json, the control itself is in control.npz."
     write_page(
         file,
         kind="control",
@@ -59,35 +60,33 @@ def write_plan(
         sections=[
             sections.verdict(plan, watched),
             sections.goals(plan),
-            sections.film(plan, place / FILM, film),
-            sections.way(plan, watched),
-            sections.chosen(plan),
-            scene_file("The scene, with the control in place", SCENE, text),
-            repetition(
-                command, SCENE, FILM, "The numbers of this page are in plan.json, the control itself in control.npz."
-            ),
+            sections.motion(plan, place / VIDEO, last_frame),
+            sections.convergence(plan, watched),
+            sections.control(plan),
+            scene_section("Scene with the control", SCENE, text),
+            reproduction_section(command, SCENE, VIDEO, note),
         ],
-        footer=f"Found in {plan.seconds:.1f} s.",
+        footer=f"Computed in {plan.seconds:.1f} s.",
     )
     return file
 
 
-def _size(plan: Plan) -> tuple[int, int]:
-    """That of the first goal's picture, some times as large, in even numbers."""
+def _default_size(plan: Plan) -> tuple[int, int]:
+    """Returns a multiple of the size of the first goal image, in even numbers [px]."""
     height, width = next((goal.size for goal in plan.goals if isinstance(goal, GoalImage)), (HEIGHT, HEIGHT))
-    times = max(1, round(HEIGHT / height))
-    return times * height + times * height % 2, times * width + times * width % 2
+    factor = max(1, round(HEIGHT / height))
+    return factor * height + factor * height % 2, factor * width + factor * width % 2
 
 
-def _filmed(plan: Plan, file: Path, size: tuple[int, int]) -> torch.Tensor | None:
-    """A video of the best iterate; the last picture of it [H, W, 3]."""
+def _save_video(plan: Plan, file: Path, size: tuple[int, int]) -> torch.Tensor | None:
+    """Renders the best iterate to a video file. Returns its last frame [H, W, 3], or None without a camera."""
     if plan.scene.camera is None:
         return None
-    parts = []
+    chunks = []
     with torch.no_grad():
         for first in range(0, plan.time.frames, CHUNK):
-            part = render(plan.scene, plan.trajectory, size, frames=slice(first, first + CHUNK))
-            parts.append(part.float())
-    frames = torch.cat(parts).clamp(0, 1)
+            chunk = render(plan.scene, plan.trajectory, size, frames=slice(first, first + CHUNK))
+            chunks.append(chunk.float())
+    frames = torch.cat(chunks).clamp(0, 1)
     save_video(file, frames, plan.time.fps)
     return frames[-1]

@@ -20,8 +20,8 @@ from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.scene import Scene
 from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
 from gradsim.simulate.compile.topology import Topology
-from gradsim.simulate.forces.family import ForceFamily, no_rate
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT
+from gradsim.simulate.forces.family import ForceFamily, no_rate
 from gradsim.simulate.state.kernels.rigid import ROWS as RIGID
 
 V = TypeVar("V")

@@ -1,1 +1,1 @@
-"""Videos from files and to files."""
+"""Reading and writing video files."""

@@ -1,4 +1,4 @@
-"""Pictures out of files, through PyAV."""
+"""Decoding of video and image files with PyAV."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from gradsim.scene.errors import VideoFileError
 from gradsim.video.video import Encoding
 
-# The defaults of swscale are off by up to 4/255 in flat colours, these by 1/255. Its 16-bit outputs are worse.
-PRECISE = int(
+# With the defaults of swscale, uniform colours are off by up to 4/255; with these flags by 1/255. Its 16-bit outputs
+# are less accurate.
+ACCURATE_SWSCALE = int(
     Interpolation.BICUBIC
     | Interpolation.ACCURATE_RND
     | Interpolation.FULL_CHR_H_INT
@@ -32,83 +33,91 @@ PRECISE = int(
     | Interpolation.BITEXACT
 )
 
-# Matrices besides BT.601 by the numbers in files, which are also swscale's: BT.709, FCC, SMPTE 240M, BT.2020.
-NAMED = (1, 4, 7, 9)
+# Colour matrices other than BT.601, by the code in files, which is also swscale's: BT.709, FCC, SMPTE 240M, BT.2020.
+SUPPORTED_MATRICES = (1, 4, 7, 9)
 
-# Pixel formats of pictures with 16 bits a channel.
-DEEP = ("rgb48", "rgba64", "gray16")
+# Pixel formats with 16 bits per channel.
+SIXTEEN_BIT_FORMATS = ("rgb48", "rgba64", "gray16")
 
 # x264 and x265 write their options into the header or the first frame.
 CRF = re.compile(rb"rc=crf [^\x00]{0,200}?crf=(\d+\.\d+)")
 
 
 @dataclass(frozen=True)
-class Contents:
-    """What a file tells without being decoded."""
+class ProbeResult:
+    """Properties of a file, found without decoding it."""
 
-    count: int  # of frames that can be read
-    missing: int  # of frames that the file announces beyond these
+    count: int  # readable frames
+    missing: int  # frames that the file announces but does not contain
     fps: float
     steady: bool  # whether the frames are evenly spaced in time
     encoding: Encoding
 
 
-def contents(file: Path | BytesIO) -> Contents:
-    """Look through the packets of a file.
+def probe(file: Path | BytesIO) -> ProbeResult:
+    """Reads the packets of a file without decoding them.
 
     Raises:
-        VideoFileError: It is no video, or its pixels are not square.
+        VideoFileError: It is not a video, or its pixels are not square.
     """
     times: list[float] = []
     sizes: list[int] = []  # [bit]
     quality = None
-    with _opened(file) as (container, stream):
+    with _open(file) as (container, stream):
         aspect = stream.sample_aspect_ratio
         if aspect and aspect != 1:
             remedy = "ffmpeg -i input -vf scale=iw*sar:ih,setsar=1 output"
-            raise VideoFileError(_name(file), f"pixels {aspect} as wide as high", f"needs square pixels: {remedy}")
+            raise VideoFileError(_name(file), f"pixel aspect ratio {aspect}", f"needs square pixels: {remedy}")
         for packet in container.demux(stream):
             if packet.size == 0:
                 continue
             if packet.is_corrupt:
                 break
             if not sizes:
-                found = CRF.search((stream.codec_context.extradata or b"") + bytes(packet))
-                quality = float(found[1]) if found else None
+                match = CRF.search((stream.codec_context.extradata or b"") + bytes(packet))
+                quality = float(match[1]) if match else None
             if not packet.is_discard:
                 times.append(float((packet.pts or 0) * (packet.time_base or 0)))
             sizes.append(8 * packet.size)
         rate = stream.guessed_rate or stream.average_rate
         fps = float(rate) if rate else 0.0
-        missing = max(stream.frames - len(sizes), 0)
-        if not stream.frames and container.duration and len(container.streams) == 1:
-            seconds = container.duration / av.time_base
-            missing = max(round(seconds * fps) - 1 - len(sizes), 0)  # the last frame's duration is not always counted
+        missing = _missing_frames(container, stream, len(sizes), fps)
         codec, pixels = stream.codec_context.codec.canonical_name, stream.codec_context.pix_fmt
         tick = float(stream.time_base or 0)
     if isinstance(file, Path) and codec == "gif" and not file.read_bytes().endswith(b";"):
-        missing = max(missing, 1)  # a GIF does not say how long it is, but ends in a semicolon
-    fps, steady = _rhythm(sorted(times), fps, tick)
-    count = _unbroken(file, fps) if missing else len(times)
+        missing = max(missing, 1)  # a GIF does not state its length, but ends with a semicolon
+    fps, steady = _frame_rate(sorted(times), fps, tick)
+    count = _count_contiguous(file, fps) if missing else len(times)
     bits = sum(sizes) / max(len(sizes), 1)
-    depth = 16 if str(pixels).startswith(DEEP) else 8
+    depth = 16 if str(pixels).startswith(SIXTEEN_BIT_FORMATS) else 8
     encoding = Encoding(codec, _is_lossy(codec, pixels), depth, pixels, frame_bits=bits, quality=quality)
-    return Contents(count, missing + len(times) - count, fps, steady, encoding)
+    return ProbeResult(count, missing + len(times) - count, fps, steady, encoding)
 
 
-def decoded(file: Path | BytesIO, frames: range) -> Iterator[NDArray[np.unsignedinteger]]:
-    """The chosen frames one after another, upright, [H, W, 3]: 8 bits a channel, 16 where a still picture has them."""
-    with _opened(file) as (container, stream):
+def decode_frames(file: Path | BytesIO, frames: range) -> Iterator[NDArray[np.unsignedinteger]]:
+    """Yields the selected frames [H, W, 3] in order, with rotation metadata applied.
+
+    They have 8 bits per channel, or 16 for still images that store 16.
+    """
+    with _open(file) as (container, stream):
         stream.thread_type = "AUTO"
-        for number, frame in enumerate(_intact(container, stream)):
+        for number, frame in enumerate(_readable_frames(container, stream)):
             if number in frames:
-                yield _upright(frame)
+                yield _upright_rgb(frame)
             if number >= frames[-1]:
                 return
 
 
-def _intact(container: InputContainer, stream: VideoStream) -> Iterator[VideoFrame]:
-    """Frames up to the place where a file is cut off."""
+def _missing_frames(container: InputContainer, stream: VideoStream, packets: int, fps: float) -> int:
+    """Returns the number of frames that a file announces beyond its packets."""
+    if stream.frames or not container.duration or len(container.streams) != 1:
+        return max(stream.frames - packets, 0)
+    seconds = container.duration / av.time_base
+    return max(round(seconds * fps) - 1 - packets, 0)  # the duration may leave out the last frame
+
+
+def _readable_frames(container: InputContainer, stream: VideoStream) -> Iterator[VideoFrame]:
+    """Yields decoded frames up to the point where the file is truncated."""
     for packet in container.demux(stream):
         if packet.is_corrupt:
             yield from stream.decode(None)
@@ -116,11 +125,11 @@ def _intact(container: InputContainer, stream: VideoStream) -> Iterator[VideoFra
         yield from stream.decode(packet)
 
 
-def _unbroken(file: Path | BytesIO, fps: float) -> int:
-    """How many frames of a cut-off file follow each other without a gap: they are not stored in the order of time."""
+def _count_contiguous(file: Path | BytesIO, fps: float) -> int:
+    """Counts the frames before the first gap in a truncated file, which does not store frames in temporal order."""
     times: list[float] = []
-    with _opened(file) as (container, stream), suppress(av.FFmpegError):
-        for frame in _intact(container, stream):
+    with _open(file) as (container, stream), suppress(av.FFmpegError):
+        for frame in _readable_frames(container, stream):
             if times and frame.time - times[-1] > 1.5 / fps:
                 break
             times.append(frame.time)
@@ -128,21 +137,21 @@ def _unbroken(file: Path | BytesIO, fps: float) -> int:
 
 
 @contextmanager
-def _opened(file: Path | BytesIO) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """A file's first stream of pictures; what ffmpeg raises gets a name."""
+def _open(file: Path | BytesIO) -> Iterator[tuple[InputContainer, VideoStream]]:
+    """Opens the first video stream of a file. Errors of ffmpeg become `VideoFileError`."""
     if isinstance(file, BytesIO):
         file.seek(0)
     try:
         with av.open(file if isinstance(file, BytesIO) else str(file)) as container:
             if not container.streams.video:
                 raise VideoFileError(
-                    _name(file), "no pictures in it", "needs a whole video file; sound alone will not do"
+                    _name(file), "no video stream", "needs a complete video file, not only an audio track"
                 )
             yield container, container.streams.video[0]
     except av.FFmpegError as error:
         reason = error.strerror or type(error).__name__
         raise VideoFileError(
-            _name(file), "unreadable", f"needs a whole video or picture file; copy or convert it again ({reason})"
+            _name(file), "unreadable", f"needs a complete video or image file; copy or convert it again ({reason})"
         ) from error
 
 
@@ -150,12 +159,12 @@ def _name(file: Path | BytesIO) -> str:
     return str(file) if isinstance(file, Path) else "video in memory"
 
 
-def _rhythm(times: list[float], fps: float, tick: float) -> tuple[float, bool]:
-    """The rate that sorted times keep, and whether they do; `tick` is how finely they are stored [s]."""
+def _frame_rate(times: list[float], fps: float, tick: float) -> tuple[float, bool]:
+    """Returns the rate of sorted frame times [s] and whether it is constant; `tick` is their resolution [s]."""
     if len(times) < 2 or tick * fps >= 1 or times[-1] <= times[0]:
         return fps, True
     mean = (len(times) - 1) / (times[-1] - times[0])
-    if tick >= 0.01:  # a GIF counts hundredths of a second, by which 30 cannot be told from 29.97
+    if tick >= 0.01:  # a GIF stores hundredths of a second, which do not distinguish 30 fps from 29.97 fps
         fps = round(fps)
     for rate, tolerance in ((fps, 1.01 * tick), (mean, 0.25 / mean)):
         if rate and max(abs(time - times[0] - k / rate) for k, time in enumerate(times)) <= tolerance:
@@ -164,33 +173,33 @@ def _rhythm(times: list[float], fps: float, tick: float) -> tuple[float, bool]:
 
 
 def _is_lossy(codec: str, pixels: str | None) -> bool:
-    """Whether more is lost than the rounding of each channel."""
+    """Whether storing loses more than the rounding of each channel."""
     if codec == "gif" or Codec(codec, "r").lossy:
         return True
     components = VideoFormat(pixels).components if pixels else ()
     return any(part.width < components[0].width for part in components)
 
 
-def _upright(frame: VideoFrame) -> NDArray[np.unsignedinteger]:
-    picture = _rgb(frame)
+def _upright_rgb(frame: VideoFrame) -> NDArray[np.unsignedinteger]:
+    image = _rgb(frame)
     turns = round(frame.rotation / 90)
-    return np.rot90(picture, turns) if turns else picture
+    return np.rot90(image, turns) if turns else image
 
 
 def _rgb(frame: VideoFrame) -> Any:
-    """Red, green and blue [H, W, 3], by the matrix and range that the file names."""
+    """Converts a frame to RGB [H, W, 3] by the colour matrix and range that the file states."""
     name = frame.format.name
-    if name.startswith(DEEP):
-        picture = np.atleast_3d(frame.to_ndarray())[..., :3]
-        return np.broadcast_to(picture, (*picture.shape[:2], 3))
+    if name.startswith(SIXTEEN_BIT_FORMATS):
+        image = np.atleast_3d(frame.to_ndarray())[..., :3]
+        return np.broadcast_to(image, (*image.shape[:2], 3))
     is_full = name.startswith("yuvj") or frame.format.is_rgb or frame.color_range == ColorRange.JPEG
-    # Where a file does not name its matrix, ffmpeg, which will have written it, used that of BT.601.
-    matrix = frame.colorspace if frame.colorspace in NAMED else int(Colorspace.ITU601)
+    # Files without a stated matrix are most likely written by ffmpeg, whose default is BT.601.
+    matrix = frame.colorspace if frame.colorspace in SUPPORTED_MATRICES else int(Colorspace.ITU601)
     converted = frame.reformat(
         format="rgb24",
         src_colorspace=matrix,
         src_color_range=ColorRange.JPEG if is_full else ColorRange.MPEG,
         dst_color_range=ColorRange.JPEG,
-        interpolation=PRECISE,
+        interpolation=ACCURATE_SWSCALE,
     )
     return converted.to_ndarray()

@@ -1,4 +1,4 @@
-"""`load_video`: the verb, and the kinds of files it reads."""
+"""`load_video`, and the kinds of files it reads."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ import torch
 
 from gradsim.scene.camera import checked_pixels
 from gradsim.scene.errors import OutOfRange, VideoFileError, WrongType
-from gradsim.video.area import reduced
-from gradsim.video.decode import contents, decoded
-from gradsim.video.transfer import to_light
-from gradsim.video.video import Encoding, Video, check_shape_kept, checked_fps
+from gradsim.video.decode import decode_frames, probe
+from gradsim.video.downsample import downsample
+from gradsim.video.srgb import srgb_to_linear
+from gradsim.video.video import Encoding, Video, check_aspect_ratio, checked_fps
 
 MOVIES = (".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".gif")
 ARRAYS = (".npy", ".npz")
-PICTURES = (".png", ".jpg", ".jpeg")
+IMAGES = (".png", ".jpg", ".jpeg")
 
 Frames: TypeAlias = "slice | tuple[int, int] | None"
 
 
 @dataclass(frozen=True)
-class Reel:
-    """A file that was looked into but not yet read."""
+class FrameSource:
+    """A file that is probed but not yet decoded."""
 
-    count: int  # of frames that can be read
-    missing: int  # of frames that are cut off
+    count: int  # readable frames
+    missing: int  # frames lost by truncation
     fps: float | None  # [1/s]
     encoding: Encoding
-    pictures: Callable[[range], Iterable[np.ndarray]]  # [H, W, 3] each: 8-bit, 16-bit or floating-point
+    read: Callable[[range], Iterable[np.ndarray]]  # images [H, W, 3]: 8-bit, 16-bit or floating-point
 
 
 def load_video(
@@ -49,95 +49,95 @@ def load_video(
     dtype: torch.dtype = torch.float64,
     linear: bool = False,
 ) -> Video:
-    """Video from a file, or from a folder of pictures.
+    """Loads a video from a file or a folder of images.
 
-    Files hold sRGB values, made for displays. They are taken as they are, as `gs.render` makes no difference between
-    them and amounts of light either: what `gs.save_video` wrote is what comes back. `linear=True` takes the sRGB curve
-    off, for renderings meant as amounts of light. Pictures are averaged, by `size`, after that.
+    Files store sRGB values. They are returned unchanged, because `gs.render` does not distinguish them from linear
+    light either: loading returns what `gs.save_video` wrote. `linear=True` converts them to linear light, for
+    renderings meant as such. Downsampling to `size` comes after that conversion.
 
     Args:
-        path: A video (.mp4 .m4v .mov .avi .mkv .webm .gif), a folder of .png or .jpg pictures in the order of the
-            numbers in their names, or an array (.npy, or .npz with `frames` and maybe `fps`) [T, H, W, 3 or 1] of
-            bytes, 16-bit integers or numbers in [0, 1].
-        frames: Which frames: a slice or a pair (start, stop), counted as in Python. All if None.
-        crop: The part of the pictures to take: (top, left, height, width) [px].
-        size: Height and width to reduce the pictures to [px], each pixel the mean of the area it covers.
-        fps: Frames a second, where the file does not tell (folders, arrays), or tells wrong (slow motion).
-        dtype: Of the result.
-        linear: Whether to take off the sRGB curve.
+        path: A video (.mp4 .m4v .mov .avi .mkv .webm .gif), a folder of .png or .jpg images in the order of the
+            numbers in their names, or an array (.npy, or .npz with `frames` and optionally `fps`) [T, H, W, 3 or 1] of
+            8-bit or 16-bit unsigned integers or of floating-point numbers in [0, 1].
+        frames: Frames to load: a slice or a pair (start, stop), as in Python. All if None.
+        crop: Region of the images to load: (top, left, height, width) [px].
+        size: Height and width to downsample to [px]; each pixel is the mean of the area it covers.
+        fps: Frames per second, if the file does not state them (folders, arrays) or states them wrongly (slow motion).
+        dtype: Data type of the frames.
+        linear: Whether to convert sRGB values to linear light.
 
     Raises:
-        VideoFileError: The file is missing, of unknown kind, empty, cut off, not a video, or shorter than asked for.
-        OutOfRange: The crop or size does not fit the pictures.
+        VideoFileError: The file is missing, empty, truncated, of an unsupported format, not a video, or shorter than
+            requested.
+        OutOfRange: The crop or size does not fit the images.
     """
     file = Path(path)
-    reel = _reel(file, checked_fps(fps))
-    chosen = _chosen(file, frames, reel)
+    source = _open_source(file, checked_fps(fps))
+    selected = _selected_frames(file, frames, source)
     window: tuple[slice, slice] | None = None
-    parts: list[torch.Tensor] = []
-    for picture in reel.pictures(chosen):
-        window = window or _window(crop, picture.shape[:2])
-        values = _values(picture[window], dtype)
-        values = to_light(values) if linear else values
-        parts.append(values if size is None else _fitted(values, size))
-    if window is None or len(parts) < len(chosen):
-        raise _cut_off(file, chosen[len(parts)], reel.count - chosen[len(parts)])
+    images: list[torch.Tensor] = []
+    for image in source.read(selected):
+        window = window or _crop_window(crop, image.shape[:2])
+        values = _to_unit_range(image[window], dtype)
+        values = srgb_to_linear(values) if linear else values
+        images.append(values if size is None else _resized(values, size))
+    if window is None or len(images) < len(selected):
+        raise _truncated(file, selected[len(images)], source.count - selected[len(images)])
     rows, columns = window
-    encoding = replace(reel.encoding, size=(rows.stop - rows.start, columns.stop - columns.start), linear=linear)
-    return Video(torch.stack(parts), None if reel.fps is None else reel.fps / chosen.step, file, encoding)
+    encoding = replace(source.encoding, size=(rows.stop - rows.start, columns.stop - columns.start), linear=linear)
+    return Video(torch.stack(images), None if source.fps is None else source.fps / selected.step, file, encoding)
 
 
-def _reel(file: Path, fps: float | None) -> Reel:
-    """Look into a file or folder; a rate that is given goes before the file's own."""
+def _open_source(file: Path, fps: float | None) -> FrameSource:
+    """Probes a file or folder. An explicit frame rate overrides that of the file."""
     if file.is_dir():
-        return _folder(file, fps)
+        return _folder_source(file, fps)
     suffix = file.suffix.lower()
     if suffix not in MOVIES + ARRAYS:
-        kinds = f"needs one of {' '.join(MOVIES + ARRAYS)}, or a folder of {' '.join(PICTURES)}"
+        kinds = f"needs one of {' '.join(MOVIES + ARRAYS)}, or a folder of {' '.join(IMAGES)}"
         raise VideoFileError(str(file), f"extension '{suffix}'", kinds)
     if not file.is_file():
-        raise VideoFileError(str(file), "no such file", "needs an existing video file: look at the spelling")
+        raise VideoFileError(str(file), "no such file", "needs an existing video file: check the path")
     if file.stat().st_size == 0:
         raise VideoFileError(str(file), "an empty file", "needs a video: copy or record it again")
-    return _array(file, fps) if suffix in ARRAYS else _movie(file, fps)
+    return _array_source(file, fps) if suffix in ARRAYS else _movie_source(file, fps)
 
 
-def _movie(file: Path, fps: float | None) -> Reel:
-    inside = contents(file)
-    if fps is None and not inside.steady:
-        remedy = "needs a constant rate: ffmpeg -i input -fps_mode cfr -r 30 output; or say fps= to take it as constant"
-        raise VideoFileError(str(file), f"frames unevenly spaced in time, {inside.fps:.4g} fps on average", remedy)
-    rate = fps if fps is not None else inside.fps or None
-    return Reel(inside.count, inside.missing, rate, inside.encoding, lambda chosen: decoded(file, chosen))
+def _movie_source(file: Path, fps: float | None) -> FrameSource:
+    info = probe(file)
+    if fps is None and not info.steady:
+        remedy = "needs a constant rate: ffmpeg -i input -fps_mode cfr -r 30 output; or pass fps= to assume one"
+        raise VideoFileError(str(file), f"frames unevenly spaced in time, {info.fps:.4g} fps on average", remedy)
+    rate = fps if fps is not None else info.fps or None
+    return FrameSource(info.count, info.missing, rate, info.encoding, lambda selected: decode_frames(file, selected))
 
 
-def _folder(folder: Path, fps: float | None) -> Reel:
-    files = sorted((file for file in folder.iterdir() if file.suffix.lower() in PICTURES), key=_natural)
+def _folder_source(folder: Path, fps: float | None) -> FrameSource:
+    files = sorted((file for file in folder.iterdir() if file.suffix.lower() in IMAGES), key=_natural_order)
     if not files:
-        raise VideoFileError(str(folder), "no pictures in this folder", f"needs files of {' '.join(PICTURES)}")
-    encoding = contents(files[0]).encoding
+        raise VideoFileError(str(folder), "no images in this folder", f"needs files of {' '.join(IMAGES)}")
     bits = 8 * sum(file.stat().st_size for file in files) / len(files)
-    encoding = replace(encoding, frame_bits=bits)
+    encoding = replace(probe(files[0]).encoding, frame_bits=bits)
 
-    def pictures(chosen: range) -> Iterator[np.ndarray]:
+    def read(selected: range) -> Iterator[np.ndarray]:
         size = None
-        for file in files[chosen.start : chosen.stop : chosen.step]:
-            picture = next(iter(decoded(file, range(1))))
-            size = size or picture.shape[:2]
-            if picture.shape[:2] != size:
-                found = f"{picture.shape[0]} x {picture.shape[1]} pixels"
-                raise VideoFileError(str(file), found, f"needs {size[0]} x {size[1]} pixels, as the first picture has")
-            yield picture
+        for file in files[selected.start : selected.stop : selected.step]:
+            image = next(iter(decode_frames(file, range(1))))
+            size = size or image.shape[:2]
+            if image.shape[:2] != size:
+                found = f"{image.shape[0]} x {image.shape[1]} pixels"
+                raise VideoFileError(str(file), found, f"needs {size[0]} x {size[1]} pixels, like the first image")
+            yield image
 
-    return Reel(len(files), 0, fps, encoding, pictures)
+    return FrameSource(len(files), 0, fps, encoding, read)
 
 
-def _natural(file: Path) -> list[tuple[int, str]]:
-    """Sorts frame2 before frame10."""
+def _natural_order(file: Path) -> list[tuple[int, str]]:
+    """Sort key that puts frame2 before frame10."""
     return [(int(number or 0), text) for number, text in re.findall(r"(\d+)|(\D+)", file.name)]
 
 
-def _array(file: Path, fps: float | None) -> Reel:
+def _array_source(file: Path, fps: float | None) -> FrameSource:
     try:
         with file.open("rb") as stream:
             content: Any = np.load(stream, allow_pickle=False)
@@ -146,31 +146,33 @@ def _array(file: Path, fps: float | None) -> Reel:
                 fps = checked_fps(float(content["fps"])) if fps is None and "fps" in content else fps
                 content = content[name]
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        remedy = f"needs an array of numbers, in .npz by the name of frames ({error})"
+        remedy = f"needs a numeric array, in .npz files under the name frames ({error})"
         raise VideoFileError(str(file), "unreadable", remedy) from error
     if content.ndim != 4 or content.shape[-1] not in (1, 3) or 0 in content.shape:
-        raise VideoFileError(str(file), f"shape {content.shape}", "needs [T, H, W, 3], or [T, H, W, 1] for grey")
+        raise VideoFileError(str(file), f"shape {content.shape}", "needs [T, H, W, 3], or [T, H, W, 1] for greyscale")
     if content.dtype not in (np.uint8, np.uint16) and content.dtype.kind != "f":
-        remedy = "needs bytes, 16-bit unsigned integers, or floating-point numbers in [0, 1]"
-        raise VideoFileError(str(file), f"numbers of {content.dtype}", remedy)
+        remedy = "needs 8-bit or 16-bit unsigned integers, or floating-point numbers in [0, 1]"
+        raise VideoFileError(str(file), f"dtype {content.dtype}", remedy)
     shape = (*content.shape[:3], 3)
     depth = None if content.dtype.kind == "f" else 8 * content.dtype.itemsize
-    pictures = np.broadcast_to(content, shape)
-    return Reel(
-        len(pictures), 0, fps, Encoding(depth=depth), lambda chosen: (_checked(file, pictures[k]) for k in chosen)
-    )
+    images = np.broadcast_to(content, shape)
+
+    def read(selected: range) -> Iterator[np.ndarray]:
+        return (_checked_range(file, images[k]) for k in selected)
+
+    return FrameSource(len(images), 0, fps, Encoding(depth=depth), read)
 
 
-def _checked(file: Path, picture: np.ndarray) -> np.ndarray:
-    least, most = float(picture.min()), float(picture.max())
-    if picture.dtype.kind == "f" and not (least >= 0 and most <= 1):
-        found = f"values from {least:g} to {most:g}"
+def _checked_range(file: Path, image: np.ndarray) -> np.ndarray:
+    low, high = float(image.min()), float(image.max())
+    if image.dtype.kind == "f" and not (low >= 0 and high <= 1):
+        found = f"values from {low:g} to {high:g}"
         raise VideoFileError(str(file), found, "needs values in [0, 1]: divide by 255, or clamp before saving")
-    return picture
+    return image
 
 
-def _chosen(file: Path, frames: Frames, reel: Reel) -> range:
-    """The numbers of the frames asked for."""
+def _selected_frames(file: Path, frames: Frames, source: FrameSource) -> range:
+    """Returns the indices of the requested frames."""
     if isinstance(frames, slice):
         start, stop, step = frames.start, frames.stop, frames.step
     else:
@@ -178,29 +180,29 @@ def _chosen(file: Path, frames: Frames, reel: Reel) -> range:
             (start, stop), step = frames if frames is not None else (None, None), None
         except (TypeError, ValueError):
             raise WrongType("frames", repr(frames), "must be a slice or a pair (start, stop)") from None
-    count = reel.count
-    if reel.missing and (stop is None or stop < 0 or stop > count):
-        raise _cut_off(file, count, reel.missing)
+    count = source.count
+    if source.missing and (stop is None or stop < 0 or stop > count):
+        raise _truncated(file, count, source.missing)
     if count == 0:
-        raise VideoFileError(str(file), "no frames in it", "needs a video of at least one frame")
+        raise VideoFileError(str(file), "no frames", "needs a video of at least one frame")
     bounds = [bound + count if bound is not None and bound < 0 else bound for bound in (start, stop)]
     first, end = bounds[0] or 0, count if bounds[1] is None else bounds[1]
     if step is not None and step < 1:
-        raise OutOfRange("frames", frames, "must have a step >= 1: time runs forward")
+        raise OutOfRange("frames", frames, "must have a step >= 1: a video cannot be reversed")
     if not 0 <= first < end <= count:
         remedy = f"the file has {count} frames: needs 0 <= start < stop <= {count}"
         raise VideoFileError(str(file), f"frames {start} to {stop}", remedy)
     return range(operator.index(first), operator.index(end), operator.index(step or 1))
 
 
-def _cut_off(file: Path, count: int, missing: int) -> VideoFileError:
+def _truncated(file: Path, count: int, missing: int) -> VideoFileError:
     remedy = "copy or record it again"
     if count:
-        remedy += f", or take what is there with frames=(0, {count})"
-    return VideoFileError(str(file), f"cut off: {count} of {count + missing} frames can be read", remedy)
+        remedy += f", or load the readable part with frames=(0, {count})"
+    return VideoFileError(str(file), f"truncated: {count} of {count + missing} frames can be read", remedy)
 
 
-def _window(crop: tuple[int, int, int, int] | None, whole: tuple[int, ...]) -> tuple[slice, slice]:
+def _crop_window(crop: tuple[int, int, int, int] | None, whole: tuple[int, ...]) -> tuple[slice, slice]:
     if crop is None:
         return slice(0, whole[0]), slice(0, whole[1])
     try:
@@ -208,19 +210,19 @@ def _window(crop: tuple[int, int, int, int] | None, whole: tuple[int, ...]) -> t
     except (TypeError, ValueError):
         raise WrongType("crop", repr(crop), "must be four whole numbers of pixels (top, left, height, width)") from None
     if min(top, left) < 0 or min(height, width) < 1 or top + height > whole[0] or left + width > whole[1]:
-        remedy = f"(top, left, height, width) must lie inside the pictures of {whole[0]} x {whole[1]} pixels"
+        remedy = f"(top, left, height, width) must lie inside the images of {whole[0]} x {whole[1]} pixels"
         raise OutOfRange("crop", crop, remedy)
     return slice(top, top + height), slice(left, left + width)
 
 
-def _values(picture: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
-    """Values in [0, 1] of a picture of any depth."""
-    if picture.dtype.kind == "f":
-        return torch.from_numpy(picture.astype(np.float64)).to(dtype)
-    return torch.from_numpy(picture.astype(np.float64) / np.iinfo(picture.dtype).max).to(dtype)
+def _to_unit_range(image: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
+    """Scales an image of any bit depth to [0, 1]."""
+    if image.dtype.kind == "f":
+        return torch.from_numpy(image.astype(np.float64)).to(dtype)
+    return torch.from_numpy(image.astype(np.float64) / np.iinfo(image.dtype).max).to(dtype)
 
 
-def _fitted(values: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+def _resized(values: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
     height, width, _ = values.shape
-    check_shape_kept((height, width), checked_pixels("size", size))
-    return reduced(values, size)
+    check_aspect_ratio((height, width), checked_pixels("size", size))
+    return downsample(values, size)

@@ -1,4 +1,4 @@
-"""`save_video`: the verb, and the kinds of files it writes."""
+"""`save_video`, and the kinds of files it writes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, VideoFileError, WrongShape, WrongType
-from gradsim.video.encode import ENCODERS, png_bytes, to_bytes, write_video
-from gradsim.video.transfer import from_light
+from gradsim.video.encoders import ENCODERS, png_bytes, to_bytes, write_video
+from gradsim.video.srgb import linear_to_srgb
 from gradsim.video.video import Video, checked_fps
 
-# The codec that players of such files expect.
+# The codec that players expect in each kind of file.
 CODECS = {
     ".mp4": "h264",
     ".m4v": "h264",
@@ -27,7 +27,7 @@ CODECS = {
     ".gif": "gif",
 }
 ARRAYS = (".npy", ".npz")
-GIF_FPS = 50  # players slow down what is faster
+GIF_FPS = 50  # players slow down faster animations
 
 
 def save_video(
@@ -39,30 +39,31 @@ def save_video(
     codec: str | None = None,
     linear: bool = False,
 ) -> None:
-    """Write a video to a file, or to a folder of pictures. It appears whole or not at all.
+    """Writes a video to a file or a folder of images, atomically.
 
-    Values are clamped to [0, 1] and stored as they are, as sRGB values made for displays. `linear=True` takes them for
-    amounts of light and puts the sRGB curve on first. .npy and .npz keep the numbers exactly, PNG pictures and the
-    codec "ffv1" (.mkv) round them to 8 bits; everything else is compressed with losses.
+    Values are clamped to [0, 1] and stored unchanged, as sRGB values. `linear=True` takes them for linear light and
+    converts them to sRGB first. .npy and .npz store the numbers exactly, PNG images and the codec "ffv1" (.mkv) round
+    them to 8 bits; all other formats are lossy.
 
     Args:
-        path: .mp4 .m4v .mov .mkv (H.264), .webm (VP9), .avi (MPEG-4), .gif, .npy, .npz, or a folder, for PNG pictures
-            named 00000.png and on. A folder that exists is replaced if it holds nothing but PNG pictures.
-        video: [T, H, W, 3], or [T, H, W, 1] for grey.
-        fps: Frames a second, kept by all but .npy and folders, which do without; a `Video` has its own.
-        quality: The encoder's constant rate factor, for .avi its quantizer: lower is better. None takes one that is
-            hard to tell from the original: 18 for H.264. Has no meaning for lossless files and .gif.
+        path: .mp4 .m4v .mov .mkv (H.264), .webm (VP9), .avi (MPEG-4), .gif, .npy, .npz, or a folder, for PNG images
+            00000.png, 00001.png, and so on. An existing folder is replaced if it contains only PNG images.
+        video: [T, H, W, 3], or [T, H, W, 1] for greyscale.
+        fps: Frames per second; not stored by .npy and folders. The default is the rate of a `Video`.
+        quality: The encoder's constant rate factor, or for .avi its quantizer: lower is better. None selects a visually
+            nearly lossless one: 18 for H.264. Ignored for lossless files and .gif.
         codec: Another codec by ffmpeg's name: "h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg", "ffv1".
-        linear: Whether the values are amounts of light.
+        linear: Whether the values are linear light.
 
     Raises:
-        VideoFileError: The extension, codec or folder is unknown, or the file cannot hold the video.
+        VideoFileError: The extension or codec is not supported, the folder does not exist, or the format cannot store
+            the video.
         WrongShape: The video is a batch, or has a fourth channel.
     """
     file = Path(path)
     suffix = file.suffix.lower()
     frames = _checked_frames(video.frames if isinstance(video, Video) else video)
-    frames = from_light(frames) if linear else frames
+    frames = linear_to_srgb(frames) if linear else frames
     fps = checked_fps(fps if fps is not None or not isinstance(video, Video) else video.fps)
     if suffix in ARRAYS:
         write_atomically(file, lambda target: _write_array(target, frames, fps), VideoFileError)
@@ -72,12 +73,12 @@ def save_video(
         _check_replaceable(file)
         write_atomically(file, lambda target: _write_folder(target, to_bytes(frames)), VideoFileError)
     else:
-        kinds = f"needs one of {' '.join([*CODECS, *ARRAYS])}, or no extension for a folder of pictures"
+        kinds = f"needs one of {' '.join([*CODECS, *ARRAYS])}, or no extension for a folder of images"
         raise VideoFileError(str(file), f"extension '{suffix}'", kinds)
 
 
 def _checked_frames(video: torch.Tensor) -> torch.Tensor:
-    """The frames of one world, clamped, in colour."""
+    """Returns the frames of one world, clamped to [0, 1], with three channels."""
     if not isinstance(video, torch.Tensor) or not video.is_floating_point():
         kind = getattr(video, "dtype", type(video).__name__)
         raise WrongType(
@@ -85,13 +86,13 @@ def _checked_frames(video: torch.Tensor) -> torch.Tensor:
         )
     found = f"shape {tuple(video.shape)}"
     if video.ndim > 4:
-        raise WrongShape("video", found, "holds several worlds: save them one by one, such as video[0]")
+        raise WrongShape("video", found, "is a batch of worlds: save them one by one, such as video[0]")
     if video.ndim != 4 or 0 in video.shape:
-        raise WrongShape("video", found, "must be [T, H, W, 3]; a single picture is picture[None]")
+        raise WrongShape("video", found, "must be [T, H, W, 3]; for a single image pass image[None]")
     if video.shape[-1] == 4:
-        raise WrongShape("video", found, "must not have the coverage as a fourth channel: save video[..., :3]")
+        raise WrongShape("video", found, "must not have coverage (alpha) as a fourth channel: save video[..., :3]")
     if video.shape[-1] not in (1, 3):
-        raise WrongShape("video", found, "must have three channels, or one for grey: [T, H, W, 3]")
+        raise WrongShape("video", found, "must have three channels, or one for greyscale: [T, H, W, 3]")
     frames = video.detach().cpu()
     if not bool(torch.isfinite(frames).all()):
         bad = int((~torch.isfinite(frames)).sum())
@@ -108,17 +109,17 @@ def _write_array(target: Path, frames: torch.Tensor, fps: float | None) -> None:
 
 
 def _check_replaceable(folder: Path) -> None:
-    """Raise unless a folder may be replaced by one of pictures."""
-    foreign = [item.name for item in folder.iterdir() if item.suffix != ".png"] if folder.is_dir() else []
-    if foreign or (folder.exists() and not folder.is_dir()):
-        found = f"holds {foreign[0]}" if foreign else "is a file"
-        raise VideoFileError(str(folder), found, "needs a new folder, or one with nothing but PNG pictures in it")
+    """Raises unless a folder is new or contains only PNG images."""
+    others = [item.name for item in folder.iterdir() if item.suffix != ".png"] if folder.is_dir() else []
+    if others or (folder.exists() and not folder.is_dir()):
+        found = f"contains {others[0]}" if others else "is a file"
+        raise VideoFileError(str(folder), found, "needs a new folder, or one that contains only PNG images")
 
 
-def _write_folder(target: Path, pictures: NDArray[np.uint8]) -> None:
+def _write_folder(target: Path, images: NDArray[np.uint8]) -> None:
     target.mkdir()
-    for number, picture in enumerate(pictures):
-        (target / f"{number:05d}.png").write_bytes(png_bytes(picture))
+    for number, image in enumerate(images):
+        (target / f"{number:05d}.png").write_bytes(png_bytes(image))
 
 
 def _write_movie(file: Path, frames: torch.Tensor, fps: float | None, quality: float | None, codec: str) -> None:
@@ -126,20 +127,22 @@ def _write_movie(file: Path, frames: torch.Tensor, fps: float | None, quality: f
     if encoder is None:
         raise VideoFileError(str(file), f"codec '{codec}'", f"needs one of {' '.join(ENCODERS)}")
     if fps is None:
-        raise InvalidInput("fps", None, f"must be given, for {file.name} keeps time: save_video(path, video, fps)")
+        raise InvalidInput("fps", None, f"is required for {file.name}: save_video(path, video, fps)")
     height, width = frames.shape[1:3]
     if encoder.pixel_format.endswith("420p") and (height % 2 or width % 2):
         even = f"{height - height % 2} x {width - width % 2}"
-        remedy = f"{codec} needs even height and width, such as {even}; .gif, .npy and PNG folders take any size"
-        raise VideoFileError(str(file), f"pictures of {height} x {width} pixels", remedy)
+        remedy = f"{codec} needs even height and width, such as {even}; .gif, .npy and PNG folders accept any size"
+        raise VideoFileError(str(file), f"frames of {height} x {width} pixels", remedy)
     if codec == "gif" and fps > GIF_FPS:
-        raise OutOfRange("fps", fps, f"a .gif plays at most {GIF_FPS} frames a second: take fewer frames, video[::2]")
-    quality = encoder.good if quality is None else quality
-    if encoder.knob and not encoder.best <= quality <= encoder.worst:
+        raise OutOfRange(
+            "fps", fps, f"a .gif plays at most {GIF_FPS} frames per second: save fewer frames, such as video[::2]"
+        )
+    quality = encoder.default if quality is None else quality
+    if encoder.quality_option and not encoder.best <= quality <= encoder.worst:
         raise OutOfRange("quality", quality, f"must lie between {encoder.best} and {encoder.worst} for {codec}")
-    pictures = to_bytes(frames)
+    images = to_bytes(frames)
     try:
-        write_atomically(file, lambda target: write_video(target, pictures, fps, encoder, quality), VideoFileError)
+        write_atomically(file, lambda target: write_video(target, images, fps, encoder, quality), VideoFileError)
     except (av.FFmpegError, ValueError) as error:
         if isinstance(error, VideoFileError):
             raise

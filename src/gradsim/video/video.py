@@ -1,4 +1,4 @@
-"""The noun: frames, their rate, and how they were stored."""
+"""The `Video` type: frames, their rate, and how they were stored."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import torch
 
 from gradsim.scene.camera import checked_pixels
 from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
-from gradsim.video.area import reduced
+from gradsim.video.downsample import downsample
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a video was stored: what it takes to store another one the same way, see `gradsim.video.encode`."""
+    """How a video was stored. `gradsim.video.encode` uses it to store other frames in the same way."""
 
     codec: str = "raw"  # ffmpeg's name: "h264", "png", ...; "raw" for arrays
-    lossy: bool = False  # more is lost than the rounding to `depth`: residuals of a fit are then not noise
-    depth: int | None = None  # bits a channel; None for floating-point numbers
+    lossy: bool = False  # loses more than the rounding to `depth`: residuals of a fit are then not white noise
+    depth: int | None = None  # bits per channel; None for floating-point numbers
     pixel_format: str | None = None  # ffmpeg's name, such as "yuv420p"
-    size: tuple[int, int] | None = None  # of the pictures, (H, W) [px], cropped but not yet reduced
+    size: tuple[int, int] | None = None  # frame size (H, W) [px], after cropping and before downsampling
     frame_bits: float | None = None  # mean size of a frame [bit]
-    quality: float | None = None  # the encoder's crf or quantizer, lower is better; None where the file does not tell
-    linear: bool = False  # whether the sRGB curve was taken off after reading
+    quality: float | None = None  # the encoder's crf or quantizer, lower is better; None if the file does not state it
+    linear: bool = False  # whether the values were converted from sRGB to linear light after reading
 
 
 @dataclass(frozen=True, eq=False)
 class Video:
-    """Frames in [0, 1] at a constant rate. `video[3:7]` is some of the frames, `video[::2]` at half the rate.
+    """Frames in [0, 1] at a constant rate. `video[3:7]` selects frames, `video[::2]` halves the rate.
 
     Args:
-        frames: Pictures [T, H, W, 3].
-        fps: Frames a second; None where the file does not tell.
-        source: The file or folder it came from.
+        frames: Images [T, H, W, 3].
+        fps: Frames per second; None if the file does not state it.
+        source: The file or folder that was loaded.
         encoding: How it was stored there.
     """
 
@@ -68,12 +68,12 @@ class Video:
 
     @property
     def codec(self) -> str:
-        """How it was stored, by ffmpeg's name: "h264", "png", ...; "raw" for arrays."""
+        """The codec by ffmpeg's name: "h264", "png", ...; "raw" for arrays."""
         return self.encoding.codec
 
     @property
     def lossy(self) -> bool:
-        """Whether storing it lost more than the rounding of values."""
+        """Whether storing the video lost more than the rounding of values."""
         return self.encoding.lossy
 
     def __getitem__(self, key: int | slice) -> Video:
@@ -83,31 +83,32 @@ class Video:
                 raise IndexError(f"frame {frame}: the video has {len(self)} frames")
             key = slice(frame % len(self), frame % len(self) + 1)
         if key.step is not None and key.step < 1:
-            raise OutOfRange("step of frames", key.step, "must be >= 1: time runs forward")
+            raise OutOfRange("frame step", key.step, "must be >= 1: a video cannot be reversed")
         fps = None if self.fps is None else self.fps / (key.step or 1)
         return replace(self, frames=self.frames[key], fps=fps)
 
-    def reduced(self, size: tuple[int, int]) -> Video:
-        """The video in smaller pictures of the same shape, (H, W), each pixel the mean of the area it covers."""
-        check_shape_kept(self.size, checked_pixels("size", size))
-        return replace(self, frames=reduced(self.frames, size))
+    def downsample(self, size: tuple[int, int]) -> Video:
+        """Returns the video at a smaller size (H, W) [px] of the same aspect ratio, averaged over areas."""
+        check_aspect_ratio(self.size, checked_pixels("size", size))
+        return replace(self, frames=downsample(self.frames, size))
 
 
 def checked_fps(fps: float | None) -> float | None:
+    """Returns a frame rate, or raises unless it is None or positive and finite."""
     if fps is not None and not (isinstance(fps, (int, float)) and math.isfinite(fps) and fps > 0):
-        raise OutOfRange("fps", fps, "must be a number of frames a second, > 0")
+        raise OutOfRange("fps", fps, "must be a number of frames per second, > 0")
     return fps
 
 
-def check_shape_kept(old: tuple[int, int], new: tuple[int, int]) -> None:
-    """Raise where pictures of one size would be squeezed into another, beyond the rounding to whole pixels."""
+def check_aspect_ratio(old: tuple[int, int], new: tuple[int, int]) -> None:
+    """Raises if resizing from one (H, W) to another changes the aspect ratio by more than rounding to whole pixels."""
     height, width = new[1] * old[0] / old[1], new[0] * old[1] / old[0]
     if abs(height - new[0]) < 1 or abs(width - new[1]) < 1:
         return
-    side = min(old[0] // new[0], old[1] // new[1])
-    part = (side * new[0], side * new[1])
+    scale = min(old[0] // new[0], old[1] // new[1])
+    part = (scale * new[0], scale * new[1])
     corner = ((old[0] - part[0]) // 2, (old[1] - part[1]) // 2)
-    remedy = f"would squeeze {old[0]} x {old[1]} pixels: use ({new[0]}, {round(width)})"
-    if side > 0:
-        remedy += f", or cut out a part of that shape when loading, such as crop={(*corner, *part)}"
+    remedy = f"would change the aspect ratio of {old[0]} x {old[1]} pixels: use ({new[0]}, {round(width)})"
+    if scale > 0:
+        remedy += f", or crop to that aspect ratio when loading, such as crop={(*corner, *part)}"
     raise OutOfRange("size", new, remedy)

@@ -1,1 +1,1 @@
-"""Control from a picture: a walker, a gear and a cloth, each driven to a pose that is seen in one image."""
+"""Control from images: a walker, a gear and a cloth, each controlled to reach a goal given as one image."""

@@ -1,4 +1,4 @@
-"""The tasks of control by name: what each is made by, which seeds it has, and what the paper has for it."""
+"""The control tasks by name: how they are created, their seeds, and the paper's numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradsim.scene.errors import InvalidInput
 
 
 class Subject(str, Enum):
-    """What is moved."""
+    """The controlled body."""
 
     WALKER = "walker"
     GEAR = "gear"
@@ -21,47 +21,48 @@ class Subject(str, Enum):
 
 
 @dataclass(frozen=True)
-class Kind:
-    """Tasks that differ in their seed only."""
+class TaskFamily:
+    """Tasks that differ only in their seed."""
 
     name: str
     subject: Subject
-    goal: str  # in a word
-    maker: str  # the function of a seed, in the subject's module
-    published: bool = True  # the paper has it
+    goal: str  # value of the option --goal
+    factory: str  # function in the subject's module that creates a task from a seed
+    published: bool = True  # whether the paper has this task
 
     def task(self, seed: int) -> Task:
-        return getattr(self._module, self.maker)(seed)
+        return getattr(self._module, self.factory)(seed)
 
     def seeds(self, held_out: bool = False) -> tuple[int, ...]:
-        """Those the search was made with, or those that were never looked at."""
+        """Returns the seeds used during development, or the held-out ones."""
         return self._module.HELD_OUT if held_out else self._module.SEEDS
 
     def paper(self, method: Method) -> Mapping[int, float]:
-        """The paper's errors by iteration, as far as it has them."""
+        """Returns the paper's errors by iteration; empty if it has none."""
         names = {Method.IMAGE: "PAPER", Method.STATE: "PAPER_STATE"}
-        found = getattr(self._module, names.get(method, ""), None) if self.published else None
-        return found if isinstance(found, Mapping) else {}
+        errors = getattr(self._module, names.get(method, ""), None) if self.published else None
+        return errors if isinstance(errors, Mapping) else {}
 
     @property
     def _module(self) -> Any:
-        """Imported late: its meshes and goals take time."""
+        """The subject's module, imported on first use because it builds meshes and goals."""
         return importlib.import_module(f"gradsim.experiments.control.{self.subject.value}")
 
 
-KINDS = (  # the first of a subject is the one that is meant without a goal
-    Kind("walker", Subject.WALKER, "place", "task"),
-    Kind("gear", Subject.GEAR, "place", "task"),
-    Kind("gear at rest", Subject.GEAR, "rest", "at_rest", published=False),
-    Kind("cloth posed", Subject.CLOTH, "posed", "posed"),
-    Kind("cloth hidden", Subject.CLOTH, "hidden", "hidden", published=False),
+TASK_FAMILIES = (  # the first family of a subject is its default
+    TaskFamily("walker", Subject.WALKER, "place", "task"),
+    TaskFamily("gear", Subject.GEAR, "place", "task"),
+    TaskFamily("gear at rest", Subject.GEAR, "rest", "at_rest", published=False),
+    TaskFamily("cloth posed", Subject.CLOTH, "posed", "posed"),
+    TaskFamily("cloth hidden", Subject.CLOTH, "hidden", "hidden", published=False),
 )
 
 
-def kind_of(subject: Subject, goal: str | None = None) -> Kind:
-    """The tasks of a subject, and of one of its goals."""
-    known = [kind for kind in KINDS if kind.subject is subject]
-    found = [kind for kind in known if goal in (None, kind.goal)]
-    if not found:
-        raise InvalidInput("--goal", str(goal), f"the {subject.value} has {', '.join(kind.goal for kind in known)}")
-    return found[0]
+def find_family(subject: Subject, goal: str | None = None) -> TaskFamily:
+    """Returns the task family of a subject and a goal; without a goal the default of the subject."""
+    known = [family for family in TASK_FAMILIES if family.subject is subject]
+    matching = [family for family in known if goal in (None, family.goal)]
+    if not matching:
+        valid = f"must be one of {', '.join(family.goal for family in known)} for the {subject.value}"
+        raise InvalidInput("--goal", str(goal), valid)
+    return matching[0]

@@ -1,4 +1,4 @@
-"""A task of control, declared: the scene, what may be chosen, the goal as a picture and as a state."""
+"""Declaration of a control task: the scene, the controls, and the goal as an image and as a state."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from gradsim.simulate.simulate import simulate
 
 
 class Method(str, Enum):
-    """What the search is told of the goal."""
+    """How the search uses the goal."""
 
-    IMAGE = "image"  # one picture
-    STATE = "state"  # 3D positions of all nodes, at every frame as in the paper
-    RANDOM = "random"  # nothing: draws
+    IMAGE = "image"  # gradients of the difference from one image
+    STATE = "state"  # gradients of the distance from 3D states, at every frame as in the paper
+    RANDOM = "random"  # random controls, without gradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +37,10 @@ class Task:
 
     name: str
     seed: int
-    scene: Scene  # may hold unknowns
+    scene: Scene  # may contain unknowns
     goals: Mapping[Method, Sequence[Goal]]
     stages: Mapping[Method, Sequence[ControlStage]]
-    watch: Callable[[Trajectory], torch.Tensor]  # the error that tables show, [...]
+    watch: Callable[[Trajectory], torch.Tensor]  # the error shown in tables, [...]
     frames: int
     fps: float
     substeps: int
@@ -48,18 +48,18 @@ class Task:
     starts: int = 1
     dtype: torch.dtype = torch.float64
     integrator: Integrator = SymplecticEuler()
-    speed: Callable[[Trajectory], torch.Tensor] | None = None  # at the end [m/s], where rest is asked for
-    about: str = ""  # what is asked, in words
-    truth: Mapping[str, torch.Tensor] = field(default_factory=dict)  # of unknowns by path, where they were hidden
+    final_speed: Callable[[Trajectory], torch.Tensor] | None = None  # [m/s], for goals at rest
+    description: str = ""  # of the goal, as a phrase
+    truth: Mapping[str, torch.Tensor] = field(default_factory=dict)  # hidden true values of unknowns by path
 
     def iterates(self, method: Method) -> int:
-        """How many a search has at most."""
+        """Returns the largest number of iterates of a search."""
         optimizers: list[Any] = [optimizer for _, optimizer in self._stages(method)]
-        # These take a step after each; others take the start as an iterate of its own.
+        # These optimizers have one iterate per step; the others count the start as an iterate of its own.
         return sum(o.iterations + (not isinstance(o, (Adam, RandomSearch, TorchOptimizer))) for o in optimizers)
 
-    def shortened(self, iterations: int) -> Task:
-        """The same with so many iterations in each stage."""
+    def with_iterations(self, iterations: int) -> Task:
+        """Returns the task with this number of iterations in each stage."""
         stages = {
             method: [(distance, replace(optimizer, iterations=iterations)) for distance, optimizer in given]  # type: ignore[type-var]
             for method, given in self.stages.items()
@@ -69,11 +69,11 @@ class Task:
     def _stages(self, method: Method) -> Sequence[ControlStage]:
         if method not in self.stages:
             known = ", ".join(known.value for known in self.stages)
-            raise InvalidInput("method", method.value, f"{self.name} has {known}")
+            raise InvalidInput("method", method.value, f"must be one of {known} for {self.name}")
         return self.stages[method]
 
     def run(self, method: Method = Method.IMAGE, progress: Callable[[Iterate], None] = lambda iterate: None) -> Plan:
-        """Search, as the method is told."""
+        """Searches for the control that reaches the goal."""
         stages = self._stages(method)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ContactWarning)  # the paper's ground is soft
@@ -95,7 +95,7 @@ class Task:
             )
 
 
-def portrait(scene: Scene, size: tuple[int, int], *, colours: bool = False) -> torch.Tensor:
-    """A picture of a scene as it stands: its silhouette [H, W, 1], or colours and silhouette [H, W, 4]."""
-    image = render(scene, simulate(scene, frames=1), size, alpha=True)[0]
+def render_initial_state(scene: Scene, size: tuple[int, int], *, colours: bool = False) -> torch.Tensor:
+    """Renders a scene at time 0: its silhouette [H, W, 1], or colours and silhouette [H, W, 4]."""
+    image = render(scene, simulate(scene, frames=1, integrator=SymplecticEuler()), size, alpha=True)[0]
     return image if colours else image[..., 3:]

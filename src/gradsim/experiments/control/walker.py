@@ -1,6 +1,6 @@
-"""The paper's walker: a flat sheet of actuated triangles walks to a place that is shown as one picture.
+"""The paper's walker: a flat sheet of actuated triangles walks to the position shown in one image.
 
-The sheet stands upright in the plane z = 0. Nothing holds it there: every force lies in the plane, to the last bit.
+The sheet stands upright in the plane z = 0. No constraint keeps it there: all forces lie exactly in the plane.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from gradsim.compare.distances import Moments
-from gradsim.experiments.control.task import Method, Task, portrait
+from gradsim.experiments.control.task import Method, Task, render_initial_state
 from gradsim.fit.goals import GoalImage, GoalState
 from gradsim.fit.minimum_norm import MinimumNorm
 from gradsim.fit.optimizers import RandomSearch
@@ -25,20 +25,20 @@ from gradsim.scene.trajectory import Trajectory
 FRAMES, FPS, SUBSTEPS = 301, 60.0, 16  # 5 s in 4800 steps
 SIZE = (96, 192)
 CELL = 0.2  # edge of the mesh's squares [m]
-NEAREST, FARTHEST = 1.0, 2.0  # goals [m]: half of the walker's length to all of it
-FREQUENCY, AMPLITUDE = 4 * np.pi, 0.3  # [rad/s], growth of a triangle's area
+NEAREST, FARTHEST = 1.0, 2.0  # range of goals [m]: half to one length of the walker
+FREQUENCY, AMPLITUDE = 4 * np.pi, 0.3  # [rad/s], relative change of a triangle's area
 ITERATIONS = 3
 SEEDS, HELD_OUT = tuple(range(5)), tuple(range(100, 105))
 PAPER = "solved within three iterations"
 
-LEGS, FEET = (0, 1, 8, 9), 4  # columns of squares, and rows of them below the body
+LEGS, LEG_ROWS = (0, 1, 8, 9), 4  # columns of squares in the legs, and rows of squares below the body
 ARMPITS, CREST = (2, 7), (3, 4, 5, 6)
 
 
 def sheet() -> TriMesh:
-    """The walker at rest, in the plane z = 0 with its feet at y = 0: 75 points, 104 triangles, the same in a mirror."""
-    squares = [(i, j) for j in range(FEET) for i in LEGS] + [(i, FEET - 1) for i in ARMPITS]
-    squares += [(i, j) for j in range(FEET, FEET + 3) for i in range(10)] + [(i, FEET + 3) for i in CREST]
+    """Returns the mesh in the plane z = 0, feet at y = 0: 75 vertices and 104 triangles, mirror symmetric."""
+    squares = [(i, j) for j in range(LEG_ROWS) for i in LEGS] + [(i, LEG_ROWS - 1) for i in ARMPITS]
+    squares += [(i, j) for j in range(LEG_ROWS, LEG_ROWS + 3) for i in range(10)] + [(i, LEG_ROWS + 3) for i in CREST]
     number: dict[tuple[int, int], int] = {}
     faces = []
     for i, j in squares:
@@ -50,7 +50,7 @@ def sheet() -> TriMesh:
 
 
 def scene(x: float = 0.0, *, ground: Checker | None = None) -> Scene:
-    """The walker on the ground, at x [m]."""
+    """Returns a scene with the walker on the ground at x [m]."""
     body = Cloth(
         "walker",
         sheet(),
@@ -65,31 +65,31 @@ def scene(x: float = 0.0, *, ground: Checker | None = None) -> Scene:
 
 
 def policy(seed: int) -> Sinusoids:
-    """Four sinusoids of 2 Hz, mixed for each triangle; at first the walker treads on the spot, a little unevenly."""
+    """Returns a policy of four sinusoids of 2 Hz for each triangle; initially the walker steps nearly in place."""
     mesh = sheet()
-    found = Sinusoids(len(mesh.faces), waves=4, frequency=FREQUENCY, amplitude=AMPLITUDE, seed=seed, scale=0.2)
+    result = Sinusoids(len(mesh.faces), waves=4, frequency=FREQUENCY, amplitude=AMPLITUDE, seed=seed, scale=0.2)
     x, y, _ = mesh.vertices[mesh.faces].mean(1).T
-    tread = torch.tensor(np.where(y < FEET * CELL, np.sign(x), 0.0))  # one leg grows, half a period later the other
-    found.weight.data += 0.75 * tread[:, None] * torch.tensor([1.0, 0.0, -1.0, 0.0])
-    return found
+    step = torch.tensor(np.where(y < LEG_ROWS * CELL, np.sign(x), 0.0))  # the legs extend half a period apart
+    result.weight.data += 0.75 * step[:, None] * torch.tensor([1.0, 0.0, -1.0, 0.0])
+    return result
 
 
 def task(seed: int) -> Task:
-    """The walker standing at x in the last frame, x drawn evenly from 1 to 2 m."""
-    share = float(torch.rand(1, generator=torch.Generator().manual_seed(seed)))
-    return towards(NEAREST + (FARTHEST - NEAREST) * share, seed)
+    """Returns the task to stand at x in the last frame, x uniform in 1 to 2 m."""
+    draw = float(torch.rand(1, generator=torch.Generator().manual_seed(seed)))
+    return task_to(NEAREST + (FARTHEST - NEAREST) * draw, seed)
 
 
-def towards(x: float, seed: int) -> Task:
-    """The walker standing at x [m] in the last frame; its mean position is all that the method of state is told."""
-    goal = GoalImage(portrait(scene(x), SIZE))
+def task_to(x: float, seed: int) -> Task:
+    """Returns the task to stand at x [m] in the last frame; the state goal is the mean position only."""
+    goal = GoalImage(render_initial_state(scene(x), SIZE))
     standing = torch.tensor(sheet().vertices.mean(0)) + torch.tensor([x, 0.0, 0.0])
 
     def error(trajectory: Trajectory) -> torch.Tensor:
-        walked = trajectory["walker"].position[..., 0].double()
-        return ((walked[..., -1] - walked[..., 0]) / x - 1.0).abs()
+        center = trajectory["walker"].position[..., 0].double()
+        return ((center[..., -1] - center[..., 0]) / x - 1.0).abs()
 
-    place, descent = Moments(size=0.0, height=0.0), MinimumNorm(iterations=ITERATIONS)
+    distance, optimizer = Moments(size=0.0, height=0.0), MinimumNorm(iterations=ITERATIONS)
     return Task(
         "walker",
         seed,
@@ -100,14 +100,14 @@ def towards(x: float, seed: int) -> Task:
             Method.RANDOM: [goal],
         },
         stages={
-            Method.IMAGE: [(place, descent)],
-            Method.STATE: [(place, descent)],
-            Method.RANDOM: [(place, RandomSearch(ITERATIONS + 1, seed=seed))],
+            Method.IMAGE: [(distance, optimizer)],
+            Method.STATE: [(distance, optimizer)],
+            Method.RANDOM: [(distance, RandomSearch(ITERATIONS + 1, seed=seed))],
         },
         watch=error,
         frames=FRAMES,
         fps=FPS,
         substeps=SUBSTEPS,
         controls={"walker.actuation": policy(seed)},
-        about=f"the walker {x:.2f} m further on after 5 s",
+        description=f"the walker {x:.2f} m ahead after 5 s",
     )

@@ -1,0 +1,116 @@
+"""Loading of a scene file and a video of it, for the commands that compare the two."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradsim.cli.console import stderr
+from gradsim.cli.options import Dtype, parse_crop, parse_frames, parse_size
+from gradsim.scene.errors import InvalidInput, SceneFileError
+from gradsim.scene.files.load import SceneFile, load_scene_file
+from gradsim.scene.time import Time
+from gradsim.video.load import load_video
+from gradsim.video.video import Video
+
+DEFAULT_SIDE = 128  # [px], shorter side of the compared frames unless a size is given
+SIDE_RANGE = (64, 160)  # [px], range of the shorter side in which a size divisible by DIVISOR is searched
+DIVISOR = 8  # of both sides, so that the frames can be halved for the coarse levels
+
+SceneArgument = Annotated[
+    str, typer.Argument(help="A scene file with unknowns, or the name of a built-in scene, such as bouncing_cube.")
+]
+VideoArgument = Annotated[Path, typer.Argument(help="The video: .mp4 .mov .avi .gif .npz .npy, or a folder of PNG.")]
+FramesOption = Annotated[
+    str | None,
+    typer.Option(help="Frames of the video to use, start:stop; the scene starts at the first one. All by default."),
+]
+CropOption = Annotated[
+    str | None, typer.Option(help="Region of the frames to use: top,left,height,width in pixels. All by default.")
+]
+SizeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--size",
+        help="Height x width in pixels that the frames are downsampled to, such as 128x128; "
+        f"by default about {DEFAULT_SIDE} on the shorter side.",
+    ),
+]
+FpsOption = Annotated[
+    float | None,
+    typer.Option(help="Frames per second, if the video file does not state them or states them wrongly.", min=1e-3),
+]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A scene file and a video of the scene."""
+
+    file: SceneFile
+    video: Video
+    fps: float  # [1/s]
+
+    @property
+    def substeps(self) -> int | None:
+        """Physics steps per frame of the video, from those of the scene file; None if it has none."""
+        return substeps_at(self.file.time, self.fps)
+
+
+def load_inputs(
+    scene: str,
+    video: Path,
+    *,
+    frames: str | None,
+    crop: str | None,
+    size: str | None,
+    fps: float | None,
+    dtype: Dtype = Dtype.FLOAT64,
+) -> Inputs:
+    """Loads a scene and a video of it, downsampled to a size at which comparison is fast."""
+    start, stop = (0, None) if frames is None else parse_frames(frames)
+    window = None if crop is None else parse_crop(crop)
+    pixels = None if size is None else parse_size(size)
+    file = load_scene_file(scene)
+    if not file.scene.unknowns:
+        remedy = "mark the quantities to estimate: mass: {unknown: 2.0, low: 1.0, high: 10.0}"
+        raise SceneFileError(str(file.path), None, "unknowns", "none", remedy)
+    if file.scene.camera is None:
+        remedy = "a scene needs a camera to be compared with a video: camera: {eye: [0, 1, 4], target: [0, 0, 0]}"
+        raise SceneFileError(str(file.path), None, "camera", "missing", remedy)
+    if pixels is None:
+        first = load_video(video, frames=slice(start, start + 1), crop=window)
+        pixels = default_size(first.size)
+        if pixels != first.size:
+            old, new = (" x ".join(map(str, side)) for side in (first.size, pixels))
+            stderr.print(f"downsampling frames from {old} to {new} pixels", highlight=False)
+    loaded = load_video(video, frames=slice(start, stop), crop=window, size=pixels, fps=fps, dtype=dtype.torch)
+    if len(loaded) < 2:
+        raise InvalidInput("video", f"{len(loaded)} frame", "motion requires at least two frames")
+    return Inputs(file, loaded, fps or loaded.fps or file.time.fps)
+
+
+def default_size(size: tuple[int, int]) -> tuple[int, int]:
+    """Returns the size to downsample frames to [px].
+
+    It has the same aspect ratio, about 128 pixels on the shorter side, and sides divisible by 8 if possible.
+    """
+    height, width = size
+    shorter, longer = min(size), max(size)
+    if shorter <= DEFAULT_SIDE:
+        return size
+    candidates = []
+    for side in range(SIDE_RANGE[0], min(SIDE_RANGE[1], shorter) + 1, DIVISOR):
+        other = round(side * longer / shorter)
+        if other % DIVISOR == 0 and abs(side * longer / shorter - other) < 0.5:
+            candidates.append((abs(side - DEFAULT_SIDE), side, other))
+    _, side, other = min(candidates, default=(0, DEFAULT_SIDE, round(DEFAULT_SIDE * longer / shorter)))
+    return (side, other) if height <= width else (other, side)
+
+
+def substeps_at(time: Time, fps: float) -> int | None:
+    """Returns the physics steps per frame at another frame rate, for at most the same time step; None if not given."""
+    return None if time.substeps is None else max(1, math.ceil(time.substeps * time.fps / fps))

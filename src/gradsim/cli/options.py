@@ -1,0 +1,89 @@
+"""Options that several commands share, and how their values are parsed."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from gradsim.scene.errors import InvalidInput
+
+
+class Dtype(str, Enum):
+    """Precision of the computation."""
+
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+
+    @property
+    def torch(self) -> torch.dtype:
+        return torch.float32 if self is Dtype.FLOAT32 else torch.float64
+
+
+JsonOption = Annotated[
+    Path | None, typer.Option("--json", help="Also write the results to this JSON file; - for the standard output.")
+]
+DtypeOption = Annotated[Dtype, typer.Option(help="Precision: float32 is faster; estimates need float64.")]
+ThreadsOption = Annotated[int | None, typer.Option(help="Number of threads; by default one per core.", min=1)]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Value of a scene quantity in SI units, path=value, such as cube.mass=2.5; may be repeated.",
+    ),
+]
+SubstepsOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Physics steps per frame; by default those of the scene file, or as many as stability requires.", min=1
+    ),
+]
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """Parses height and width from "128x128" or "128"."""
+    match = re.fullmatch(r"(\d+)(?:[xX×](\d+))?", text.strip())
+    if match is None or not int(match[1]) or (match[2] and not int(match[2])):
+        raise InvalidInput("--size", text, "must be height x width in pixels, such as 128x128")
+    return int(match[1]), int(match[2] or match[1])
+
+
+def parse_frames(text: str) -> tuple[int, int | None]:
+    """Parses start and stop from "10:60" or "10:". The stop is exclusive."""
+    match = re.fullmatch(r"(\d*):(\d*)", text.strip())
+    if match is None:
+        raise InvalidInput("--frames", text, "must be start:stop, such as 0:60, or 10: for all frames from 10 on")
+    return int(match[1] or 0), int(match[2]) if match[2] else None
+
+
+def parse_crop(text: str) -> tuple[int, int, int, int]:
+    """Parses top, left, height and width from "0,0,720,720"."""
+    match = re.fullmatch(r"(\d+),(\d+),(\d+),(\d+)", text.replace(" ", ""))
+    if match is None:
+        raise InvalidInput("--crop", text, "must be top,left,height,width in pixels, such as 0,280,720,720")
+    top, left, height, width = (int(number) for number in match.groups())
+    return top, left, height, width
+
+
+def parse_values(texts: list[str]) -> dict[str, Any]:
+    """Parses values by path, from "cube.mass=2.5" or "cube.velocity=1,0,2"."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        path, _, numbers = text.partition("=")
+        try:
+            listed = [float(number) for number in numbers.split(",")]
+        except ValueError:
+            valid = "must be path=value, such as cube.mass=2.5 or cube.velocity=1,0,2"
+            raise InvalidInput("--set", text, valid) from None
+        values[path.strip()] = listed[0] if len(listed) == 1 else listed
+    return values
+
+
+def set_threads(count: int | None) -> None:
+    """Sets the number of threads, if one is given."""
+    if count is not None:
+        torch.set_num_threads(count)

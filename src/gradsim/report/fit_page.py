@@ -1,0 +1,61 @@
+"""`write_report`: an estimate as a self-contained HTML page, beside its numbers and its scene."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from gradsim.fit.result import Fit
+from gradsim.report import fit_sections as sections
+from gradsim.report.html import reproduction_section, save_scene, scene_section, write_page
+
+SCENE = "fitted.yaml"
+
+
+def write_report(
+    fit: Fit,
+    folder: str | os.PathLike[str],
+    *,
+    title: str = "Estimate",
+    source: str = "",
+    command: str = "",
+    truth: Mapping[str, float] | None = None,
+) -> Path:
+    """Writes report.html, fit.json and fitted.yaml into a folder, each atomically.
+
+    The page embeds its videos and plots and makes no network requests.
+
+    Args:
+        fit: Result of `gs.estimate`.
+        folder: Created if it does not exist.
+        title: Title of the page.
+        source: Description of the observation.
+        command: Shell command that repeats the estimate.
+        truth: True values by name, if known, shown beside the estimates.
+
+    Returns:
+        Path of the page.
+    """
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    fit.save(place / "fit.json")
+    trial = fit.trials[0]
+    file = place / "report.html"
+    write_page(
+        file,
+        kind="estimate",
+        title=title,
+        source=source,
+        sections=[
+            sections.verdict(fit),
+            sections.values(fit, truth or {}),
+            sections.videos(fit),
+            sections.identifiability(fit),
+            sections.convergence(fit),
+            scene_section("Fitted scene", SCENE, save_scene(fit.scene, trial.time, place / SCENE)),
+            reproduction_section(command, SCENE, "fitted.mp4", "The numbers of this page are in fit.json."),
+        ],
+        footer=f"Computed in {fit.seconds:.1f} s.",
+    )
+    return file
