@@ -78,7 +78,7 @@ def run_check(
         raise typer.Exit(FAILED)
 
 
-def _table(results: Sequence[Fact], title: str, columns: tuple[str, str]) -> Table:
+def _table(results: Sequence[CheckResult], title: str, columns: tuple[str, str]) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("case")
     table.add_column("quantity")

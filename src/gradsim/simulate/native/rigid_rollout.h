@@ -49,9 +49,10 @@ constexpr bool uses_velocities(int stage) {
     return false;
 }
 
-// A body with the state of the step it takes. Forces are added to f and t between `begin_stage` and `update`.
+// The state of a body in the step it takes. Forces are added to f and t between `begin_stage` and `update`. It is apart from
+// the body, so that the compiler can hold it in registers.
 template <class T, class S> struct RigidStep {
-    RigidBody<T, S> body;
+    typedef RigidBody<T, S> Body;
     RigidState<S> s, start;
     Rotation<S> R;
     Vector<S> f, t;
@@ -60,30 +61,25 @@ template <class T, class S> struct RigidStep {
         Vector<S> v, a, t;
     } slopes[Tableau::stages];
 
-    LANES_MEMBER RigidStep(const RigidBodies<T>& all, const RolloutClock<T>& clock, int thread, T* scratch)
-        : body(all, clock, thread, scratch) {}
-
-    LANES_MEMBER void begin_step() { start = s; }
-
     // Records the state and computes the body's own forces.
-    template <int stage> LANES_MEMBER void begin_stage(int step) {
+    template <int stage> LANES_MEMBER void begin_stage(const Body& body, int step) {
         R = Rotation<S>(s.q);
         body.record(Tableau::stages * step + stage, s);
         body.forces(s, R, step, f, t);
     }
 
     // Spin in the body's axes times half a time.
-    LANES_MEMBER Vector<S> half_spin(const Rotation<S>& rotation, const Vector<S>& l, T time) const {
+    static LANES_MEMBER Vector<S> half_spin(const Body& body, const Rotation<S>& rotation, const Vector<S>& l, T time) {
         return (body.inverse_inertia * rotation.back(l)) * (T(0.5) * time);
     }
 
     // From the forces at a stage to the state of the next one, or at the end of the step.
-    template <int stage> LANES_MEMBER void update() {
+    template <int stage> LANES_MEMBER void update(const Body& body) {
         const T dt = body.clock.dt;
         Slope& own = slopes[stage];
         own.v = s.v, own.t = t;
         own.a = f * body.inverse_mass + body.gravity;
-        if constexpr (needs_rate(stage)) own.q = s.q * half_spin(R, s.l, T(1));
+        if constexpr (needs_rate(stage)) own.q = s.q * half_spin(body, R, s.l, T(1));
         RigidState<S> next = start;
         add_slopes<stage>(next, dt);
         if constexpr (uses_velocities(stage)) next.q = normalized(next.q);
@@ -91,8 +87,8 @@ template <class T, class S> struct RigidStep {
             const T h = T(Tableau::new_velocity[stage]) * dt;
             next.p += next.v * h;
             const Rotation<S> Q = starts_at_stage(stage) ? R : Rotation<S>(next.q);
-            const Quaternion<S> middle = rotated(next.q, next.q, half_spin(Q, next.l, T(0.5) * h));
-            next.q = rotated(next.q, middle, half_spin(Rotation<S>(middle), next.l, h));
+            const Quaternion<S> middle = rotated(next.q, next.q, half_spin(body, Q, next.l, T(0.5) * h));
+            next.q = rotated(next.q, middle, half_spin(body, Rotation<S>(middle), next.l, h));
         }
         s = next;
     }
@@ -137,32 +133,32 @@ template <class T, class S> struct RigidStep {
     Quaternion<S> z[Tableau::stages];
 
     // Reads the states of a step; `end` is the state after it.
-    LANES_MEMBER void begin_step_adjoint(int step, const RigidState<S>& end) {
+    LANES_MEMBER void begin_step_adjoint(const Body& body, int step, const RigidState<S>& end) {
         start = body.recorded(Tableau::stages * step);
         s = end;
-        read_rates<0>(step);
+        read_rates<0>(body, step);
     }
     // Rates that rows of later stages use.
-    template <int stage> LANES_MEMBER void read_rates(int step) {
+    template <int stage> LANES_MEMBER void read_rates(const Body& body, int step) {
         if constexpr (stage < Tableau::stages) {
             if constexpr (is_used_later(stage)) {
                 const RigidState<S> at = stage == 0 ? start : body.recorded(Tableau::stages * step + stage);
-                slopes[stage].q = at.q * half_spin(Rotation<S>(at.q), at.l, T(1));
+                slopes[stage].q = at.q * half_spin(body, Rotation<S>(at.q), at.l, T(1));
             }
-            read_rates<stage + 1>(step);
+            read_rates<stage + 1>(body, step);
         }
     }
 
     // From the adjoint of the next state to a_adj and t_adj and, but for the forces' share, to that of the stage's state.
-    template <int stage> LANES_MEMBER void update_adjoint(int step) {
+    template <int stage> LANES_MEMBER void update_adjoint(Body& body, int step) {
         const T dt = body.clock.dt;
         const RigidState<S> next = s;
         s = stage == 0 ? start : body.recorded(Tableau::stages * step + stage);
         R = Rotation<S>(s.q);
-        if constexpr (needs_rate(stage) && !is_used_later(stage)) slopes[stage].q = s.q * half_spin(R, s.l, T(1));
+        if constexpr (needs_rate(stage) && !is_used_later(stage)) slopes[stage].q = s.q * half_spin(body, R, s.l, T(1));
         Quaternion<S> sum = start.q;
         if constexpr (uses_velocities(stage)) add_rates<stage>(sum, dt);
-        if constexpr (Tableau::new_velocity[stage] != 0) new_velocity_adjoint<stage>(sum, next.l, dt);
+        if constexpr (Tableau::new_velocity[stage] != 0) new_velocity_adjoint<stage>(body, sum, next.l, dt);
         if constexpr (uses_velocities(stage)) {
             const Quaternion<S> y_adj = normalized_adjoint(adj.turn, sum);
             add_slopes_adjoint<stage>(y_adj, dt);
@@ -185,7 +181,7 @@ template <class T, class S> struct RigidStep {
         }
     }
     // Adds the own forces' share; `other` is the sum of the forces that others exert.
-    LANES_MEMBER void forces_adjoint(int step, const Vector<S>& other = {}) {
+    LANES_MEMBER void forces_adjoint(Body& body, int step, const Vector<S>& other = {}) {
         const Vector<S> own = body.add_forces_adjoint(s, R, step, a_adj, t_adj, adj);
         body.add_mass_adjoint(a_adj, own + other);
     }
@@ -215,7 +211,8 @@ template <class T, class S> struct RigidStep {
         }
     }
     // The part of an update that uses the new velocity and momentum l; leaves adj.turn as that of the sum before it.
-    template <int stage> LANES_MEMBER void new_velocity_adjoint(const Quaternion<S>& sum, const Vector<S>& l, T dt) {
+    template <int stage>
+    LANES_MEMBER void new_velocity_adjoint(Body& body, const Quaternion<S>& sum, const Vector<S>& l, T dt) {
         const T h = T(Tableau::new_velocity[stage]) * dt, half = T(0.5) * h, quarter = T(0.25) * h;
         const Quaternion<S> q = uses_velocities(stage) ? normalized(sum) : sum;
         adj.v += adj.p * h;
@@ -234,21 +231,28 @@ template <class T, class S> struct RigidStep {
     }
 };
 
+// A rigid body that advances together with the nodes of its world.
+template <class T> struct CoupledBody {
+    RigidBody<T, T> body;
+    RigidStep<T, T> step;
+};
+
 // --- rollout ---------------------------------------------------------------------------------------------------------
 
-template <int stage = 0, class T, class S> LANES_INLINE void rigid_stages(RigidStep<T, S>& body, int step) {
+template <int stage = 0, class T, class S>
+LANES_INLINE void rigid_stages(const RigidBody<T, S>& body, RigidStep<T, S>& state, int step) {
     if constexpr (stage < Tableau::stages) {
-        body.template begin_stage<stage>(step);
-        body.template update<stage>();
-        rigid_stages<stage + 1>(body, step);
+        state.template begin_stage<stage>(body, step);
+        state.template update<stage>(body);
+        rigid_stages<stage + 1>(body, state, step);
     }
 }
 template <int stage = Tableau::stages - 1, class T, class S>
-LANES_INLINE void rigid_stages_adjoint(RigidStep<T, S>& body, int step) {
+LANES_INLINE void rigid_stages_adjoint(RigidBody<T, S>& body, RigidStep<T, S>& state, int step) {
     if constexpr (stage >= 0) {
-        body.template update_adjoint<stage>(step);
-        body.forces_adjoint(step);
-        rigid_stages_adjoint<stage - 1>(body, step);
+        state.template update_adjoint<stage>(body, step);
+        state.forces_adjoint(body, step);
+        rigid_stages_adjoint<stage - 1>(body, state, step);
     }
 }
 
@@ -256,29 +260,35 @@ template <class T, class S>
 LANES_INLINE void rigid_rollout(int thread, int steps, const int* clock, const T* dt, const RigidBodies<T>& all) {
     const FlushDenormals flushed;
     const RolloutClock<T> time(clock, dt);
-    RigidStep<T, S> body(all, time, thread, all.scratch);
-    body.s = body.body.load_state();
+    const RigidBody<T, S> body(all, time, thread, all.scratch);
+    RigidState<S> s = body.load_state();
     for (int step = 0; step < steps; step++) {
-        body.begin_step();
-        rigid_stages(body, step);
+        RigidStep<T, S> state;
+        state.s = state.start = s;
+        rigid_stages(body, state, step);
+        s = state.s;
     }
-    body.body.record(Tableau::stages * steps, body.s);
-    body.body.save_state(body.s);
+    body.record(Tableau::stages * steps, s);
+    body.save_state(s);
 }
 
 template <class T, class S>
 LANES_INLINE void rigid_rollout_adjoint(int thread, int steps, const int* clock, const T* dt, const RigidBodies<T>& all) {
     const FlushDenormals flushed;
     const RolloutClock<T> time(clock, dt);
-    RigidStep<T, S> body(all, time, thread, all.scratch);
-    body.s = body.body.recorded(Tableau::stages * steps);
-    body.adj = body.body.load_adjoint(body.s);
+    RigidBody<T, S> body(all, time, thread, all.scratch);
+    RigidState<S> s = body.recorded(Tableau::stages * steps);
+    RigidAdjoint<S> adj = body.load_adjoint(s);
     for (int step = steps - 1; step >= 0; step--) {
-        body.begin_step_adjoint(step, body.s);
-        rigid_stages_adjoint(body, step);
+        RigidStep<T, S> state;
+        state.adj = adj;
+        state.begin_step_adjoint(body, step, s);
+        rigid_stages_adjoint(body, state, step);
+        adj = state.adj;
+        s = state.s;
     }
-    body.body.save_adjoint(body.s, body.adj);
-    body.body.add_gradients();
+    body.save_adjoint(s, adj);
+    body.add_gradients();
 }
 
 }  // namespace gradsim

@@ -17,16 +17,16 @@ template <class T> struct TetherElement {
     Vector<T> point, local, d, arm, w, u, force;  // force on the node
     T length;
     LANES_MEMBER TetherElement(const ForceArrays<T>& arrays, long long e, const Nodes<T>& nodes,
-                               const RigidStep<T, T>* bodies) {
+                               const CoupledBody<T>* bodies) {
         id = arrays.ints(0)[e], body = arrays.ints(1)[e];
         auto row = [&](int k) LANES_LAMBDA { return arrays.tables[0].value[e + k * arrays.tables[0].stride]; };
         stiffness = row(tether_row::stiffness), damping = row(tether_row::damping), rest = row(tether_row::rest_length);
         point = {row(tether_row::point_x), row(tether_row::point_y), row(tether_row::point_z)};
-        const RigidStep<T, T>& b = bodies[body];
-        local = point - b.body.center;
+        const RigidStep<T, T>& b = bodies[body].step;
+        local = point - bodies[body].body.center;
         arm = node_vector(nodes.x, id) - b.s.p;
         d = arm - b.R * local;
-        w = b.R * (b.body.inverse_inertia * b.R.back(b.s.l));
+        w = b.R * (bodies[body].body.inverse_inertia * b.R.back(b.s.l));
         u = node_vector(nodes.v, id) - b.s.v - cross(w, arm);
         length = gradsim::length(d) + T(1e-30);
         force = -(d * elastic() + u * damping);
@@ -35,9 +35,9 @@ template <class T> struct TetherElement {
 };
 
 template <class T>
-LANES_INLINE void tether_force(const ForceArrays<T>& arrays, long long e, const Nodes<T>& nodes, RigidStep<T, T>* bodies) {
+LANES_INLINE void tether_force(const ForceArrays<T>& arrays, long long e, const Nodes<T>& nodes, CoupledBody<T>* bodies) {
     const TetherElement<T> tether(arrays, e, nodes, bodies);
-    RigidStep<T, T>& b = bodies[tether.body];
+    RigidStep<T, T>& b = bodies[tether.body].step;
     add_node_vector(nodes.f, tether.id, tether.force);
     b.f -= tether.force;
     b.t -= cross(tether.arm, tether.force);
@@ -46,11 +46,12 @@ LANES_INLINE void tether_force(const ForceArrays<T>& arrays, long long e, const 
 // Also adds the force on the rigid body to its sum of other forces.
 template <class T>
 LANES_INLINE void tether_force_adjoint(const ForceArrays<T>& arrays, long long e, const Nodes<T>& nodes,
-                                       RigidStep<T, T>* bodies, Vector<T>* others) {
+                                       CoupledBody<T>* bodies, Vector<T>* others) {
     const TetherElement<T> tether(arrays, e, nodes, bodies);
-    RigidStep<T, T>& b = bodies[tether.body];
+    RigidStep<T, T>& b = bodies[tether.body].step;
+    RigidBody<T, T>& body = bodies[tether.body].body;
     others[tether.body] -= tether.force;
-    const Vector<T> f_adj = b.a_adj * b.body.inverse_mass;
+    const Vector<T> f_adj = b.a_adj * body.inverse_mass;
     // force = -(k(d) d + c u); f on the node, -f and -arm x f on the body.
     const Vector<T> force_adj = node_vector(nodes.f_adj, tether.id) - f_adj - cross(b.t_adj, tether.arm);
     const T elastic = tether.elastic(), along = dot(force_adj, tether.d), across = dot(force_adj, tether.u);
@@ -72,7 +73,7 @@ LANES_INLINE void tether_force_adjoint(const ForceArrays<T>& arrays, long long e
     b.adj.v -= u_adj;
     const Vector<T> w_adj = -cross(tether.arm, u_adj);
     arm_adj += -cross(u_adj, tether.w);
-    b.body.add_spin_adjoint(b.R.back(w_adj), b.R, b.s.l, b.adj);
+    body.add_spin_adjoint(b.R.back(w_adj), b.R, b.s.l, b.adj);
     b.adj.turn += cross(tether.w, w_adj);  // of the rotation of the spin from the body's axes to the world's
     // d = arm - R local, arm = x - p
     arm_adj += d_adj;
@@ -80,7 +81,7 @@ LANES_INLINE void tether_force_adjoint(const ForceArrays<T>& arrays, long long e
     b.adj.turn += cross(offset, -d_adj);
     add_node_vector(nodes.x_adj, tether.id, arm_adj);
     b.adj.p -= arm_adj;
-    b.body.center_adj -= local_adj;
+    body.center_adj -= local_adj;
     grad[tether_row::point_x * stride] += local_adj.x, grad[tether_row::point_y * stride] += local_adj.y;
     grad[tether_row::point_z * stride] += local_adj.z;
 }

@@ -21,7 +21,7 @@ template <class T> struct World {
     int force_count, coupling_count, signal_count, index;
     const int* clock;  // step, row of the history, steps of the rollout, whether to keep the history
     RolloutClock<T> time;
-    RigidStep<T, T>* bodies;
+    CoupledBody<T>* bodies;
     Vector<T>* others;  // sums of the forces between parts, on the way back
 
     LANES_MEMBER int body_count() const { return rigid ? (int)rigid->body_count : 0; }
@@ -42,15 +42,15 @@ constexpr int step_scratch = body_scratch + stage_scratch * Tableau::stages;
 template <class T> LANES_INLINE void make_bodies(World<T>& world) {
     if (!world.rigid) return;
     const RigidBodies<T>& all = *world.rigid;
-    static_assert(sizeof(RigidStep<T, T>) <= step_scratch * sizeof(T), "scratch memory of a rigid body");
+    static_assert(sizeof(CoupledBody<T>) <= step_scratch * sizeof(T), "scratch memory of a rigid body");
     T* memory = all.scratch;
-    world.bodies = (RigidStep<T, T>*)memory;
+    world.bodies = (CoupledBody<T>*)memory;
     memory += all.body_count * step_scratch;
     world.others = (Vector<T>*)memory;
     memory += all.body_count * 4;
     for (int b = 0; b < all.body_count; b++) {
         const int thread = b * (int)all.world_count + world.index;
-        new (InPlace{world.bodies + b}) RigidStep<T, T>(all, world.time, thread, memory);
+        new (InPlace{world.bodies + b}) CoupledBody<T>{{all, world.time, thread, memory}, {}};
         memory += all.shape_count * pair_scratch + all.push_count * push_scratch;
     }
 }
@@ -136,7 +136,7 @@ template <class T> LANES_INLINE void add_coupling_force_adjoints(const World<T>&
 template <int stage, class T> LANES_INLINE void world_forces(const World<T>& world, int step) {
     sample_signals(world, step, T(Tableau::time[stage]));
     for (int k = 0; k < world.force_count; k++) add_forces(world.forces[k], *world.nodes, world.index);
-    world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA { body.template begin_stage<stage>(step); });
+    world.for_each_body([&](CoupledBody<T>& b) LANES_LAMBDA { b.step.template begin_stage<stage>(b.body, step); });
     add_coupling_forces(world);
 }
 
@@ -145,7 +145,7 @@ template <int stage, class T> LANES_INLINE void world_forces_adjoint(const World
     for (int k = 0; k < world.force_count; k++) add_force_adjoints(world.forces[k], *world.nodes, world.index);
     for (int b = 0; b < world.body_count(); b++) world.others[b] = {};
     add_coupling_force_adjoints(world);
-    for (int b = 0; b < world.body_count(); b++) world.bodies[b].forces_adjoint(step, world.others[b]);
+    for (int b = 0; b < world.body_count(); b++) world.bodies[b].step.forces_adjoint(world.bodies[b].body, step, world.others[b]);
     add_signal_adjoints(world, step, T(Tableau::time[stage]));
 }
 
@@ -156,7 +156,7 @@ template <int stage = 0, class T> LANES_INLINE void world_stages(const World<T>&
         world_forces<stage>(world, step);
         world.for_each_node_block(Tableau::stages * step + stage, [&](const NodeBlock<T>& b)
                                       LANES_LAMBDA { node_update<stage>(b, dt, keep); });
-        world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA { body.template update<stage>(); });
+        world.for_each_body([&](CoupledBody<T>& b) LANES_LAMBDA { b.step.template update<stage>(b.body); });
         world_stages<stage + 1>(world, step);
     }
 }
@@ -167,7 +167,7 @@ LANES_INLINE void world_stages_adjoint(const World<T>& world, int step) {
         const T dt = world.time.dt;
         world.for_each_node_block(Tableau::stages * step + stage, [&](const NodeBlock<T>& b)
                                       LANES_LAMBDA { node_update_adjoint<stage>(b, dt); });
-        world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA { body.template update_adjoint<stage>(step); });
+        world.for_each_body([&](CoupledBody<T>& b) LANES_LAMBDA { b.step.template update_adjoint<stage>(b.body, step); });
         world_forces_adjoint<stage>(world, step);
         world_stages_adjoint<stage - 1>(world, step);
     }
@@ -175,30 +175,30 @@ LANES_INLINE void world_stages_adjoint(const World<T>& world, int step) {
 
 template <class T> LANES_INLINE void world_rollout(World<T>& world, int steps) {
     make_bodies(world);
-    world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA { body.s = body.body.load_state(); });
+    world.for_each_body([&](CoupledBody<T>& b) LANES_LAMBDA { b.step.s = b.body.load_state(); });
     for (int step = 0; step < steps; step++) {
-        world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA { body.begin_step(); });
+        world.for_each_body([&](CoupledBody<T>& b) LANES_LAMBDA { b.step.start = b.step.s; });
         world_stages(world, step);
     }
-    world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA {
-        body.body.record(Tableau::stages * steps, body.s);
-        body.body.save_state(body.s);
+    world.for_each_body([&](CoupledBody<T>& b) LANES_LAMBDA {
+        b.body.record(Tableau::stages * steps, b.step.s);
+        b.body.save_state(b.step.s);
     });
 }
 
 template <class T> LANES_INLINE void world_rollout_adjoint(World<T>& world, int steps) {
     make_bodies(world);
-    world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA {
-        body.s = body.body.recorded(Tableau::stages * steps);
-        body.adj = body.body.load_adjoint(body.s);
+    world.for_each_body([&](CoupledBody<T>& b) LANES_LAMBDA {
+        b.step.s = b.body.recorded(Tableau::stages * steps);
+        b.step.adj = b.body.load_adjoint(b.step.s);
     });
     for (int step = steps - 1; step >= 0; step--) {
-        world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA { body.begin_step_adjoint(step, body.s); });
+        world.for_each_body([&](CoupledBody<T>& b) LANES_LAMBDA { b.step.begin_step_adjoint(b.body, step, b.step.s); });
         world_stages_adjoint(world, step);
     }
-    world.for_each_body([&](RigidStep<T, T>& body) LANES_LAMBDA {
-        body.body.save_adjoint(body.s, body.adj);
-        body.body.add_gradients();
+    world.for_each_body([&](CoupledBody<T>& b) LANES_LAMBDA {
+        b.body.save_adjoint(b.step.s, b.step.adj);
+        b.body.add_gradients();
     });
 }
 
