@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -77,25 +78,37 @@ class CompiledScene:
 def compile_scene(scene: Scene, *, dtype: torch.dtype | None = None, start: State | None = None) -> CompiledScene:
     """Flatten a scene; see `CompiledScene`."""
     signature = signature_of(scene, dtype, start, lambda: _signature(scene, dtype, start))
-    topology, objects = signature.topology, dict(scene_objects(scene))
+    topology, shared = signature.topology, signature.shared
     batcher = Batcher(signature, 0.0 if start is None else start.time)
-    parameters = {
-        name: batcher.cached(("parameters", name), partial(parameter_array, family, objects, scene, topology, batcher))
-        for name, family in topology.families.items()
-    }
-    states = {}
-    for part in topology.state_layout.values():
-        for state, name in zip(part.states, part.state_names, strict=True):
-            if start is not None:
-                states[name] = part.continued_state(state, start, topology, batcher)
-            else:
-                initial = partial(part.initial_state, state, objects, topology, batcher)
-                states[name] = batcher.cached(("state", name), initial)
+    objects = _Objects(scene)
+    parameters, states = {}, {}
+    for key, family in signature.parameter_inputs:
+        if (found := shared.get(key)) is None:
+            found = batcher.cached(key, partial(parameter_array, family, objects, scene, topology, batcher))
+        parameters[family.name] = found
+    for key, part, state, name in signature.state_inputs:
+        if start is not None:
+            found = part.continued_state(state, start, topology, batcher)
+        elif (found := shared.get(key)) is None:
+            found = batcher.cached(key, partial(part.initial_state, state, objects, topology, batcher))
+        states[name] = found
     signals = tuple(
         batcher.cached(("signal", number), partial(signal_samples, signal, objects[signal.owner], topology, batcher))
         for number, signal in enumerate(topology.signals)
     )
     return CompiledScene(signature, batcher, states, parameters, signals)
+
+
+class _Objects(dict[str, Any]):
+    """Bodies, static shapes and forces of a scene by name, collected when the first is needed."""
+
+    def __init__(self, scene: Scene):
+        super().__init__()
+        self._scene = scene
+
+    def __missing__(self, name: str) -> Any:
+        self.update(scene_objects(self._scene))
+        return dict.__getitem__(self, name)
 
 
 def _signature(scene: Scene, dtype: torch.dtype | None, start: State | None) -> SceneSignature:

@@ -16,6 +16,8 @@ from gradsim.cache import Cache, signature_key
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State
 from gradsim.simulate.compile.topology import Topology
+from gradsim.simulate.forces.family import ParameterFamily
+from gradsim.simulate.state.part import StatePart
 
 NOT_SIMULATED = ("look", "camera", "lights", "background")  # fields that the motion does not depend on
 
@@ -34,14 +36,24 @@ class SceneSignature:
     shared: dict[Hashable, Any] = field(default_factory=dict)  # derived values, and inputs that no tensor is part of
 
     @functools.cached_property
-    def inputs(self) -> tuple[Hashable, ...]:
-        """Keys of all inputs of a rollout, in order: states, parameter arrays, signals."""
-        signals = tuple(("signal", number) for number in range(len(self.topology.signals)))
-        return (*(("state", name) for name in self.topology.state_names), *self.parameter_keys, *signals)
+    def parameter_inputs(self) -> tuple[tuple[Hashable, ParameterFamily], ...]:
+        """Key and family of every parameter array, in order."""
+        return tuple((("parameters", name), family) for name, family in self.topology.families.items())
 
     @functools.cached_property
-    def parameter_keys(self) -> tuple[Hashable, ...]:
-        return tuple(("parameters", name) for name in self.topology.elements)
+    def state_inputs(self) -> tuple[tuple[Hashable, StatePart, str, str], ...]:
+        """Key, part, name in the part and full name of every state, in order."""
+        return tuple(
+            (("state", name), part, state, name)
+            for part in self.topology.state_layout.values()
+            for state, name in zip(part.states, part.state_names, strict=True)
+        )
+
+    @functools.cached_property
+    def inputs(self) -> tuple[Hashable, ...]:
+        """Keys of all inputs of a rollout, in order: states, parameter arrays, signals."""
+        signals = (("signal", number) for number in range(len(self.topology.signals)))
+        return *(key for key, *_ in self.state_inputs), *(key for key, _ in self.parameter_inputs), *signals
 
     @functools.cached_property
     def varying(self) -> tuple[int, ...]:

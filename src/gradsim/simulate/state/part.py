@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -52,7 +53,7 @@ class StatePart(ParameterFamily):
         """Scalars of state and force together."""
         return sum(self.states.values()) + sum(self.forces.values())
 
-    @property
+    @cached_property
     def state_names(self) -> tuple[str, ...]:
         """Full names, such as "node.x"."""
         return tuple(f"{self.name}.{state}" for state in self.states)
