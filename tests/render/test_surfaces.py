@@ -12,7 +12,7 @@ from gradsim.render.camera import projection
 from gradsim.render.structure import edges_of, structure_of
 from gradsim.render.surfaces import drawn, pose_of
 from gradsim.render.view import triangles
-from gradsim.render.worlds import Worlds
+from gradsim.scene.batcher import Batcher
 from gradsim.scene.errors import InvalidInput, MixedDtypes, OutOfRange, UnknownName, WrongShape, WrongType
 from gradsim.scene.rotation import axes_of, rotate
 
@@ -175,9 +175,9 @@ def test_rigid_surfaces_are_where_their_motion_is(count):
     column = torch.cat([around[..., :4], center, around[..., 7:]], dim=-1)
     motion = dataclasses.replace(trajectory["cube"], column=column if count > 1 else column[0])
     assert torch.equal(motion.center, center if count > 1 else center[0])
-    worlds = Worlds((2,), torch.float64, torch.device("cpu"))
-    part = structure_of([surface for _, surface in drawn(scene_of(body))], True, worlds.dtype, worlds.device).parts[0]
-    pose = pose_of(body, gs.Trajectory(trajectory.time, {"cube": motion}, {}), part, worlds)
+    batcher = Batcher((2,), torch.float64, torch.device("cpu"))
+    part = structure_of([surface for _, surface in drawn(scene_of(body))], True, batcher.dtype, batcher.device).parts[0]
+    pose = pose_of(body, gs.Trajectory(trajectory.time, {"cube": motion}, {}), part, batcher)
     expected = motion.vertices if part.chosen is None else motion.vertices.index_select(-2, part.chosen)
     torch.testing.assert_close(pose.vertices, expected, rtol=1e-13, atol=1e-13)
 

@@ -257,7 +257,7 @@ def _material(mi: Any, stage: Stage, surface: TracedSurface, colors: torch.Tenso
     share, weight, roughness = 1.0, 0.0, 1.0
     if surface.lit:
         share, strength, exponent = (
-            float(of_world(stage.worlds(getattr(surface.look, name, default)), world))
+            float(of_world(stage.batcher.per_world(getattr(surface.look, name, default)), world))
             for name, default in (("diffuse", 1.0), ("specular", 0.0), ("shininess", 1.0))
         )
         # A lobe of roughness a is about as wide as (n . h)^(2 / a^2 - 2), and 1 / (4 a^2) as bright as white paper.

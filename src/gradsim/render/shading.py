@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from gradsim.render.batched import affine, joined, product
 from gradsim.render.structure import Part
 from gradsim.render.surfaces import Pose
-from gradsim.render.worlds import Worlds, affine, joined, product
+from gradsim.scene.batcher import Batcher
 from gradsim.scene.lights import WHITE, AmbientLight, DirectionalLight, Light, PointLight
 from gradsim.scene.looks import GREY, Checker, Look
 from gradsim.scene.quantity import plain
@@ -42,26 +43,28 @@ class Lighting(NamedTuple):
         return self._replace(beams=self.beams @ turn, lamps=lamps, eye=(self.eye - origin) @ turn)
 
 
-def lighting(lights: Sequence[Light], eye: torch.Tensor, worlds: Worlds) -> Lighting:
+def lighting(lights: Sequence[Light], eye: torch.Tensor, batcher: Batcher) -> Lighting:
     """Lights as tensors."""
     colors: dict[type, list[torch.Tensor]] = {}
     for light in lights:
-        colors.setdefault(type(light), []).append(worlds(light.intensity)[:, None] * worlds(light.color, (3,)))
-    beams = [-unit(worlds(light.direction, (3,))) for light in lights if isinstance(light, DirectionalLight)]
-    lamps = [worlds(light.position, (3,)) for light in lights if isinstance(light, PointLight)]
+        colors.setdefault(type(light), []).append(
+            batcher.per_world(light.intensity)[:, None] * batcher.per_world(light.color, (3,))
+        )
+    beams = [-unit(batcher.per_world(light.direction, (3,))) for light in lights if isinstance(light, DirectionalLight)]
+    lamps = [batcher.per_world(light.position, (3,)) for light in lights if isinstance(light, PointLight)]
     return Lighting(
-        ambient=_stacked(colors.get(AmbientLight, []), worlds).sum(1),
-        beams=_stacked(beams, worlds)[:, None],
-        lamps=_stacked(lamps, worlds)[:, None],
-        colors=_stacked(colors.get(DirectionalLight, []) + colors.get(PointLight, []), worlds),
+        ambient=_stacked(colors.get(AmbientLight, []), batcher).sum(1),
+        beams=_stacked(beams, batcher)[:, None],
+        lamps=_stacked(lamps, batcher)[:, None],
+        colors=_stacked(colors.get(DirectionalLight, []) + colors.get(PointLight, []), batcher),
         eye=eye[:, None, None],
     )
 
 
-def _stacked(vectors: list[torch.Tensor], worlds: Worlds) -> torch.Tensor:
+def _stacked(vectors: list[torch.Tensor], batcher: Batcher) -> torch.Tensor:
     """[1 or W, count, 3]."""
     if not vectors:
-        return torch.zeros(1, 0, 3, dtype=worlds.dtype, device=worlds.device)
+        return torch.zeros(1, 0, 3, dtype=batcher.dtype, device=batcher.device)
     return torch.stack(torch.broadcast_tensors(*vectors), 1)
 
 
@@ -73,7 +76,7 @@ def unit(x: torch.Tensor) -> torch.Tensor:
 
 
 def attributes(
-    part: Part, look: Look | Checker, pose: Pose, lights: Lighting | None, worlds: Worlds, *, textured: bool
+    part: Part, look: Look | Checker, pose: Pose, lights: Lighting | None, batcher: Batcher, *, textured: bool
 ) -> torch.Tensor:
     """What each row of a surface's attributes carries, [1 or W, 1 or T, R, 3 or 8]; see `Triangles`.
 
@@ -82,14 +85,14 @@ def attributes(
         look: Its look.
         pose: Where it is.
         lights: None for bare colours.
-        worlds: The batch.
+        batcher: The batch.
         textured: Eight attributes instead of three.
     """
-    colors = _colors(look, worlds)
-    tint = colors[:, 0] if colors.shape[1] == 1 else worlds(WHITE, (3,))
+    colors = _colors(look, batcher)
+    tint = colors[:, 0] if colors.shape[1] == 1 else batcher.per_world(WHITE, (3,))
     light, highlight = tint[:, None, None], None
     if lights is not None and look.lit:
-        light, highlight = _illuminate(part, look, pose, lights, tint, worlds)
+        light, highlight = _illuminate(part, look, pose, lights, tint, batcher)
     if part.lit and part.normal_rows is not None:
         light = light.index_select(2, part.normal_rows)
         highlight = None if highlight is None else highlight.index_select(2, part.normal_rows)
@@ -99,31 +102,31 @@ def attributes(
         shown = light if highlight is None else light + highlight
         return shown.expand(-1, -1, len(part.color_rows), -1)
     highlight = torch.zeros_like(light[:1, :1, :1]) if highlight is None else highlight
-    uv = _texture_coordinates(part, look, worlds).expand(-1, -1, len(part.color_rows), -1)
+    uv = _texture_coordinates(part, look, batcher).expand(-1, -1, len(part.color_rows), -1)
     return joined([light, highlight, uv], -1)
 
 
-def _texture_coordinates(part: Part, look: Look | Checker, worlds: Worlds) -> torch.Tensor:
+def _texture_coordinates(part: Part, look: Look | Checker, batcher: Batcher) -> torch.Tensor:
     """[1, 1, R, 2]."""
     if isinstance(look, Checker) or look.texture is None:
-        return torch.zeros(1, 1, 1, 2, dtype=worlds.dtype, device=worlds.device)
+        return torch.zeros(1, 1, 1, 2, dtype=batcher.dtype, device=batcher.device)
     if part.uv is not None:
         table = part.uv
     else:
         given = plain(look.uv)
-        table = worlds(given, tuple(given.shape)).reshape(-1, 2)
+        table = batcher.per_world(given, tuple(given.shape)).reshape(-1, 2)
     return table.index_select(0, part.uv_rows)[None, None]
 
 
-def _colors(look: Look | Checker, worlds: Worlds) -> torch.Tensor:
+def _colors(look: Look | Checker, batcher: Batcher) -> torch.Tensor:
     """The look's colours, [1 or W, n, 3]; with a texture and no colour, white."""
     if isinstance(look, Checker):
-        return worlds(look.colors, (2, 3))
+        return batcher.per_world(look.colors, (2, 3))
     for table in (look.vertex_colors, look.face_colors):
         if table is not None:
-            return worlds(table, tuple(plain(table).shape[-2:]))
+            return batcher.per_world(table, tuple(plain(table).shape[-2:]))
     default = GREY if look.texture is None else WHITE
-    return worlds(default if look.color is None else look.color, (3,))[:, None]
+    return batcher.per_world(default if look.color is None else look.color, (3,))[:, None]
 
 
 def _is_zero(value: Any) -> bool:
@@ -131,7 +134,7 @@ def _is_zero(value: Any) -> bool:
 
 
 def _illuminate(
-    part: Part, look: Look | Checker, pose: Pose, lights: Lighting, tint: torch.Tensor, worlds: Worlds
+    part: Part, look: Look | Checker, pose: Pose, lights: Lighting, tint: torch.Tensor, batcher: Batcher
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Scattered light times `tint`, and highlights if there are any, at each normal, [1 or W, 1 or T, G, 3]."""
     ambient = lights.ambient * tint
@@ -139,7 +142,7 @@ def _illuminate(
         return ambient[:, None, None], None
     diffuse = lights.colors * tint[:, None]
     if isinstance(look, Look):
-        diffuse = diffuse * worlds(look.diffuse)[:, None, None]
+        diffuse = diffuse * batcher.per_world(look.diffuse)[:, None, None]
     shiny = isinstance(look, Look) and not _is_zero(look.specular)
     normals, lights = _normals(part, pose), lights.seen_by(pose)
     cosines, halves = _angles(normals, part, pose, lights, shiny)
@@ -150,8 +153,8 @@ def _illuminate(
     scattered = affine(cosines, diffuse, ambient)
     if halves is None or not isinstance(look, Look):
         return scattered, None
-    glints = cosines * halves.clamp_min(0.0) ** worlds(look.shininess)[:, None, None, None]
-    strength = lights.colors * worlds(look.specular)[:, None, None]
+    glints = cosines * halves.clamp_min(0.0) ** batcher.per_world(look.shininess)[:, None, None, None]
+    strength = lights.colors * batcher.per_world(look.specular)[:, None, None]
     return scattered, affine(glints, strength, torch.zeros_like(ambient[:1]))
 
 

@@ -15,7 +15,7 @@ from gradsim.render.structure import structure_of
 from gradsim.render.surfaces import drawn
 from gradsim.render.triangles import Triangles
 from gradsim.render.view import Frames, chosen_frames, triangles
-from gradsim.render.worlds import Worlds
+from gradsim.scene.batcher import Batcher
 from gradsim.scene.looks import Checker, Look
 from gradsim.scene.quantity import batch_shape, plain
 from gradsim.scene.scene import Scene
@@ -43,7 +43,7 @@ class Stage(NamedTuple):
     seen: Triangles  # in bare colours
     shape: tuple[int, ...]  # (*batch, T)
     numbers: list[int]  # of the frames in the trajectory, [T]
-    worlds: Worlds
+    batcher: Batcher
     surfaces: list[TracedSurface]
     matrix: torch.Tensor  # the camera's, [1 or W, 3, 3]
     lights: Lighting | None
@@ -72,21 +72,21 @@ def of_world(x: torch.Tensor, world: int) -> torch.Tensor:
 def stage_of(scene: Scene, trajectory: Trajectory, size: tuple[int, int], frames: Frames = None) -> Stage:
     bare = _without_lights(scene)
     seen, shape = triangles(bare, trajectory, size, frames)
-    worlds = Worlds(shape[:-1], seen.vertices.dtype, seen.vertices.device)
+    batcher = Batcher(shape[:-1], seen.vertices.dtype, seen.vertices.device)
     assert scene.camera is not None  # or `triangles` had complained
-    matrix, eye = projection(scene.camera, size, worlds.dtype, worlds.device)
-    matrix, eye = worlds(matrix, (3, 3)), worlds(eye, (3,))
-    surfaces = _surfaces(scene, seen, worlds)
+    matrix, eye = projection(scene.camera, size, batcher.dtype, batcher.device)
+    matrix, eye = batcher.per_world(matrix, (3, 3)), batcher.per_world(eye, (3,))
+    surfaces = _surfaces(scene, seen, batcher)
     lights, reach = None, torch.zeros(1, 0)
     if scene.lights:
-        lights = lighting(scene.lights, eye, worlds)
+        lights = lighting(scene.lights, eye, batcher)
         lights = lights._replace(lamps=lights.lamps - lights.eye)
         start, _ = triangles(bare, trajectory, size, [0])
         bodies = [start.vertices[:, surface.own] for surface in surfaces if surface.body]
         middle = torch.linalg.solve(matrix, torch.cat(bodies or [start.vertices], 1).mean(1)[..., None])[..., 0]
         reach = (lights.lamps[:, 0] - middle[:, None]).norm(dim=-1)
     numbers = torch.searchsorted(trajectory.time, chosen_frames(trajectory, frames).time).tolist()
-    return Stage(seen, shape, numbers, worlds, surfaces, matrix, lights, reach)
+    return Stage(seen, shape, numbers, batcher, surfaces, matrix, lights, reach)
 
 
 def _without_lights(scene: Scene) -> Scene:
@@ -104,14 +104,14 @@ def _without_lights(scene: Scene) -> Scene:
     return replace(scene, lights=(), camera=camera)
 
 
-def _surfaces(scene: Scene, seen: Triangles, worlds: Worlds) -> list[TracedSurface]:
+def _surfaces(scene: Scene, seen: Triangles, batcher: Batcher) -> list[TracedSurface]:
     things = list(drawn(scene))
-    lit = structure_of([surface for _, surface in things], True, worlds.dtype, worlds.device)
+    lit = structure_of([surface for _, surface in things], True, batcher.dtype, batcher.device)
     found: list[TracedSurface] = []
     face = vertex = lit_face = lit_row = 0  # the first of the surface; where there is light each side has its own
     for (thing, surface), part in zip(things, lit.parts, strict=True):
         count = len(surface.faces)
-        rows = lit.connectivity.corners[lit_face : lit_face + count].flatten().long().to(worlds.device) - lit_row
+        rows = lit.connectivity.corners[lit_face : lit_face + count].flatten().long().to(batcher.device) - lit_row
         found.append(
             TracedSurface(
                 name=surface.name,

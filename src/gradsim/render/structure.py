@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from gradsim.cache import Cache
 from gradsim.render.normals import Fans
 from gradsim.render.triangles import Connectivity
 from gradsim.scene.looks import Checker, Look
 from gradsim.scene.meshes import group_rows
 from gradsim.scene.quantity import plain
 from gradsim.scene.surfaces import components
-
-REMEMBERED = 32  # scenes whose structure is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +63,10 @@ def structure_of(surfaces: Sequence[Surface], directed: bool, dtype: torch.dtype
         device: Where indices and normals live; the connectivity itself stays on the CPU.
     """
     key = (tuple(map(_key, surfaces)), directed, dtype, device)
-    if key not in _cache:
-        if len(_cache) >= REMEMBERED:
-            _cache.pop(next(iter(_cache)))
-        with torch.inference_mode(False):  # it may meet a gradient later
-            _cache[key] = _build(surfaces, directed, dtype, device)
-    return _cache[key]
+    return _structures.get(key, lambda: _build(surfaces, directed, dtype, device))
 
 
-_cache: dict[Hashable, Structure] = {}
+_structures: Cache[Structure] = Cache(32)
 
 
 def _key(surface: Surface) -> Hashable:

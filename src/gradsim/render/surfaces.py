@@ -12,8 +12,9 @@ import numpy as np
 import torch
 
 from gradsim.render.bars import bar_mesh, bar_vertices
+from gradsim.render.batched import affine, common
 from gradsim.render.structure import Part, Surface
-from gradsim.render.worlds import Worlds, affine, common
+from gradsim.scene.batcher import Batcher
 from gradsim.scene.bodies import Soft, Springs, node_count
 from gradsim.scene.errors import WrongShape
 from gradsim.scene.looks import Checker, Look
@@ -98,10 +99,10 @@ def _tiles(look: Checker) -> TriMesh:
 _grid = functools.lru_cache(maxsize=32)(functools.partial(grid, alternate=False))
 
 
-def pose_of(thing: Any, trajectory: Trajectory, part: Part, worlds: Worlds) -> Pose:
+def pose_of(thing: Any, trajectory: Trajectory, part: Part, batcher: Batcher) -> Pose:
     """Where a thing's drawn vertices are at all frames."""
     if isinstance(thing, Ground):
-        axes, origin = _plane(thing, worlds)
+        axes, origin = _plane(thing, batcher)
         return Pose(part.rest[None, None], False, axes, origin)
     if not hasattr(thing, "name"):
         return Pose(part.rest[None, None], False)
@@ -113,11 +114,11 @@ def pose_of(thing: Any, trajectory: Trajectory, part: Part, worlds: Worlds) -> P
             points = points - motion.center.reshape(3)
         else:  # not all worlds have the points at one place about it
             place = motion.position
-        rotation = worlds(motion.rotation, tuple(motion.rotation.shape[-2:]))
-        return Pose(points[None, None], False, axes_of(rotation), worlds(place, tuple(place.shape[-2:])))
+        rotation = batcher.per_world(motion.rotation, tuple(motion.rotation.shape[-2:]))
+        return Pose(points[None, None], False, axes_of(rotation), batcher.per_world(place, tuple(place.shape[-2:])))
     x = bar_vertices(thing, motion.vertices) if isinstance(thing, Springs) else motion.vertices
     x = _chosen(x, part)
-    return Pose(worlds(x, tuple(x.shape[-3:])), True)
+    return Pose(batcher.per_world(x, tuple(x.shape[-3:])), True)
 
 
 def _check_count(body: Any, motion: Any) -> None:
@@ -136,14 +137,14 @@ def _chosen(x: torch.Tensor, part: Part) -> torch.Tensor:
     return x if part.chosen is None else x.index_select(-2, part.chosen)
 
 
-def _plane(ground: Ground, worlds: Worlds) -> tuple[torch.Tensor, torch.Tensor]:
+def _plane(ground: Ground, batcher: Batcher) -> tuple[torch.Tensor, torch.Tensor]:
     """Axes of a plane as rows, the second its normal, [1 or W, 1, 3, 3], and its point closest to the origin."""
-    normal = worlds(ground.normal, (3,))
+    normal = batcher.per_world(ground.normal, (3,))
     normal = normal / normal.norm(dim=-1, keepdim=True)
-    across, along = torch.eye(3, dtype=worlds.dtype, device=worlds.device)[[0, 2]]
+    across, along = torch.eye(3, dtype=batcher.dtype, device=batcher.device)[[0, 2]]
     steep = normal.detach()[:, :1].abs() > 0.9  # so that x lies almost across the plane
     guide = torch.where(steep, along, across)
     first = guide - (guide * normal).sum(-1, keepdim=True) * normal
     first = first / first.norm(dim=-1, keepdim=True)
     axes = torch.stack([first, normal, torch.linalg.cross(first, normal)], -2)
-    return axes[:, None], (worlds(ground.offset)[:, None] * normal)[:, None]
+    return axes[:, None], (batcher.per_world(ground.offset)[:, None] * normal)[:, None]

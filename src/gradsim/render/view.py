@@ -9,13 +9,14 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from gradsim.cache import Cache, cache_key
+from gradsim.render.batched import joined
 from gradsim.render.camera import projection
-from gradsim.render.constants import content, remembered
 from gradsim.render.shading import Lighting, attributes, lighting
 from gradsim.render.structure import Surface, structure_of
 from gradsim.render.surfaces import drawn, pose_of
 from gradsim.render.triangles import Triangles
-from gradsim.render.worlds import Worlds, joined
+from gradsim.scene.batcher import Batcher
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, MixedDevices, MixedDtypes, OutOfRange, WrongShape, WrongType
 from gradsim.scene.lights import Light
@@ -40,7 +41,7 @@ def triangles(
         frames: Which of the trajectory's frames; all if None.
 
     Returns:
-        The triangles at all frames of all worlds, flattened into B, and the shape (*batch, T) of B.
+        The triangles at all frames of all batcher, flattened into B, and the shape (*batch, T) of B.
     """
     if scene.camera is None:
         remedy = "a picture needs one: gs.Scene(..., camera=gs.Camera(eye=(0, 1, 5), target=(0, 0, 0), fov=45))"
@@ -49,26 +50,26 @@ def triangles(
     if not things:
         raise InvalidInput("scene.bodies", "nothing to see", "give a body a gs.Look(), or the ground a gs.Checker()")
     chosen = chosen_frames(trajectory, frames)
-    worlds = _common(scene, chosen)
-    matrix, offset, lights = _view(scene.camera, scene.lights, size, worlds)
+    batcher = _common(scene, chosen)
+    matrix, offset, lights = _view(scene.camera, scene.lights, size, batcher)
     surfaces = [surface for _, surface in things]
-    structure = structure_of(surfaces, lights is not None and lights.directed, worlds.dtype, worlds.device)
-    poses = [pose_of(thing, chosen, part, worlds) for (thing, _), part in zip(things, structure.parts, strict=True)]
+    structure = structure_of(surfaces, lights is not None and lights.directed, batcher.dtype, batcher.device)
+    poses = [pose_of(thing, chosen, part, batcher) for (thing, _), part in zip(things, structure.parts, strict=True)]
     textured = len(structure.connectivity.textures) > 0
     rows = [
-        attributes(part, surface.look, pose, lights, worlds, textured=textured)
+        attributes(part, surface.look, pose, lights, batcher, textured=textured)
         for part, surface, pose in zip(structure.parts, surfaces, poses, strict=True)
     ]
-    lead = (worlds.count, len(chosen))
+    lead = (batcher.world_count, len(chosen))
     seen = Triangles(
         connectivity=structure.connectivity,
         vertices=_flat(joined([pose.seen(matrix, offset) for pose in poses], 2), lead),
         attributes=_flat(joined(rows, 2), lead),
-        texels=_texels(surfaces, worlds) if textured else None,
-        background=_background(scene, size, lead, worlds),
+        texels=_texels(surfaces, batcher) if textured else None,
+        background=_background(scene, size, lead, batcher),
         near=float(scene.camera.near),
     )
-    return seen, (*worlds.batch, len(chosen))
+    return seen, (*batcher.batch, len(chosen))
 
 
 def chosen_frames(trajectory: Trajectory, frames: Frames) -> Trajectory:
@@ -96,24 +97,25 @@ def chosen_frames(trajectory: Trajectory, frames: Frames) -> Trajectory:
 
 
 def _view(
-    camera: Camera, lights: Sequence[Light], size: tuple[int, int], worlds: Worlds
+    camera: Camera, lights: Sequence[Light], size: tuple[int, int], batcher: Batcher
 ) -> tuple[torch.Tensor, torch.Tensor, Lighting | None]:
     """The camera's map to pixels, matrix [1 or W, 3, 3] @ x + offset [1 or W, 3], and the lights."""
 
     def build() -> tuple[torch.Tensor, torch.Tensor, Lighting | None]:
-        matrix, eye = projection(camera, size, worlds.dtype, worlds.device)
-        matrix, eye = worlds(matrix, (3, 3)), worlds(eye, (3,))
+        matrix, eye = projection(camera, size, batcher.dtype, batcher.device)
+        matrix, eye = batcher.per_world(matrix, (3, 3)), batcher.per_world(eye, (3,))
         offset = -(matrix @ eye[..., None])[..., 0]
-        return matrix, offset, lighting(lights, eye, worlds) if lights else None
+        return matrix, offset, lighting(lights, eye, batcher) if lights else None
 
-    known = content(camera, *lights)
-    return build() if known is None else remembered((known, camera.resolution, size, worlds), build)
+    key = cache_key(camera, lights)
+    return _views.get(None if key is None else (key, size, batcher.key), build)
 
 
+_views: Cache[tuple[torch.Tensor, torch.Tensor, Lighting | None]] = Cache(64)
 _commons: WeakKeyDictionary[Scene, tuple[Any, ...]] = WeakKeyDictionary()
 
 
-def _common(scene: Scene, trajectory: Trajectory) -> Worlds:
+def _common(scene: Scene, trajectory: Trajectory) -> Batcher:
     """Batch of the trajectory and of all that is seen, with the trajectory's dtype and device."""
     batch: tuple[int, ...] = ()
     for motion in trajectory.motions.values():
@@ -138,7 +140,7 @@ def _common(scene: Scene, trajectory: Trajectory) -> Worlds:
             raise MixedDevices(path, own_device, f"the trajectory is on {device}; all tensors must share a device")
     if 0 in batch:
         raise WrongShape("batch", tuple(batch), "a batch needs at least one world")
-    return Worlds(tuple(batch), dtype, device)
+    return Batcher(tuple(batch), dtype, device)
 
 
 def _batched_and_tensors(scene: Scene) -> tuple[Any, ...]:
@@ -165,19 +167,19 @@ def _flat(x: torch.Tensor, lead: tuple[int, int]) -> torch.Tensor:
     return x.expand(*lead, -1, -1).reshape(lead[0] * lead[1], *x.shape[2:])
 
 
-def _texels(surfaces: list[Surface], worlds: Worlds) -> torch.Tensor:
+def _texels(surfaces: list[Surface], batcher: Batcher) -> torch.Tensor:
     """Of all textures, [N, 3]."""
     textures = [surface.look.texture for surface in surfaces if isinstance(surface.look, Look)]
     given = [plain(texture) for texture in textures if texture is not None]
-    return torch.cat([worlds(texture, tuple(texture.shape)).reshape(-1, 3) for texture in given])
+    return torch.cat([batcher.per_world(texture, tuple(texture.shape)).reshape(-1, 3) for texture in given])
 
 
-def _background(scene: Scene, size: tuple[int, int], lead: tuple[int, int], worlds: Worlds) -> torch.Tensor:
+def _background(scene: Scene, size: tuple[int, int], lead: tuple[int, int], batcher: Batcher) -> torch.Tensor:
     """[1 or B, 1, 1, 3] or [1 or B, H, W, 3]."""
     given: Any = scene.background
     pixels = tuple(given.shape[-3:]) if given.ndim > 2 else (1, 1, 3)
     if pixels not in ((*size, 3), (1, 1, 3)):
         shown = f"image of {pixels[0]} x {pixels[1]}"
         raise WrongShape("scene.background", shown, f"must have the size of the picture, {size[0]} x {size[1]}")
-    x = worlds(given, pixels if given.ndim > 2 else (3,)).reshape(-1, *pixels)
+    x = batcher.per_world(given, pixels if given.ndim > 2 else (3,)).reshape(-1, *pixels)
     return x if len(x) == 1 else x[:, None].expand(*lead, *pixels).reshape(-1, *pixels)

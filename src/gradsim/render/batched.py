@@ -1,50 +1,10 @@
-"""The batch of a video: its worlds in a row, and quantities and points brought into that form."""
+"""Tensor operations over worlds and frames; a dimension of size one stands for all of them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
-
-from gradsim.render.constants import content_of_array, remembered
-from gradsim.scene.quantity import plain
-
-
-@dataclass(frozen=True)
-class Worlds:
-    """Batch dimensions, flattened into W worlds, and the type and place of all tensors."""
-
-    batch: tuple[int, ...]
-    dtype: torch.dtype
-    device: torch.device
-
-    @property
-    def count(self) -> int:
-        return math.prod(self.batch)
-
-    def __call__(self, value: Any, shape: tuple[int, ...] = ()) -> torch.Tensor:
-        """A quantity whose single value has `shape`: [W, *shape], or [1, *shape] where all worlds share it."""
-        array = plain(value)
-        if isinstance(array, torch.Tensor):
-            return self._spread(array, shape)
-        array = np.asarray(array)
-        known = content_of_array(array)
-        if known is None:
-            return self._converted(array, shape)
-        return remembered((known, shape, self), lambda: self._converted(array, shape))
-
-    def _converted(self, array: np.ndarray, shape: tuple[int, ...]) -> torch.Tensor:
-        return self._spread(torch.tensor(array, dtype=self.dtype, device=self.device), shape)
-
-    def _spread(self, array: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-        own = array.shape[: array.ndim - len(shape)]
-        if math.prod(own) == 1:
-            return array.reshape(1, *shape)
-        return array.expand(*self.batch, *shape).reshape(self.count, *shape)
 
 
 def common(*leads: Sequence[int]) -> tuple[int, ...]:
