@@ -10,14 +10,14 @@ template <> struct Margin<double> { static constexpr double slack = 1e-9, length
 template <> struct Margin<float> { static constexpr float slack = 1e-5f, length = 1e-3f; };
 
 // The part of [low, high] where what runs from p at 0 to q at 1 is positive.
-template <class T> RENDER_INLINE void shorten(T p, T q, T& low, T& high) {
+template <class T> LANES_INLINE void shorten(T p, T q, T& low, T& high) {
     if (p < 0 && q < 0) high = low;
-    else if (p < 0) low = most(low, p / (p - q));
-    else if (q < 0) high = least(high, p / (p - q));
+    else if (p < 0) low = larger(low, p / (p - q));
+    else if (q < 0) high = smaller(high, p / (p - q));
 }
 
 // Whether more than the tip of a line from a to b lies inside a triangle.
-template <class T> RENDER_INLINE bool passes_through(const Triangle<T>& t, T ax, T ay, T bx, T by) {
+template <class T> LANES_INLINE bool passes_through(const Triangle<T>& t, T ax, T ay, T bx, T by) {
     const T slack = Margin<T>::slack, length = Margin<T>::length;
     T low = 0, high = 1;
     for (int k = 0; k < 3; k++) {
@@ -28,7 +28,7 @@ template <class T> RENDER_INLINE bool passes_through(const Triangle<T>& t, T ax,
 }
 
 // Whether a line that starts at vertex k of a triangle, towards a, leads into it.
-template <class T> RENDER_INLINE bool leads_into(const Triangle<T>& t, int k, T ax, T ay) {
+template <class T> LANES_INLINE bool leads_into(const Triangle<T>& t, int k, T ax, T ay) {
     for (int i = 0; i < 3; i++)
         if (i != k && t.weight(i, ax, ay) < -Margin<T>::slack * (__builtin_fabs(t.gx[i]) + __builtin_fabs(t.gy[i])))
             return false;
@@ -36,7 +36,7 @@ template <class T> RENDER_INLINE bool leads_into(const Triangle<T>& t, int k, T 
 }
 
 // The place of a vertex in a triangle; -1 where it is none of its vertices.
-template <class T> RENDER_INLINE int corner_at(const Triangle<T>& t, int vertex) {
+template <class T> LANES_INLINE int corner_at(const Triangle<T>& t, int vertex) {
     return t.vertex[0] == vertex ? 0 : t.vertex[1] == vertex ? 1 : t.vertex[2] == vertex ? 2 : -1;
 }
 
@@ -44,7 +44,7 @@ enum Order { BEHIND, CLOSER, EQUAL, PIERCED };
 
 // Whether h lies behind g or closer over a polygon, the difference of their 1 / w being linear there.
 template <class T, int N>
-RENDER_INLINE Order order(const Polygon<T, N>& p, const Triangle<T>& g, const Triangle<T>& h, T ox, T oy, Occluder<T>& out) {
+LANES_INLINE Order order(const Polygon<T, N>& p, const Triangle<T>& g, const Triangle<T>& h, T ox, T oy, Occluder<T>& out) {
     out.cx = h.depth_slope_x() - g.depth_slope_x();
     out.cy = h.depth_slope_y() - g.depth_slope_y();
     T own = g.depth_at(ox, oy), tolerance = Tiny<T>::depth * __builtin_fabs(own);
@@ -75,7 +75,7 @@ template <class T> bool cut_to_pixel(const Triangle<T>& t, int index, int x, int
 }
 
 // How much 1 / w differs within a pixel from its centre, at most.
-template <class T> RENDER_INLINE T half_reach(const Triangle<T>& t) {
+template <class T> LANES_INLINE T half_reach(const Triangle<T>& t) {
     return T(0.5) * (__builtin_fabs(t.depth_slope_x()) + __builtin_fabs(t.depth_slope_y()));
 }
 
@@ -112,8 +112,8 @@ bool lie_apart(const Frame<T, A>& frame, const unsigned char* outlined, const in
             const T bx = px + high * (qx - px), by = py + high * (qy - py);
             for (int r = 0; r < count; r++) {
                 const Triangle<T>& o = frame.triangles[list[r]];
-                const bool away = least(ax, bx) > o.right + slack || most(ax, bx) < o.left - slack ||
-                                  least(ay, by) > o.bottom + slack || most(ay, by) < o.top - slack;
+                const bool away = smaller(ax, bx) > o.right + slack || larger(ax, bx) < o.left - slack ||
+                                  smaller(ay, by) > o.bottom + slack || larger(ay, by) < o.top - slack;
                 if (r == q || away) continue;
                 const int p = corner_at(o, t.vertex[e]), s = corner_at(o, t.vertex[f]);
                 const bool overlaps = p >= 0 && s >= 0 ? true
@@ -148,7 +148,7 @@ unsigned long long before_gap(const Triangle<T>* triangles, const int* list, int
         for (int k = 0; k < count; k++) {
             if (front >> k & 1 || !(middle[k] + reach[k] >= low)) continue;
             front |= 1ull << k;
-            low = least(low, middle[k] - reach[k]);
+            low = smaller(low, middle[k] - reach[k]);
             more = true;
         }
     }
@@ -165,10 +165,10 @@ template <class T> struct Fragment : Small<T> {
         left = right = this->x[0];
         top = bottom = this->y[0];
         for (int i = 1; i < this->n; i++) {
-            left = least(left, this->x[i]);
-            right = most(right, this->x[i]);
-            top = least(top, this->y[i]);
-            bottom = most(bottom, this->y[i]);
+            left = smaller(left, this->x[i]);
+            right = larger(right, this->x[i]);
+            top = smaller(top, this->y[i]);
+            bottom = larger(bottom, this->y[i]);
         }
     }
 };

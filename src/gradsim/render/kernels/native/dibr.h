@@ -17,10 +17,10 @@ template <class T> struct HaloOptions {
     HaloOptions(const Job<T>& job) {
         const double half = 0.5 * job.height, sigma = job.options[0] * half * half;
         reach = T(job.options[1]);
-        cut = exponential(fill(-reach))[0];
+        cut = exponential(splat(-reach))[0];
         stretch = 1 / (1 - cut);
         sharpness = T(1 / sigma);
-        margin = root(T(sigma) * reach);
+        margin = square_root(T(sigma) * reach);
     }
 };
 
@@ -41,17 +41,17 @@ template <class T> struct Foreground {
         for (int y = outline.top; y <= outline.bottom; y++) {
             int from, to;
             outline.span(y, from, to);
-            for (int x = from; x <= to; x += PixelTypes<T>::width) {
-                Row<T> px = centers<T>(x);
+            for (int x = from; x <= to; x += LaneTypes<T>::width) {
+                Lanes<T> px = centers<T>(x);
                 T py = y + T(0.5);
-                Row<T> b = (px - t.x[1]) * t.gx[1] + ((py - t.y[1]) * t.gy[1] + 1);
-                Row<T> c = (px - t.x[2]) * t.gx[2] + ((py - t.y[2]) * t.gy[2] + 1);
-                Row<T> here = (1 - b - c) * t.depth[0] + b * t.depth[1] + c * t.depth[2];
-                Row<T> there = load<Row<T>>(depth.at(0, x, y));
+                Lanes<T> b = (px - t.x[1]) * t.gx[1] + ((py - t.y[1]) * t.gy[1] + 1);
+                Lanes<T> c = (px - t.x[2]) * t.gx[2] + ((py - t.y[2]) * t.gy[2] + 1);
+                Lanes<T> here = (1 - b - c) * t.depth[0] + b * t.depth[1] + c * t.depth[2];
+                Lanes<T> there = load(depth.at(0, x, y));
                 Mask<T> nearer = (b >= 0) & (c >= 0) & (b + c <= 1) & (here > there);
                 if (!any(nearer)) continue;
                 store(depth.at(0, x, y), nearer ? here : there);
-                Index<T> old = load<Index<T>>(owner.at(0, x, y)), mask = __builtin_convertvector(nearer, Index<T>);
+                Index<T> old = load_as<Index<T>>(owner.at(0, x, y)), mask = __builtin_convertvector(nearer, Index<T>);
                 store(owner.at(0, x, y), (mask & number) | (~mask & old));
             }
         }
@@ -91,14 +91,14 @@ void add_halo(const Triangle<T>& t, const HaloOptions<T>& halo, const Count& ope
     for (int y = outline.top; y <= outline.bottom; y++) {
         int from, to;
         outline.span(y, from, to);
-        for (int x = from; x <= to; x += PixelTypes<T>::width) {
-            Index<T> covered = load<Index<T>>(owner.at(0, x, y));
+        for (int x = from; x <= to; x += LaneTypes<T>::width) {
+            Index<T> covered = load_as<Index<T>>(owner.at(0, x, y));
             Mask<T> open = __builtin_convertvector(covered, Mask<T>) == 0;
             if (!any(open)) continue;
-            Row<T> square = outline.nearest(centers<T>(x), y + T(0.5)).square;
-            Row<T> cover = (exponential(-square * halo.sharpness) - halo.cut) * halo.stretch;
+            Lanes<T> square = outline.nearest(centers<T>(x), y + T(0.5)).square;
+            Lanes<T> cover = (exponential(-square * halo.sharpness) - halo.cut) * halo.stretch;
             T* left = clear.at(0, x, y);
-            store(left, load<Row<T>>(left) * ((open & (cover > 0)) ? 1 - cover : fill(T(1))));
+            store(left, load(left) * ((open & (cover > 0)) ? 1 - cover : splat(T(1))));
         }
     }
 }
@@ -148,18 +148,18 @@ void add_halo_adjoint(const Frame<T, A>& frame, const Triangle<T>& t, const Halo
                       const Count& weighty, const Planes<T, 1>& weight) {
     const Outline<T> outline(t, halo.margin, (int)frame.job.width, (int)frame.job.height);
     if (weighty.none(outline)) return;
-    Row<T> place_adj[6] = {};  // x, y of each vertex
+    Lanes<T> place_adj[6] = {};  // x, y of each vertex
     bool touched = false;
     for (int y = outline.top; y <= outline.bottom; y++) {
         int from, to;
         outline.span(y, from, to);
-        for (int x = from; x <= to; x += PixelTypes<T>::width) {
-            Row<T> adj = load<Row<T>>(weight.at(0, x, y));
+        for (int x = from; x <= to; x += LaneTypes<T>::width) {
+            Lanes<T> adj = load(weight.at(0, x, y));
             if (!any(adj != 0)) continue;
             Nearest<T> nearest = outline.nearest(centers<T>(x), y + T(0.5));
-            Row<T> fade = exponential(-nearest.square * halo.sharpness), cover = (fade - halo.cut) * halo.stretch;
-            Row<T> push = adj * fade * (2 * halo.sharpness * halo.stretch) / larger(1 - cover, fill(Tiny<T>::area));
-            push = cover > 0 ? push : Row<T>{};
+            Lanes<T> fade = exponential(-nearest.square * halo.sharpness), cover = (fade - halo.cut) * halo.stretch;
+            Lanes<T> push = adj * fade * (2 * halo.sharpness * halo.stretch) / larger(1 - cover, splat(Tiny<T>::area));
+            push = cover > 0 ? push : Lanes<T>{};
             for (int k = 0; k < 3; k++) {
                 place_adj[k] += push * nearest.share[k] * nearest.dx;
                 place_adj[3 + k] += push * nearest.share[k] * nearest.dy;
@@ -168,7 +168,7 @@ void add_halo_adjoint(const Frame<T, A>& frame, const Triangle<T>& t, const Halo
         }
     }
     if (!touched) return;
-    Row<T> sum = totals<T>(place_adj, 0, 6);
+    Lanes<T> sum = totals<T>(place_adj, 0, 6);
     for (int k = 0; k < 3; k++) {
         T* adj = frame.screen_adj + 3 * t.vertex[k];
         adj[0] += sum[k];

@@ -27,7 +27,7 @@ template <class T, int A> void exact_backward(Job<T>& job) {
         int most_fragments = 0;
         for (int i = 0; i < list[0]; i++) {
             int end = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];
-            most_fragments = most(most_fragments, end - list[2 + 2 * i]);
+            most_fragments = larger(most_fragments, end - list[2 + 2 * i]);
         }
         Pixel<T> pixel(arena, most_fragments);
         if (!arena.fits()) {

@@ -23,7 +23,7 @@ template <class T> struct Line {
 
 // The part p -> q of an edge u -> v, its outward normal (nx, ny) as long as itself, moves with u and v: the integral of
 // f, linear from fp to fq, times the motion along the normal. sp and sq: how far along the edge p and q lie.
-template <class R> RENDER_INLINE void move_edge(R nx, R ny, R sp, R sq, R fp, R fq, R& ux, R& uy, R& vx, R& vy) {
+template <class R> LANES_INLINE void move_edge(R nx, R ny, R sp, R sq, R fp, R fq, R& ux, R& uy, R& vx, R& vy) {
     R ds = sq - sp, df = fq - fp;
     R all = fp + df / 2, at_v = fp * sp + (fp * ds + df * sp) / 2 + df * ds / 3, at_u = all - at_v;
     ux += nx * at_u;
@@ -36,7 +36,7 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
     using Base = Exact<T, A>;
     using Base::job; using Base::frame; using Base::height; using Base::width; using Base::pixels;
     using Base::kept_owner; using Base::covering; using Base::behind;
-    enum { lanes = PixelTypes<T>::width, rows = TileShape<T>::rows, columns = TileShape<T>::columns };
+    enum { lanes = LaneTypes<T>::width, rows = TileShape<T>::rows, columns = TileShape<T>::columns };
     typedef TriangleAdjoint<T, A> Adjoint;
     const T* image_adj;
     const int channels;
@@ -47,14 +47,14 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
 
     // Pixels with one layer only.
     void mosaics() {
-        const Row<T> column = lane_columns<T>(), row = lane_rows<T>();
+        const Lanes<T> column = lane_columns<T>(), row = lane_rows<T>();
         for (int i = 0; i < frame.triangle_count; i++) {
             const Triangle<T>& t = frame.triangles[i];
             const Surface<T, A> surface(frame, t);
             const Sides<T> sides(t);
             RowAdjoint<T, A> adj;
             bool any_seen = false;
-            tiles(t, sides, height, width, true, [&](int x, int y, const int* from, const int* to) RENDER_LAMBDA {
+            tiles(t, sides, height, width, true, [&](int x, int y, const int* from, const int* to) LANES_LAMBDA {
                 const int j = y * width + x;
                 Mask<T> inside = (column < T(width - x)) & (row < T(height - y));
                 Index<T> at = __builtin_convertvector(column, Index<T>) + x;
@@ -63,7 +63,7 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
                 Mask<T> whole = widened<T>(covered & (mine == 8 * (i + 1))) & inside;
                 Mask<T> part = widened<T>(~covered & ((drawn == EDGED) | (drawn == MOSAIC))) & inside;
                 Tile<T> tile;
-                Row<T> area = whole ? fill(T(1)) : Row<T>{}, u = fill(T(0.5)), v = u;
+                Lanes<T> area = whole ? splat(T(1)) : Lanes<T>{}, u = splat(T(0.5)), v = u;
                 bool parts = any(part);
                 if (parts) {
                     tile.cut(sides, x, y);
@@ -77,7 +77,7 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
                 const Mask<T> seen = whole | part;
                 if (!any(seen)) return;
                 any_seen = true;
-                Row<T> g[4], value, slope_x, slope_y;
+                Lanes<T> g[4], value, slope_x, slope_y;
                 adjoints(x, y, seen, g);
                 SeenRow<T, A> look;
                 look.look(surface, frame, x, y, column + u, row + v, seen);
@@ -85,9 +85,9 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
                 if (!parts) return;
                 const Mask<T> edged = part & widened<T>(drawn == EDGED);
                 if (any(edged)) value += bare(j, edged, g);
-                value = part ? value : Row<T>{};
-                slope_x = part ? slope_x : Row<T>{};
-                slope_y = part ? slope_y : Row<T>{};
+                value = part ? value : Lanes<T>{};
+                slope_x = part ? slope_x : Lanes<T>{};
+                slope_y = part ? slope_y : Lanes<T>{};
                 move_sides(t, tile, x, y, u, v, value, slope_x, slope_y, adj);
             });
             if (any_seen) adj.spread(frame, t);
@@ -104,46 +104,46 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
     }
 
     // The adjoint of the image in a tile, zero where nothing is seen.
-    RENDER_MEMBER void adjoints(int x, int y, Mask<T> seen, Row<T>* g) const {
+    LANES_MEMBER void adjoints(int x, int y, Mask<T> seen, Lanes<T>* g) const {
         const T* from = image_adj + (y * width + x) * channels;
         if (x + columns <= width && y + rows <= height) {
             read_rows<rows>(from, width * channels, channels, g);
-            for (int k = 0; k < 4; k++) g[k] = seen ? g[k] : Row<T>{};
+            for (int k = 0; k < 4; k++) g[k] = seen ? g[k] : Lanes<T>{};
             return;
         }
-        for (int k = 0; k < 4; k++) g[k] = Row<T>{};
+        for (int k = 0; k < 4; k++) g[k] = Lanes<T>{};
         for (int l = 0; l < lanes; l++)
             if (seen[l])
                 for (int k = 0; k < channels; k++) g[k][l] = from[(l / columns * width + l % columns) * channels + k];
     }
 
     // What covering the background brings, besides the colour.
-    RENDER_MEMBER Row<T> bare(int j, Mask<T> edged, const Row<T>* g) const {
-        Row<T> b[3];
-        for (int k = 0; k < 3; k++) b[k] = fill(behind(j)[k]);
+    LANES_MEMBER Lanes<T> bare(int j, Mask<T> edged, const Lanes<T>* g) const {
+        Lanes<T> b[3];
+        for (int k = 0; k < 3; k++) b[k] = splat(behind(j)[k]);
         if (job.background_pixel_stride)
             for (int l = 0; l < lanes; l++)
                 for (int k = 0; edged[l] && k < 3; k++) b[k][l] = behind(j + l / columns * width + l % columns)[k];
-        Row<T> sum = channels == 4 ? g[3] : Row<T>{};
+        Lanes<T> sum = channels == 4 ? g[3] : Lanes<T>{};
         for (int k = 0; k < 3; k++) sum -= g[k] * b[k];
-        return edged ? sum : Row<T>{};
+        return edged ? sum : Lanes<T>{};
     }
 
     // The parts of the edges within the pixels of a tile move with the triangle; what area is worth is known at (u, v).
-    RENDER_MEMBER void move_sides(const Triangle<T>& t, const Tile<T>& tile, int x, int y, Row<T> u, Row<T> v,
-                                  Row<T> value, Row<T> slope_x, Row<T> slope_y, RowAdjoint<T, A>& adj) {
-        const Row<T> column = lane_columns<T>(), row = lane_rows<T>();
+    LANES_MEMBER void move_sides(const Triangle<T>& t, const Tile<T>& tile, int x, int y, Lanes<T> u, Lanes<T> v,
+                                  Lanes<T> value, Lanes<T> slope_x, Lanes<T> slope_y, RowAdjoint<T, A>& adj) {
+        const Lanes<T> column = lane_columns<T>(), row = lane_rows<T>();
         for (int e = 0; e < 3; e++) {
             const typename Tile<T>::Part& part = tile.part[e];
             if (!part.any) continue;
             const int f = e == 2 ? 0 : e + 1;
             const Line<T> line(t, e);
             const T start = line.along(T(x), T(y)), sign = t.y[e] <= t.y[f] ? T(1) : T(-1);
-            const Row<T> far = column * line.ex + row * line.ey + start;
-            const Row<T> sp = far + part.pu * line.ex + part.pv * line.ey;
-            const Row<T> sq = far + part.qu * line.ex + part.qv * line.ey;
-            const Row<T> fp = value + slope_x * (part.pu - u) + slope_y * (part.pv - v);
-            const Row<T> fq = value + slope_x * (part.qu - u) + slope_y * (part.qv - v);
+            const Lanes<T> far = column * line.ex + row * line.ey + start;
+            const Lanes<T> sp = far + part.pu * line.ex + part.pv * line.ey;
+            const Lanes<T> sq = far + part.qu * line.ex + part.qv * line.ey;
+            const Lanes<T> fp = value + slope_x * (part.pu - u) + slope_y * (part.pv - v);
+            const Lanes<T> fq = value + slope_x * (part.qu - u) + slope_y * (part.qv - v);
             move_edge(sign * (part.pv - part.qv), sign * (part.qu - part.pu), sp, sq, fp, fq, adj.sum[3 * e],
                       adj.sum[3 * e + 1], adj.sum[3 * f], adj.sum[3 * f + 1]);
         }
@@ -152,7 +152,7 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
     void layers(Pixel<T>& pixel) {
         const int* list = job.lists[frame.frame];
         for (int i = 0; i < list[0]; i++) {
-            const int place = list[1 + 2 * i], j = most(place, ~place), from = list[2 + 2 * i];
+            const int place = list[1 + 2 * i], j = larger(place, ~place), from = list[2 + 2 * i];
             const int to = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];
             const int x = j % width, y = j / width;
             const Triangle<T>* back = covering(kept_owner[j]);

@@ -17,7 +17,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
     using Base::kept_owner; using Base::planes; using Base::stride; using Base::owner; using Base::outlined;
     using Base::covering;
     using Base::left; using Base::right; using Base::top; using Base::bottom; using Base::pierced;
-    enum { lanes = PixelTypes<T>::width, rows = TileShape<T>::rows, columns = TileShape<T>::columns };
+    enum { lanes = LaneTypes<T>::width, rows = TileShape<T>::rows, columns = TileShape<T>::columns };
     int* number;         // of each pixel in doubt
     int *doubt, *begin;  // pixels in doubt, ~ where no outline explains it; where their triangles begin in `member`
     int* member;
@@ -31,7 +31,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
         doubt = arena.template take<int>(pixels);
         begin = arena.template take<int>(pixels + 2);
         entry_room = 4 * frame.triangle_count + 2 * (height + width) + pixels / 4;
-        int spare = (int)least((job.scratch_size - arena.used) / 32, (Int)1 << 26);  // grows with what there is
+        int spare = (int)smaller((job.scratch_size - arena.used) / 32, (Int)1 << 26);  // grows with what there is
         if (spare > entry_room) entry_room = spare;
         entry = arena.template take<TileEntry>(entry_room);
         entry_count = doubt_count = 0;
@@ -71,12 +71,12 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
     // Adds what single layers show; notes every triangle that covers a part of a pixel.
     bool scatter() {
         using namespace exact_planes;
-        const Row<T> column = lane_columns<T>(), row = lane_rows<T>();
+        const Lanes<T> column = lane_columns<T>(), row = lane_rows<T>();
         for (int i = 0; i < frame.triangle_count; i++) {
             const Triangle<T>& t = frame.triangles[i];
             const Surface<T, A> surface(frame, t);
             const Sides<T> sides(t);
-            tiles(t, sides, height, width, pierced, [&](int x, int y, const int* from, const int* to) RENDER_LAMBDA {
+            tiles(t, sides, height, width, pierced, [&](int x, int y, const int* from, const int* to) LANES_LAMBDA {
                 Tile<T> tile;
                 tile.cut(sides, x, y);
                 const int j = y * stride + x;
@@ -94,13 +94,13 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
                 entry_count++;
                 if (!added) return;
                 for (int l = 0; added != parts && l < lanes; l++) part[l] = added >> l & 1 ? -1 : 0;
-                const Row<T> area = part ? tile.area : Row<T>{};
+                const Lanes<T> area = part ? tile.area : Lanes<T>{};
                 SeenRow<T, A> seen;
                 seen.look(surface, frame, x, y, column + tile.u, row + tile.v, part);
                 const Int next = COUNT * planes.stride;
                 for (int k = 0; k < 4; k++) {
                     T* sum = planes.at(k, x, y);
-                    store_tile(sum, next, load_tile<Row<T>>(sum, next) + (k < 3 ? area * seen.color[k % 3] : area));
+                    store_tile(sum, next, load_tile<Lanes<T>>(sum, next) + (k < 3 ? area * seen.color[k % 3] : area));
                 }
             });
         }
@@ -127,8 +127,8 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
         for (int y = top; y < bottom; y++)
             for (int x = left; x < right; x += lanes) {
                 int* mine = owner + y * stride + x;
-                Index<T> now = load<Index<T>>(mine);
-                Row<T> covered = load<Row<T>>(planes.at(exact_planes::COVER, x, y));
+                Index<T> now = load_as<Index<T>>(mine);
+                Lanes<T> covered = load(planes.at(exact_planes::COVER, x, y));
                 Mask<T> outline = widened<T>((now & OUTLINE) != 0), bare = covered < slack;
                 Mask<T> full = __builtin_elementwise_abs(covered - 1) < slack, layered = outline | ~(bare | full);
                 Mask<T> drawn = layered ? Mask<T>{} + LAYERED : full ? Mask<T>{} + MOSAIC : Mask<T>{};
@@ -144,7 +144,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
     }
 
     // Calls note(number of the pixel, triangle) for every triangle in a pixel in doubt.
-    template <class Note> RENDER_MEMBER void members(Note&& note) const {
+    template <class Note> LANES_MEMBER void members(Note&& note) const {
         if (!doubt_count) return;
         for (int e = 0; e < entry_count; e++) {
             const int at = entry[e].y * stride + entry[e].x;
@@ -158,12 +158,12 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
     }
     int count_members() {
         for (int i = 0; i < doubt_count + 2; i++) begin[i] = 0;
-        members([&](int pixel, int) RENDER_LAMBDA { begin[pixel + 2]++; });
+        members([&](int pixel, int) LANES_LAMBDA { begin[pixel + 2]++; });
         for (int i = 2; i < doubt_count + 2; i++) begin[i] += begin[i - 1];
         return begin[doubt_count + 1];
     }
     void fill_members() {
-        members([&](int pixel, int triangle) RENDER_LAMBDA { member[begin[pixel + 1]++] = triangle; });
+        members([&](int pixel, int triangle) LANES_LAMBDA { member[begin[pixel + 1]++] = triangle; });
     }
 
     // Settles what is in doubt. The list of a frame: how many pixels are layered; each, ~ where it holds whole sheets,
@@ -171,7 +171,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
     bool enlist(int& most_fragments) {
         int layered = 0, entries = 0;
         for (int i = 0; i < doubt_count; i++) {
-            const int j = most(doubt[i], ~doubt[i]);
+            const int j = larger(doubt[i], ~doubt[i]);
             int n = begin[i + 1] - begin[i];
             if (n == 0) {
                 owner[j] &= ~7;
@@ -186,7 +186,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
                 number[j] = n;
                 layered++;
                 entries += n;
-                most_fragments = most(most_fragments, n);
+                most_fragments = larger(most_fragments, n);
             }
         }
         list_length = 2 + 2 * layered + entries;
@@ -197,7 +197,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
         int *list = job.lists[frame.frame] = job.list, *out = list + 1, to = 2 + 2 * layered;
         list[0] = layered;
         for (int i = 0; i < layered; i++) {
-            const int j = most(doubt[i], ~doubt[i]), at_image = image_index(j);
+            const int j = larger(doubt[i], ~doubt[i]), at_image = image_index(j);
             *out++ = doubt[i] < 0 ? ~at_image : at_image;
             *out++ = to;
             for (int k = 0; k < number[j]; k++) list[to++] = member[begin[i] + k];
@@ -215,7 +215,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
     // Keeps of the triangles in a pixel only those before a gap in depth, if they hide all others. Returns whether
     // those left are whole sheets: layers that each cover the pixel.
     bool drop_hidden(int where, int* list, int& count) const {
-        const int j = most(where, ~where), x = j % stride, y = j / stride;
+        const int j = larger(where, ~where), x = j % stride, y = j / stride;
         int kept[MOST_SORTED], n = 0;
         const unsigned long long front = count <= MOST_SORTED ? before_gap(frame.triangles, list, count, x, y) : 0;
         for (int k = 0; front && k < count; k++)
@@ -237,7 +237,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
         const int* list = job.lists[frame.frame];
         Seen<T, A> seen;
         for (int i = 0; i < list[0]; i++) {
-            const int place = list[1 + 2 * i], j = most(place, ~place), from = list[2 + 2 * i];
+            const int place = list[1 + 2 * i], j = larger(place, ~place), from = list[2 + 2 * i];
             const int to = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];
             const int x = j % width, y = j / width;
             const Triangle<T>* back = covering(y * stride + x);
@@ -269,8 +269,8 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
         for (int y = 0; y < height; y++) {
             const bool some = y >= top && y < bottom;
             for (int x = 0; x < width; x += lanes) {
-                const int j = y * width + x, count = least((int)lanes, width - x);
-                Row<T> value[4];
+                const int j = y * width + x, count = smaller((int)lanes, width - x);
+                Lanes<T> value[4];
                 if (some && x < right && x + lanes > left) shown(x, y, value);
                 else empty(j, count, value);
                 write_pixels(job.image + (frame.frame * pixels + j) * job.channels, (int)job.channels, count, value);
@@ -278,9 +278,9 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
         }
     }
 
-    RENDER_MEMBER void empty(int j, int count, Row<T>* value) {
-        for (int k = 0; k < 3; k++) value[k] = fill(behind(j)[k]);
-        value[3] = Row<T>{};
+    LANES_MEMBER void empty(int j, int count, Lanes<T>* value) {
+        for (int k = 0; k < 3; k++) value[k] = splat(behind(j)[k]);
+        value[3] = Lanes<T>{};
         if (job.background_pixel_stride)
             for (int l = 0; l < count; l++)
                 for (int k = 0; k < 3; k++) value[k][l] = behind(j + l)[k];
@@ -288,23 +288,23 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
         keep(j, count, value[3]);
     }
 
-    RENDER_MEMBER void shown(int x, int y, Row<T>* value) {
-        const int j = y * width + x, count = least((int)lanes, width - x);
-        Row<T> ramp;
+    LANES_MEMBER void shown(int x, int y, Lanes<T>* value) {
+        const int j = y * width + x, count = smaller((int)lanes, width - x);
+        Lanes<T> ramp;
         for (int l = 0; l < lanes; l++) ramp[l] = T(l);
         Mask<T> inside = (ramp >= T(left - x)) & (ramp < T(right - x));
-        Index<T> mine = __builtin_convertvector(inside, Index<T>) & load<Index<T>>(owner + y * stride + x);
+        Index<T> mine = __builtin_convertvector(inside, Index<T>) & load_as<Index<T>>(owner + y * stride + x);
         empty(j, count, value);
         const Mask<T> summed = widened<T>((mine & 3) != 0);
-        for (int k = 0; k < 4; k++) value[k] = summed ? load<Row<T>>(planes.at(k, x, y)) : value[k];
+        for (int k = 0; k < 4; k++) value[k] = summed ? load(planes.at(k, x, y)) : value[k];
         for (unsigned rest = bits<T>(widened<T>(mine >> 3) != 0) & ~bits<T>(summed); rest;) {
             const int own = mine[__builtin_ctz(rest)];
             const Mask<T> same = widened<T>(mine == own);
             SeenRow<T, A> seen;
             const Surface<T, A> surface(frame, frame.triangles[(own >> 3) - 1]);
-            seen.look(surface, frame, x, y, ramp + T(0.5), fill(T(0.5)), same);
+            seen.look(surface, frame, x, y, ramp + T(0.5), splat(T(0.5)), same);
             for (int k = 0; k < 3; k++) value[k] = same ? seen.color[k] : value[k];
-            value[3] = same ? fill(T(1)) : value[3];
+            value[3] = same ? splat(T(1)) : value[3];
             rest &= ~bits<T>(same);
         }
         if (count == lanes) store(kept_owner + j, mine);
@@ -314,7 +314,7 @@ template <class T, int A> struct ExactForward : ExactOwners<T, A> {
     }
 
     // How much of the background is seen, where its gradient is wanted.
-    RENDER_MEMBER void keep(int j, int count, Row<T> coverage) {
+    LANES_MEMBER void keep(int j, int count, Lanes<T> coverage) {
         if (job.kept)
             for (int l = 0; l < count; l++) job.kept[frame.frame * pixels + j + l] = 1 - coverage[l];
     }

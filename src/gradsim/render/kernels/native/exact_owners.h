@@ -13,7 +13,7 @@ enum { RED, GREEN, BLUE, COVER, COUNT };  // the owner's 1 / w in COVER meanwhil
 template <class T, int A> struct ExactOwners : Exact<T, A> {
     using Base = Exact<T, A>;
     using Base::job; using Base::frame; using Base::height; using Base::width;
-    enum { lanes = PixelTypes<T>::width, rows = TileShape<T>::rows, columns = TileShape<T>::columns };
+    enum { lanes = LaneTypes<T>::width, rows = TileShape<T>::rows, columns = TileShape<T>::columns };
     Planes<T, exact_planes::COUNT> planes;
     const int stride;              // of the integers of pixels, as of the planes
     int* owner;                    // of each pixel, with room for tiles that reach over the image
@@ -40,7 +40,7 @@ template <class T, int A> struct ExactOwners : Exact<T, A> {
         T l = T(width), r = 0, t = T(height), b = 0;
         for (int i = 0; i < frame.triangle_count; i++) {
             const Triangle<T>& s = frame.triangles[i];
-            l = least(l, s.left); r = most(r, s.right); t = least(t, s.top); b = most(b, s.bottom);
+            l = smaller(l, s.left); r = larger(r, s.right); t = smaller(t, s.top); b = larger(b, s.bottom);
         }
         left = l > 0 ? (int)l : 0;
         top = t > 0 ? (int)t : 0;
@@ -49,14 +49,14 @@ template <class T, int A> struct ExactOwners : Exact<T, A> {
         for (int y = top; y < bottom + rows - 1; y++)
             for (int x = left; x < right + columns; x += lanes) {
                 store(owner + y * stride + x, Index<T>{});
-                store(planes.at(exact_planes::COVER, x, y), Row<T>{});
+                store(planes.at(exact_planes::COVER, x, y), Lanes<T>{});
             }
     }
 
     // Triangles that cover whole pixels: the closest owns the pixel. Where two come near each other they may pierce.
     void cover() {
         Spans<T> spans;
-        Row<T> ramp;
+        Lanes<T> ramp;
         for (int l = 0; l < lanes; l++) ramp[l] = T(l);
         for (int i = 0; i < frame.triangle_count; i++) {
             const Triangle<T>& t = frame.triangles[i];
@@ -73,14 +73,14 @@ template <class T, int A> struct ExactOwners : Exact<T, A> {
         }
     }
 
-    RENDER_MEMBER void own(int i, int x, int y, int count, Row<T> depth, Row<T> ramp) {
+    LANES_MEMBER void own(int i, int x, int y, int count, Lanes<T> depth, Lanes<T> ramp) {
         int* now = owner + y * stride + x;
         T* closest = planes.at(exact_planes::COVER, x, y);
         const Mask<T> inside = ramp < T(count);
-        const Index<T> before = load<Index<T>>(now), chosen = __builtin_convertvector(inside, Index<T>);
+        const Index<T> before = load_as<Index<T>>(now), chosen = __builtin_convertvector(inside, Index<T>);
         if (!any(before & chosen)) {
             store(now, chosen ? Index<T>{} + 8 * (i + 1) : before);
-            store(closest, inside ? depth : load<Row<T>>(closest));
+            store(closest, inside ? depth : load(closest));
             return;
         }
         const T reach = half_reach(frame.triangles[i]);
@@ -100,7 +100,7 @@ template <class T, int A> struct ExactOwners : Exact<T, A> {
     void clear() {
         for (int y = top; y < bottom + rows - 1; y++)
             for (int k = 0; k < exact_planes::COUNT; k++)
-                for (int x = left; x < right + columns; x += lanes) store(planes.at(k, x, y), Row<T>{});
+                for (int x = left; x < right + columns; x += lanes) store(planes.at(k, x, y), Lanes<T>{});
         for (Int f = 0; f < job.face_count; f++) outlined[f] = 0;
     }
 
@@ -135,7 +135,7 @@ template <class T, int A> struct ExactOwners : Exact<T, A> {
         int first = p[1] - pad > top ? (int)(p[1] - pad) : top;
         int last = q[1] + pad < bottom ? (int)(q[1] + pad) : bottom - 1;
         for (int y = first; y <= last; y++) {
-            T above = most(p[1], T(y) - pad), below = least(q[1], T(y + 1) + pad);
+            T above = larger(p[1], T(y) - pad), below = smaller(q[1], T(y + 1) + pad);
             T u = p[0] + (above - p[1]) * slope, v = p[0] + (below - p[1]) * slope;
             if (q[1] - p[1] < 2 * pad) { u = p[0]; v = q[0]; }
             if (u > v) { T s = u; u = v; v = s; }

@@ -8,9 +8,7 @@
 // so that what is computed in several places is the same everywhere.
 #pragma clang fp contract(on)
 
-#define RENDER_INLINE static inline __attribute__((always_inline))
-#define RENDER_MEMBER inline __attribute__((always_inline))
-#define RENDER_LAMBDA __attribute__((always_inline))
+#include "simd.h"
 
 namespace gradsim {
 
@@ -68,10 +66,8 @@ struct Arena {
     bool fits() const { return used <= size; }
 };
 
-template <class T> RENDER_INLINE T least(T a, T b) { return a < b ? a : b; }
-template <class T> RENDER_INLINE T most(T a, T b) { return a > b ? a : b; }
-template <class T> RENDER_INLINE T least(T a, T b, T c) { return least(a, least(b, c)); }
-template <class T> RENDER_INLINE T most(T a, T b, T c) { return most(a, most(b, c)); }
+template <class T> LANES_INLINE T smaller(T a, T b, T c) { return smaller(a, smaller(b, c)); }
+template <class T> LANES_INLINE T larger(T a, T b, T c) { return larger(a, larger(b, c)); }
 
 // Area [px^2] below which a triangle or a piece of one is ignored.
 template <class T> struct Tiny;
@@ -227,8 +223,8 @@ template <class T, int A> struct Frame {
             area = -area;
         }
         Triangle<T>& t = triangles[triangle_count];
-        t.left = least(p[0], q[0], r[0]); t.right = most(p[0], q[0], r[0]);
-        t.top = least(p[1], q[1], r[1]); t.bottom = most(p[1], q[1], r[1]);
+        t.left = smaller(p[0], q[0], r[0]); t.right = larger(p[0], q[0], r[0]);
+        t.top = smaller(p[1], q[1], r[1]); t.bottom = larger(p[1], q[1], r[1]);
         bool seen = t.right > -margin && t.bottom > -margin && t.left < job.width + margin &&
                     t.top < job.height + margin;
         if (!seen) return side;

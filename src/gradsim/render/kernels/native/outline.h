@@ -6,9 +6,9 @@ namespace gradsim {
 
 // The point of the outline next to each pixel of a row.
 template <class T> struct Nearest {
-    Row<T> square;    // of the distance [px^2]
-    Row<T> dx, dy;    // from the point to the pixel
-    Row<T> share[3];  // of the vertices in the point
+    Lanes<T> square;    // of the distance [px^2]
+    Lanes<T> dx, dy;    // from the point to the pixel
+    Lanes<T> share[3];  // of the vertices in the point
 };
 
 template <class T> struct Outline {
@@ -27,7 +27,7 @@ template <class T> struct Outline {
             inverse[k] = 1 / (ex[k] * ex[k] + ey[k] * ey[k]);
             T r = 1 / t.gx[k];
             tilt[k] = t.gy[k] * r;
-            limit[k] = t.x[k] + tilt[k] * t.y[k] - (1 + margin * root(t.gx[k] * t.gx[k] + t.gy[k] * t.gy[k])) * r;
+            limit[k] = t.x[k] + tilt[k] * t.y[k] - (1 + margin * square_root(t.gx[k] * t.gx[k] + t.gy[k] * t.gy[k])) * r;
             rightward[k] = t.gx[k] > 0;
         }
         left = first(t.left - margin, width);
@@ -38,10 +38,10 @@ template <class T> struct Outline {
 
     // First and last pixel whose centre is not before or behind a place.
     static int first(T place, int count) {
-        return (int)__builtin_elementwise_ceil(least(most(place, T(0.5)), T(count + 1)) - T(0.5));
+        return (int)__builtin_elementwise_ceil(smaller(larger(place, T(0.5)), T(count + 1)) - T(0.5));
     }
     static int last(T place, int count) {
-        return (int)__builtin_elementwise_floor(most(least(place, count - T(0.5)), T(-1)) - T(0.5));
+        return (int)__builtin_elementwise_floor(larger(smaller(place, count - T(0.5)), T(-1)) - T(0.5));
     }
 
     // The pixels of a row that can be within the margin.
@@ -52,21 +52,21 @@ template <class T> struct Outline {
             if (rightward[k]) { if (x > low) low = x; }
             else if (x < high) high = x;
         }
-        from = (int)__builtin_elementwise_ceil(least(low, T(right + 1)));
-        to = (int)__builtin_elementwise_floor(most(high, T(left - 1)));
+        from = (int)__builtin_elementwise_ceil(smaller(low, T(right + 1)));
+        to = (int)__builtin_elementwise_floor(larger(high, T(left - 1)));
     }
 
-    RENDER_MEMBER Nearest<T> nearest(Row<T> x, T y) const {
+    LANES_MEMBER Nearest<T> nearest(Lanes<T> x, T y) const {
         Nearest<T> n;
         for (int k = 0; k < 3; k++) {
             int l = k == 2 ? 0 : k + 1, m = k == 0 ? 2 : k - 1;
-            Row<T> rx = x - t.x[k], u;
+            Lanes<T> rx = x - t.x[k], u;
             T ry = y - t.y[k];
             u = along(rx, ry, k);
             rx -= u * ex[k];
-            Row<T> r = ry - u * ey[k], d = rx * rx + r * r;
+            Lanes<T> r = ry - u * ey[k], d = rx * rx + r * r;
             if (k == 0) {
-                n = {d, rx, r, {1 - u, u, Row<T>{}}};
+                n = {d, rx, r, {1 - u, u, Lanes<T>{}}};
                 continue;
             }
             Mask<T> nearer = d < n.square;
@@ -75,13 +75,13 @@ template <class T> struct Outline {
             n.dy = nearer ? r : n.dy;
             n.share[k] = nearer ? 1 - u : n.share[k];
             n.share[l] = nearer ? u : n.share[l];
-            n.share[m] = nearer ? Row<T>{} : n.share[m];
+            n.share[m] = nearer ? Lanes<T>{} : n.share[m];
         }
         return n;
     }
 
-    RENDER_MEMBER Row<T> along(Row<T> rx, T ry, int k) const {
-        return smaller(larger((rx * ex[k] + ry * ey[k]) * inverse[k], Row<T>{}), fill(T(1)));
+    LANES_MEMBER Lanes<T> along(Lanes<T> rx, T ry, int k) const {
+        return smaller(larger((rx * ex[k] + ry * ey[k]) * inverse[k], Lanes<T>{}), splat(T(1)));
     }
 };
 

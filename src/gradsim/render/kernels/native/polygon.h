@@ -17,13 +17,13 @@ template <class T, int N> struct Polygon {
 template <class T> using Small = Polygon<T, 8>;  // a triangle cut by a pixel: at most 7 corners
 template <class T> using Large = Polygon<T, MOST_CORNERS>;
 
-template <class T, int N, int M> RENDER_INLINE void copy(const Polygon<T, N>& p, Polygon<T, M>& q) {
+template <class T, int N, int M> LANES_INLINE void copy(const Polygon<T, N>& p, Polygon<T, M>& q) {
     q.n = p.n;
     for (int i = 0; i < p.n; i++) { q.x[i] = p.x[i]; q.y[i] = p.y[i]; q.tag[i] = p.tag[i]; }
 }
 
 // The whole triangle, 0 -> 2 -> 1, which makes its area positive.
-template <class T> RENDER_INLINE void whole(const Triangle<T>& t, int index, Small<T>& p) {
+template <class T> LANES_INLINE void whole(const Triangle<T>& t, int index, Small<T>& p) {
     p.n = 3;
     p.x[0] = t.x[0]; p.y[0] = t.y[0]; p.tag[0] = 4 * index + 2;
     p.x[1] = t.x[2]; p.y[1] = t.y[2]; p.tag[1] = 4 * index + 1;
@@ -31,7 +31,7 @@ template <class T> RENDER_INLINE void whole(const Triangle<T>& t, int index, Sma
 }
 
 // Area and centroid; the area is zero where it is too small to matter.
-template <class T, int N> RENDER_INLINE T centroid(const Polygon<T, N>& p, T& mx, T& my) {
+template <class T, int N> LANES_INLINE T centroid(const Polygon<T, N>& p, T& mx, T& my) {
     T ox = p.x[0], oy = p.y[0], px = p.x[1] - ox, py = p.y[1] - oy, area = 0, sx = 0, sy = 0;
     for (int i = 2; i < p.n; i++) {
         T qx = p.x[i] - ox, qy = p.y[i] - oy, c = px * qy - qx * py;
@@ -50,7 +50,7 @@ template <class T, int N> RENDER_INLINE T centroid(const Polygon<T, N>& p, T& mx
 
 // Cuts by u = at, where u is x and v is y or the other way round; `low` gets u < at.
 template <class T>
-RENDER_INLINE void cut(int n, const T* u, const T* v, const int* tag, T at, int& low_n, T* low_u, T* low_v, int* low_tag,
+LANES_INLINE void cut(int n, const T* u, const T* v, const int* tag, T at, int& low_n, T* low_u, T* low_v, int* low_tag,
                        int& high_n, T* high_u, T* high_v, int* high_tag) {
     int a = 0, b = 0;
     T ui = u[0], vi = v[0];
@@ -71,10 +71,10 @@ RENDER_INLINE void cut(int n, const T* u, const T* v, const int* tag, T at, int&
     low_n = a;
     high_n = b;
 }
-template <class T> RENDER_INLINE void cut_x(const Small<T>& p, T at, Small<T>& low, Small<T>& high) {
+template <class T> LANES_INLINE void cut_x(const Small<T>& p, T at, Small<T>& low, Small<T>& high) {
     cut(p.n, p.x, p.y, p.tag, at, low.n, low.x, low.y, low.tag, high.n, high.x, high.y, high.tag);
 }
-template <class T> RENDER_INLINE void cut_y(const Small<T>& p, T at, Small<T>& low, Small<T>& high) {
+template <class T> LANES_INLINE void cut_y(const Small<T>& p, T at, Small<T>& low, Small<T>& high) {
     cut(p.n, p.y, p.x, p.tag, at, low.n, low.y, low.x, low.tag, high.n, high.y, high.x, high.tag);
 }
 

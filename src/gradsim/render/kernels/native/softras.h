@@ -25,42 +25,42 @@ template <class T> struct SoftOptions {
         const double half = 0.5 * job.height, sigma = job.options[0] * half * half, gamma = job.options[1];
         const double far = job.options[2], range = far - job.near;
         reach = T(job.options[3]);
-        cut = 1 / (1 + exponential(fill(reach))[0]);
+        cut = 1 / (1 + exponential(splat(reach))[0]);
         stretch = 1 / (1 - cut);
         sharpness = T(1 / sigma);
         scale = T(1 / (gamma * range));
         background = T(far - 1e-3 * range);
-        margin = root(T(sigma) * reach);
+        margin = square_root(T(sigma) * reach);
     }
 };
 
 // A triangle at a row of pixels.
 template <class T, int A> struct SoftRow {
-    Row<T> plain[3];  // barycentric coordinates
+    Lanes<T> plain[3];  // barycentric coordinates
     Nearest<T> nearest;
     Mask<T> inside, seen;
-    Row<T> sigmoid, cover;
-    Row<T> inverse;  // 1 / sum of clamped coordinates over depth
-    Row<T> depth, share[3];
+    Lanes<T> sigmoid, cover;
+    Lanes<T> inverse;  // 1 / sum of clamped coordinates over depth
+    Lanes<T> depth, share[3];
 
     // Distance and depth; false where the triangle does not reach these pixels.
-    RENDER_MEMBER bool meet(const SoftOptions<T>& soft, const Outline<T>& outline, int x, int y) {
+    LANES_MEMBER bool meet(const SoftOptions<T>& soft, const Outline<T>& outline, int x, int y) {
         const Triangle<T>& t = outline.t;
-        Row<T> px = centers<T>(x);
+        Lanes<T> px = centers<T>(x);
         T py = y + T(0.5);
         plain[1] = (px - t.x[1]) * t.gx[1] + ((py - t.y[1]) * t.gy[1] + 1);
         plain[2] = (px - t.x[2]) * t.gx[2] + ((py - t.y[2]) * t.gy[2] + 1);
         plain[0] = 1 - plain[1] - plain[2];
         nearest = outline.nearest(px, py);
         inside = (plain[0] > 0) & (plain[1] > 0) & (plain[2] > 0);
-        Row<T> s = (inside ? nearest.square : -nearest.square) * soft.sharpness;
+        Lanes<T> s = (inside ? nearest.square : -nearest.square) * soft.sharpness;
         if (!any(s > -soft.reach)) return false;
         sigmoid = 1 / (1 + exponential(-s));
         cover = (sigmoid - soft.cut) * soft.stretch;
         seen = cover > 0;
-        Row<T> level = Row<T>{}, sum = Row<T>{};
+        Lanes<T> level = Lanes<T>{}, sum = Lanes<T>{};
         for (int k = 0; k < 3; k++) {
-            Row<T> c = larger(plain[k], Row<T>{});
+            Lanes<T> c = larger(plain[k], Lanes<T>{});
             share[k] = c * t.depth[k];
             sum += c;
             level += share[k];
@@ -71,7 +71,7 @@ template <class T, int A> struct SoftRow {
         return true;
     }
 
-    RENDER_MEMBER void interpolate(const T* const* corner, Row<T>* attribute) const {
+    LANES_MEMBER void interpolate(const T* const* corner, Lanes<T>* attribute) const {
         for (int i = 0; i < A; i++)
             attribute[i] = share[0] * corner[0][i] + share[1] * corner[1][i] + share[2] * corner[2][i];
     }
@@ -90,25 +90,25 @@ void blend(const Frame<T, A>& frame, const Triangle<T>& t, const SoftOptions<T>&
     for (int y = outline.top; y <= outline.bottom; y++) {
         int from, to;
         outline.span(y, from, to);
-        for (int x = from; x <= to; x += PixelTypes<T>::width) {
+        for (int x = from; x <= to; x += LaneTypes<T>::width) {
             SoftRow<T, A> row;
             if (!row.meet(soft, outline, x, y)) continue;
             T *sum = planes.at(SUM, x, y), *depth = planes.at(DEPTH, x, y), *clear = planes.at(CLEAR, x, y);
-            Row<T> before = load<Row<T>>(depth), ahead = (before - row.depth) * soft.scale;
+            Lanes<T> before = load(depth), ahead = (before - row.depth) * soft.scale;
             Mask<T> nearer = row.seen & (ahead > 0);
-            Row<T> fade = exponential(ahead > 0 ? -ahead : ahead);  // of those so far, or of this one
-            Row<T> old = nearer ? fade : fill(T(1)), now = nearer ? row.cover : row.cover * fade;
-            now = row.seen ? now : Row<T>{};
-            Row<T> attribute[A], color[3];
+            Lanes<T> fade = exponential(ahead > 0 ? -ahead : ahead);  // of those so far, or of this one
+            Lanes<T> old = nearer ? fade : splat(T(1)), now = nearer ? row.cover : row.cover * fade;
+            now = row.seen ? now : Lanes<T>{};
+            Lanes<T> attribute[A], color[3];
             row.interpolate(corner, attribute);
             paint(frame, t, now > 0, attribute, color);
             store(depth, nearer ? row.depth : before);
-            store(sum, load<Row<T>>(sum) * old + now);
+            store(sum, load(sum) * old + now);
             for (int k = 0; k < 3; k++) {
                 T* channel = planes.at(RED + k, x, y);
-                store(channel, load<Row<T>>(channel) * old + now * color[k]);
+                store(channel, load(channel) * old + now * color[k]);
             }
-            store(clear, load<Row<T>>(clear) * (row.seen ? 1 - row.cover : fill(T(1))));
+            store(clear, load(clear) * (row.seen ? 1 - row.cover : splat(T(1))));
         }
     }
 }
@@ -127,26 +127,26 @@ template <class T, int A> void softras_forward(Job<T>& job) {
         }
         const T* background = job.background + job.next * job.background_frame_stride;
         for (int y = 0; y < height; y++) {
-            for (int x = 0; x < planes.stride; x += PixelTypes<T>::width) {
-                Row<T> behind[4] = {fill(background[0]), fill(background[1]), fill(background[2])};
+            for (int x = 0; x < planes.stride; x += LaneTypes<T>::width) {
+                Lanes<T> behind[4] = {splat(background[0]), splat(background[1]), splat(background[2])};
                 if (job.background_pixel_stride && x < width)
                     read_pixels(background + 3 * ((Int)y * width + x), 3, width - x, behind);
-                store(planes.at(SUM, x, y), fill(T(1)));
-                store(planes.at(CLEAR, x, y), fill(T(1)));
-                store(planes.at(DEPTH, x, y), fill(soft.background));
+                store(planes.at(SUM, x, y), splat(T(1)));
+                store(planes.at(CLEAR, x, y), splat(T(1)));
+                store(planes.at(DEPTH, x, y), splat(soft.background));
                 for (int k = 0; k < 3; k++) store(planes.at(RED + k, x, y), behind[k]);
             }
         }
         for (int i = 0; i < frame.triangle_count; i++) blend(frame, frame.triangles[i], soft, planes);
         const Int first = job.next * height * width;
         for (int y = 0; y < height; y++) {
-            for (int x = 0; x < width; x += PixelTypes<T>::width) {
+            for (int x = 0; x < width; x += LaneTypes<T>::width) {
                 const Int pixel = first + (Int)y * width + x;
-                Row<T> depth = load<Row<T>>(planes.at(DEPTH, x, y)), inverse = 1 / load<Row<T>>(planes.at(SUM, x, y));
-                Row<T> behind = exponential((depth - soft.background) * soft.scale) * inverse;
-                Row<T> color[4], kept[4] = {behind, depth, inverse};
-                for (int k = 0; k < 3; k++) color[k] = load<Row<T>>(planes.at(RED + k, x, y)) * inverse;
-                color[3] = 1 - load<Row<T>>(planes.at(CLEAR, x, y));
+                Lanes<T> depth = load(planes.at(DEPTH, x, y)), inverse = 1 / load(planes.at(SUM, x, y));
+                Lanes<T> behind = exponential((depth - soft.background) * soft.scale) * inverse;
+                Lanes<T> color[4], kept[4] = {behind, depth, inverse};
+                for (int k = 0; k < 3; k++) color[k] = load(planes.at(RED + k, x, y)) * inverse;
+                color[3] = 1 - load(planes.at(CLEAR, x, y));
                 write_pixels(job.image + pixel * channels, channels, width - x, color);
                 write_pixels(job.kept + pixel * 3, 3, width - x, kept);
             }
@@ -164,52 +164,52 @@ void blend_adjoint(const Frame<T, A>& frame, const Triangle<T>& t, const SoftOpt
     using namespace soft_backward;
     const Outline<T> outline(t, soft.margin, (int)frame.job.width, (int)frame.job.height);
     const T* corner[3] = {frame.attribute(t.corner[0]), frame.attribute(t.corner[1]), frame.attribute(t.corner[2])};
-    Row<T> adjoint[9 + 3 * A], *screen_adj = adjoint, *corner_adj = adjoint + 9;
-    for (int i = 0; i < 9 + 3 * A; i++) adjoint[i] = Row<T>{};
+    Lanes<T> adjoint[9 + 3 * A], *screen_adj = adjoint, *corner_adj = adjoint + 9;
+    for (int i = 0; i < 9 + 3 * A; i++) adjoint[i] = Lanes<T>{};
     for (int y = outline.top; y <= outline.bottom; y++) {
         int from, to;
         outline.span(y, from, to);
-        for (int x = from; x <= to; x += PixelTypes<T>::width) {
+        for (int x = from; x <= to; x += LaneTypes<T>::width) {
             SoftRow<T, A> row;
             if (!row.meet(soft, outline, x, y)) continue;
-            Row<T> fade = exponential((load<Row<T>>(planes.at(DEPTH, x, y)) - row.depth) * soft.scale);
-            fade *= load<Row<T>>(planes.at(INVERSE, x, y));
-            Row<T> weight = row.seen ? fade * row.cover : Row<T>{};
-            Row<T> attribute[A], attribute_adj[A], adj[3];
-            for (int k = 0; k < 3; k++) adj[k] = load<Row<T>>(planes.at(RED + k, x, y));
+            Lanes<T> fade = exponential((load(planes.at(DEPTH, x, y)) - row.depth) * soft.scale);
+            fade *= load(planes.at(INVERSE, x, y));
+            Lanes<T> weight = row.seen ? fade * row.cover : Lanes<T>{};
+            Lanes<T> attribute[A], attribute_adj[A], adj[3];
+            for (int k = 0; k < 3; k++) adj[k] = load(planes.at(RED + k, x, y));
             row.interpolate(corner, attribute);
-            Row<T> level = paint_adjoint(frame, t, weight > 0, attribute, adj, weight, attribute_adj);
-            Row<T> gain = level - load<Row<T>>(planes.at(LEVEL, x, y));
+            Lanes<T> level = paint_adjoint(frame, t, weight > 0, attribute, adj, weight, attribute_adj);
+            Lanes<T> gain = level - load(planes.at(LEVEL, x, y));
 
             // Through the distance: by coverage and by the colour's weight.
-            Row<T> slope = row.sigmoid * (1 - row.sigmoid) * soft.stretch;
-            Row<T> s_adj = load<Row<T>>(planes.at(CLEAR, x, y)) * row.sigmoid + fade * gain * slope;
-            Row<T> push = row.seen ? s_adj * (2 * soft.sharpness) : Row<T>{};
+            Lanes<T> slope = row.sigmoid * (1 - row.sigmoid) * soft.stretch;
+            Lanes<T> s_adj = load(planes.at(CLEAR, x, y)) * row.sigmoid + fade * gain * slope;
+            Lanes<T> push = row.seen ? s_adj * (2 * soft.sharpness) : Lanes<T>{};
             push = row.inside ? -push : push;
 
             // Through depth and barycentric coordinates: what a share is worth beyond the mean of all.
-            Row<T> mean = Row<T>{}, toward = gain * soft.scale, x_adj = Row<T>{}, y_adj = Row<T>{};
+            Lanes<T> mean = Lanes<T>{}, toward = gain * soft.scale, x_adj = Lanes<T>{}, y_adj = Lanes<T>{};
             for (int i = 0; i < A; i++) mean += attribute_adj[i] * attribute[i];
-            Row<T> pull = weight * row.inverse;
+            Lanes<T> pull = weight * row.inverse;
             for (int k = 0; k < 3; k++) {
-                Row<T> worth = toward * row.depth - mean;
+                Lanes<T> worth = toward * row.depth - mean;
                 for (int i = 0; i < A; i++) worth += attribute_adj[i] * corner[k][i];
-                Row<T> c = larger(row.plain[k], Row<T>{}), plain_adj = (worth * t.depth[k] - toward) * pull;
-                plain_adj = row.plain[k] > 0 ? plain_adj : Row<T>{};
+                Lanes<T> c = larger(row.plain[k], Lanes<T>{}), plain_adj = (worth * t.depth[k] - toward) * pull;
+                plain_adj = row.plain[k] > 0 ? plain_adj : Lanes<T>{};
                 x_adj += plain_adj * t.gx[k];
                 y_adj += plain_adj * t.gy[k];
                 screen_adj[3 * k + 2] += worth * pull * c;
                 for (int i = 0; i < A; i++) corner_adj[k * A + i] += weight * row.share[k] * attribute_adj[i];
             }
             for (int k = 0; k < 3; k++) {
-                Row<T> touch = push * row.nearest.share[k];
+                Lanes<T> touch = push * row.nearest.share[k];
                 screen_adj[3 * k] += touch * row.nearest.dx - row.plain[k] * x_adj;
                 screen_adj[3 * k + 1] += touch * row.nearest.dy - row.plain[k] * y_adj;
             }
         }
     }
-    T sums[9 + 3 * A + PixelTypes<T>::width];
-    for (int i = 0; i < 9 + 3 * A; i += PixelTypes<T>::width) store(sums + i, totals<T>(adjoint, i, 9 + 3 * A));
+    T sums[9 + 3 * A + LaneTypes<T>::width];
+    for (int i = 0; i < 9 + 3 * A; i += LaneTypes<T>::width) store(sums + i, totals<T>(adjoint, i, 9 + 3 * A));
     TriangleAdjoint<T, A> out;
     for (int i = 0; i < 9; i++) out.screen[i] = sums[i];
     for (int k = 0; k < 3; k++)
@@ -231,9 +231,9 @@ template <class T, int A> void softras_backward(Job<T>& job) {
         }
         const Int first = job.next * height * width;
         for (int y = 0; y < height; y++) {
-            for (int x = 0; x < width; x += PixelTypes<T>::width) {
+            for (int x = 0; x < width; x += LaneTypes<T>::width) {
                 const Int pixel = first + (Int)y * width + x;
-                Row<T> color[4], adj[4], kept[4];
+                Lanes<T> color[4], adj[4], kept[4];
                 read_pixels(job.image + pixel * channels, channels, width - x, color);
                 read_pixels(job.image_adj + pixel * channels, channels, width - x, adj);
                 read_pixels(job.kept + pixel * 3, 3, width - x, kept);
@@ -241,7 +241,7 @@ template <class T, int A> void softras_backward(Job<T>& job) {
                 store(planes.at(INVERSE, x, y), kept[2]);
                 for (int k = 0; k < 3; k++) store(planes.at(RED + k, x, y), adj[k]);
                 store(planes.at(LEVEL, x, y), adj[0] * color[0] + adj[1] * color[1] + adj[2] * color[2]);
-                store(planes.at(CLEAR, x, y), channels == 4 ? adj[3] * (1 - color[3]) : Row<T>{});
+                store(planes.at(CLEAR, x, y), channels == 4 ? adj[3] * (1 - color[3]) : Lanes<T>{});
             }
             for (int plane = 0; plane < PLANES; plane++)  // what lies beside the image has no adjoint
                 for (int x = width; x < planes.stride; x++) *planes.at(plane, x, y) = 0;

@@ -43,7 +43,7 @@ template <class T, int A> struct Surface {
     const int* texture;  // its row of job.textures, null where it has none
     const Job<T>& job;
 
-    RENDER_MEMBER Surface(const Frame<T, A>& frame, const Triangle<T>& t) : t(t), texture(nullptr), job(frame.job) {
+    LANES_MEMBER Surface(const Frame<T, A>& frame, const Triangle<T>& t) : t(t), texture(nullptr), job(frame.job) {
         for (int k = 0; k < 3; k++) attribute[k] = frame.attribute(t.corner[k]);
         if constexpr (A != 3) {
             int number = job.marks[t.face] >> 1;
@@ -59,7 +59,7 @@ template <class T, int A> struct Seen {
     T attribute[A];
     T color[3];
 
-    RENDER_MEMBER void interpolate(const Surface<T, A>& s, T x, T y) {
+    LANES_MEMBER void interpolate(const Surface<T, A>& s, T x, T y) {
         const Triangle<T>& t = s.t;
         plain[1] = t.weight(1, x, y);
         plain[2] = t.weight(2, x, y);
@@ -72,13 +72,13 @@ template <class T, int A> struct Seen {
             attribute[k] = share[0] * s.attribute[0][k] + share[1] * s.attribute[1][k] + share[2] * s.attribute[2][k];
     }
 
-    RENDER_MEMBER void look(const Surface<T, A>& s, T x, T y) {
+    LANES_MEMBER void look(const Surface<T, A>& s, T x, T y) {
         interpolate(s, x, y);
         paint(s);
     }
 
     // Colour from attributes.
-    RENDER_MEMBER void paint(const Surface<T, A>& s) {
+    LANES_MEMBER void paint(const Surface<T, A>& s) {
         if constexpr (A == 3) {
             for (int k = 0; k < 3; k++) color[k] = attribute[k];
         } else {
@@ -90,7 +90,7 @@ template <class T, int A> struct Seen {
     }
 
     // The adjoint of the colour becomes that of the attributes; texels get theirs at once.
-    RENDER_MEMBER void paint_adjoint(const Surface<T, A>& s, const T* adj, T scale, T* attribute_adj) const {
+    LANES_MEMBER void paint_adjoint(const Surface<T, A>& s, const T* adj, T scale, T* attribute_adj) const {
         for (int k = 0; k < 3; k++) attribute_adj[k] = adj[k];
         if constexpr (A != 3) {
             for (int k = 0; k < 3; k++) attribute_adj[3 + k] = adj[k];
@@ -138,7 +138,7 @@ template <class T> struct Slope { T value, x, y; };
 
 // Adds scale * adj . colour(x, y), at a place held fixed, to the adjoints of a triangle.
 template <class T, int A>
-RENDER_INLINE Slope<T> look_adjoint(const Surface<T, A>& s, T scale, T x, T y, const T* adj, TriangleAdjoint<T, A>& out) {
+LANES_INLINE Slope<T> look_adjoint(const Surface<T, A>& s, T scale, T x, T y, const T* adj, TriangleAdjoint<T, A>& out) {
     const Triangle<T>& t = s.t;
     Seen<T, A> seen;
     seen.look(s, x, y);

@@ -8,52 +8,52 @@
 namespace gradsim {
 
 // As wide as high, as far as it goes: many triangles are no larger than a tile.
-template <class T> struct TileShape { enum { columns = 4, rows = PixelTypes<T>::width / columns }; };
+template <class T> struct TileShape { enum { columns = 4, rows = LaneTypes<T>::width / columns }; };
 
 // Column and row of each lane.
-template <class T> RENDER_INLINE Row<T> lane_columns() {
-    Row<T> r;
-    for (int i = 0; i < PixelTypes<T>::width; i++) r[i] = i % TileShape<T>::columns;
+template <class T> LANES_INLINE Lanes<T> lane_columns() {
+    Lanes<T> r;
+    for (int i = 0; i < LaneTypes<T>::width; i++) r[i] = i % TileShape<T>::columns;
     return r;
 }
-template <class T> RENDER_INLINE Row<T> lane_rows() {
-    Row<T> r;
-    for (int i = 0; i < PixelTypes<T>::width; i++) r[i] = i / TileShape<T>::columns;
+template <class T> LANES_INLINE Lanes<T> lane_rows() {
+    Lanes<T> r;
+    for (int i = 0; i < LaneTypes<T>::width; i++) r[i] = i / TileShape<T>::columns;
     return r;
 }
 
 // A tile of something whose rows are `stride` apart.
-template <class R, class U> RENDER_INLINE R load_tile(const U* p, Int stride) {
+template <class R, class U> LANES_INLINE R load_tile(const U* p, Int stride) {
     enum { row = 4 * sizeof(U) };
     R r;
     for (unsigned k = 0; k < sizeof(r) / row; k++) __builtin_memcpy((char*)&r + k * row, p + k * stride, row);
     return r;
 }
-template <class R, class U> RENDER_INLINE void store_tile(U* p, Int stride, R a) {
+template <class R, class U> LANES_INLINE void store_tile(U* p, Int stride, R a) {
     enum { row = 4 * sizeof(U) };
     for (unsigned k = 0; k < sizeof(a) / row; k++) __builtin_memcpy(p + k * stride, (char*)&a + k * row, row);
 }
 
 // A value for each row of a tile.
-template <class T> RENDER_INLINE Index<T> of_rows(const int* value) {
+template <class T> LANES_INLINE Index<T> of_rows(const int* value) {
     typedef int Four __attribute__((vector_size(16)));
-    const Four v = load<Four>(value);
+    const Four v = load_as<Four>(value);
     if constexpr (TileShape<T>::rows == 2) return __builtin_shufflevector(v, v, 0, 0, 0, 0, 1, 1, 1, 1);
     else return __builtin_shufflevector(v, v, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
 }
-template <class T> RENDER_INLINE int least_of_rows(const int* value) {
+template <class T> LANES_INLINE int least_of_rows(const int* value) {
     int found = value[0];
-    for (int r = 1; r < TileShape<T>::rows; r++) found = least(found, value[r]);
+    for (int r = 1; r < TileShape<T>::rows; r++) found = smaller(found, value[r]);
     return found;
 }
-template <class T> RENDER_INLINE int most_of_rows(const int* value) {
+template <class T> LANES_INLINE int most_of_rows(const int* value) {
     int found = value[0];
-    for (int r = 1; r < TileShape<T>::rows; r++) found = most(found, value[r]);
+    for (int r = 1; r < TileShape<T>::rows; r++) found = larger(found, value[r]);
     return found;
 }
 
-template <class R> RENDER_INLINE R within(R a, R low, R high) { return smaller(larger(a, low), high); }
-template <class T> RENDER_INLINE Row<T> unit_part(Row<T> a, T) { return within(a, Row<T>{}, fill(T(1))); }
+template <class R> LANES_INLINE R within(R a, R low, R high) { return smaller(larger(a, low), high); }
+template <class T> LANES_INLINE Lanes<T> unit_part(Lanes<T> a, T) { return within(a, Lanes<T>{}, splat(T(1))); }
 
 // The three edges of a triangle, each from its upper end a to its lower end b.
 template <class T> struct Sides {
@@ -64,7 +64,7 @@ template <class T> struct Sides {
     } side[3];
     T mid_x, mid_y;   // of the triangle
 
-    RENDER_MEMBER Sides(const Triangle<T>& t) {
+    LANES_MEMBER Sides(const Triangle<T>& t) {
         const T flat = T(1e-30), third = T(1.0 / 3);
         mid_x = (t.x[0] + t.x[1] + t.x[2]) * third;
         mid_y = (t.y[0] + t.y[1] + t.y[2]) * third;
@@ -80,43 +80,43 @@ template <class T> struct Sides {
 };
 
 template <class T> struct Tile {
-    Row<T> area;  // the covered share of each pixel
-    Row<T> u, v;  // the middle of that share, from the pixel's upper left corner
+    Lanes<T> area;  // the covered share of each pixel
+    Lanes<T> u, v;  // the middle of that share, from the pixel's upper left corner
     struct Part {
         bool any;
-        Row<T> pu, pv, qu, qv;  // upper and lower end, from the pixel's upper left corner; no length where it passes by
+        Lanes<T> pu, pv, qu, qv;  // upper and lower end, from the pixel's upper left corner; no length where it passes by
     } part[3];                  // of each edge, within each pixel
 
     // The pixels from column x and row y on.
-    RENDER_MEMBER void cut(const Sides<T>& sides, int x, int y) {
+    LANES_MEMBER void cut(const Sides<T>& sides, int x, int y) {
         enum { rows = TileShape<T>::rows, columns = TileShape<T>::columns };
-        const Row<T> column = lane_columns<T>(), row = lane_rows<T>();
+        const Lanes<T> column = lane_columns<T>(), row = lane_rows<T>();
         // Moments are taken about a place in or near the triangle, or those of slivers would drown in rounding errors.
-        const Row<T> cu = unit_part(sides.mid_x - x - column, T()), cv = unit_part(sides.mid_y - y - row, T());
-        Row<T> mu = {}, mv = {};
-        area = Row<T>{};
+        const Lanes<T> cu = unit_part(sides.mid_x - x - column, T()), cv = unit_part(sides.mid_y - y - row, T());
+        Lanes<T> mu = {}, mv = {};
+        area = Lanes<T>{};
         for (int k = 0; k < 3; k++) {
             const typename Sides<T>::Side& s = sides.side[k];
             const T ax = s.ax - x, ay = s.ay - y, bx = s.bx - x, by = s.by - y;
             part[k].any = false;
             if (by < 0 || ay > rows) continue;
-            const T enter = ax + (most(ay, T(0)) - ay) * s.run, leave = bx + (least(by, T(rows)) - by) * s.run;
-            const Row<T> upper = ay - row, lower = by - row;
-            const Row<T> p = unit_part(upper, T()), q = unit_part(lower, T());
+            const T enter = ax + (larger(ay, T(0)) - ay) * s.run, leave = bx + (smaller(by, T(rows)) - by) * s.run;
+            const Lanes<T> upper = ay - row, lower = by - row;
+            const Lanes<T> p = unit_part(upper, T()), q = unit_part(lower, T());
             const bool right = enter > columns && leave > columns;
             if (right || (enter < 0 && leave < 0)) {
-                const Row<T> h = right ? cu - 1 : cu, d = (q - p) * s.sign * h;
+                const Lanes<T> h = right ? cu - 1 : cu, d = (q - p) * s.sign * h;
                 area += d;
                 mu -= d * h * T(0.5);
                 mv += d * ((p + q) * T(0.5) - cv);
                 continue;
             }
             // The path along the edge that stays in the pixel: down one of its sides, along the edge, down a side.
-            const Row<T> px = (ax - column) + (p - upper) * s.run, qx = (bx - column) + (q - lower) * s.run;
-            const Row<T> pu = unit_part(px, T()), qu = unit_part(qx, T());
-            const Row<T> pv = within(p + (pu - px) * s.rise, p, q), qv = within(q + (qu - qx) * s.rise, p, q);
-            const Row<T> hp = cu - pu, hq = cu - qu, d = (qv - pv) * s.sign, vp = pv - cv, vq = qv - cv;
-            const Row<T> before = (pv - p) * hp * s.sign, after = (q - qv) * hq * s.sign;
+            const Lanes<T> px = (ax - column) + (p - upper) * s.run, qx = (bx - column) + (q - lower) * s.run;
+            const Lanes<T> pu = unit_part(px, T()), qu = unit_part(qx, T());
+            const Lanes<T> pv = within(p + (pu - px) * s.rise, p, q), qv = within(q + (qu - qx) * s.rise, p, q);
+            const Lanes<T> hp = cu - pu, hq = cu - qu, d = (qv - pv) * s.sign, vp = pv - cv, vq = qv - cv;
+            const Lanes<T> before = (pv - p) * hp * s.sign, after = (q - qv) * hq * s.sign;
             area += before + after + d * (hp + hq) * T(0.5);
             mu -= (before * hp + after * hq) * T(0.5) + d * (hp * (hp + hq) + hq * hq) * T(1.0 / 6);
             mv += before * ((p + pv) * T(0.5) - cv) + after * ((q + qv) * T(0.5) - cv) +
@@ -124,7 +124,7 @@ template <class T> struct Tile {
             const Mask<T> outside = (p == q) & ((p != upper) | (q != lower));  // of the row, where nothing moves with it
             part[k] = {true, pu, pv, outside ? pu : qu, qv};
         }
-        const Row<T> r = 1 / (area > Tiny<T>::area ? area : fill(T(1)));
+        const Lanes<T> r = 1 / (area > Tiny<T>::area ? area : splat(T(1)));
         u = unit_part(cu + mu * r, T());
         v = unit_part(cv + mv * r, T());
     }
@@ -132,7 +132,7 @@ template <class T> struct Tile {
 
 // The pixels that a triangle touches in each of as many rows as a vector holds, and those it covers wholly.
 template <class T> struct Spans {
-    enum { count = PixelTypes<T>::width, NEVER = 1 << 29 };
+    enum { count = LaneTypes<T>::width, NEVER = 1 << 29 };
     int first[count], last[count];  // touched, at least
     int from[count + 2], to[count + 2];  // covered: all four corners lie inside all three edges; read by fours
 };
@@ -141,34 +141,34 @@ template <class T> struct Spans {
 template <class T>
 __attribute__((noinline)) void find_spans(const Triangle<T>& t, const Sides<T>& sides, int y, int width,
                                           Spans<T>& out) {
-    Row<T> row;
+    Lanes<T> row;
     for (int i = 0; i < Spans<T>::count; i++) row[i] = T(y + i);
     const T far = T(width + 1);
-    Row<T> left = fill(far), right = fill(T(-1));
+    Lanes<T> left = splat(far), right = splat(T(-1));
     for (int k = 0; k < 3; k++) {
         const typename Sides<T>::Side& s = sides.side[k];
-        const Row<T> upper = s.ay - row, lower = s.by - row;
-        const Row<T> p = unit_part(upper, T()), q = unit_part(lower, T());
-        const Row<T> low = fill(least(s.ax, s.bx)), high = fill(most(s.ax, s.bx));
-        const Row<T> px = within(s.ax + (p - upper) * s.run, low, high);
-        const Row<T> qx = within(s.bx + (q - lower) * s.run, low, high);
+        const Lanes<T> upper = s.ay - row, lower = s.by - row;
+        const Lanes<T> p = unit_part(upper, T()), q = unit_part(lower, T());
+        const Lanes<T> low = splat(smaller(s.ax, s.bx)), high = splat(larger(s.ax, s.bx));
+        const Lanes<T> px = within(s.ax + (p - upper) * s.run, low, high);
+        const Lanes<T> qx = within(s.bx + (q - lower) * s.run, low, high);
         const Mask<T> meets = p < q;
         left = meets ? smaller(left, smaller(px, qx)) : left;
         right = meets ? larger(right, larger(px, qx)) : right;
     }
-    left = within(left, Row<T>{}, fill(far));
-    right = within(right, fill(T(-1)), fill(T(width) - T(0.5)));
-    Row<T> low = fill(T(-1)), high = fill(far);
+    left = within(left, Lanes<T>{}, splat(far));
+    right = within(right, splat(T(-1)), splat(T(width) - T(0.5)));
+    Lanes<T> low = splat(T(-1)), high = splat(far);
     for (int k = 0; k < 3; k++) {
         const T half = T(0.5) * (__builtin_fabs(t.gx[k]) + __builtin_fabs(t.gy[k]));
-        const Row<T> r = half - 1 - (row + T(0.5) - t.y[k]) * t.gy[k] + t.x[k] * t.gx[k];
+        const Lanes<T> r = half - 1 - (row + T(0.5) - t.y[k]) * t.gy[k] + t.x[k] * t.gx[k];
         if (t.gx[k] > 0) low = larger(low, r * (1 / t.gx[k]));
         else if (t.gx[k] < 0) high = smaller(high, r * (1 / t.gx[k]));
-        else low = r > 0 ? fill(far) : low;
+        else low = r > 0 ? splat(far) : low;
     }
-    const Row<T> first = __builtin_elementwise_floor(left), last = __builtin_elementwise_floor(right);
-    const Row<T> from = larger(__builtin_elementwise_ceil(low - T(0.5)), first);
-    const Row<T> to = smaller(__builtin_elementwise_floor(high - T(0.5)), last);
+    const Lanes<T> first = __builtin_elementwise_floor(left), last = __builtin_elementwise_floor(right);
+    const Lanes<T> from = larger(__builtin_elementwise_ceil(low - T(0.5)), first);
+    const Lanes<T> to = smaller(__builtin_elementwise_floor(high - T(0.5)), last);
     const Mask<T> some = (high >= low) & (from <= to);
     const Index<T> none = Index<T>{} + (int)Spans<T>::NEVER;
     const Index<T> yes = __builtin_convertvector(some, Index<T>);
@@ -181,7 +181,7 @@ __attribute__((noinline)) void find_spans(const Triangle<T>& t, const Sides<T>& 
 // Goes through the tiles that a triangle touches: visit(x, y, from, to), pixels from[r] to to[r] of row y + r being
 // covered wholly. Tiles of such pixels alone are left out unless `all` are wanted.
 template <class T, class Visit>
-RENDER_INLINE void tiles(const Triangle<T>& t, const Sides<T>& sides, int height, int width, bool all, Visit&& visit) {
+LANES_INLINE void tiles(const Triangle<T>& t, const Sides<T>& sides, int height, int width, bool all, Visit&& visit) {
     enum { rows = TileShape<T>::rows, columns = TileShape<T>::columns, count = Spans<T>::count };
     const int first_row = t.top > 0 ? (int)t.top : 0, last_row = t.bottom < height ? (int)t.bottom : height - 1;
     const int left = t.left > 0 ? (int)t.left : 0, right = t.right < width ? (int)t.right : width - 1;
