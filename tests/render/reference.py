@@ -21,7 +21,8 @@ class Screen(NamedTuple):
 def screen_of(triangles: Triangles, frame: int) -> Screen:
     mesh, near = triangles.connectivity, triangles.near
     parts = []
-    for face, corner, mark in zip(mesh.faces.tolist(), mesh.corners.tolist(), mesh.marks.tolist(), strict=True):
+    kinds = zip(mesh.two_sided.tolist(), mesh.face_textures.tolist(), strict=True)
+    for face, corner, (two_sided, texture) in zip(mesh.faces.tolist(), mesh.corners.tolist(), kinds, strict=True):
         points = [
             torch.cat([triangles.vertices[frame, v], triangles.attributes[frame, c]])
             for v, c in zip(face, corner, strict=True)
@@ -36,8 +37,8 @@ def screen_of(triangles: Triangles, frame: int) -> Screen:
             part = torch.stack([polygon[0], polygon[k - 1], polygon[k]])
             xy = part[:, :2] / part[:, 2:3]
             area = _cross(xy[1] - xy[0], xy[2] - xy[0]).item()
-            if area < -1e-12 or (area > 1e-12 and mark & 1):
-                parts.append((xy, 1.0 / part[:, 2], part[:, 3:], (mark >> 1) - 1))
+            if area < -1e-12 or (area > 1e-12 and two_sided):
+                parts.append((xy, 1.0 / part[:, 2], part[:, 3:], texture))
     if not parts:
         empty = triangles.vertices.new_zeros
         return Screen(empty(0, 3, 2), empty(0, 3), empty(0, 3, triangles.attributes.shape[-1]), [])

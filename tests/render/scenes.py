@@ -46,7 +46,8 @@ def triangles_of(
         faces=torch.from_numpy(faces.astype(np.int32)),
         corners=torch.arange(3 * len(faces), dtype=torch.int32).reshape(-1, 3),
         edges=torch.zeros(0, 4, dtype=torch.int32),
-        marks=torch.from_numpy((int(both_sides) + 2 * (texture + 1)).astype(np.int32)),
+        two_sided=torch.full((len(faces),), int(both_sides), dtype=torch.int32),
+        face_textures=torch.from_numpy(texture.astype(np.int32)),
         textures=torch.tensor([(int(start), h, w) for start, (h, w) in zip(starts, TEXTURES, strict=False)]).int(),
     )
     return Triangles(

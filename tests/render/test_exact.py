@@ -11,9 +11,9 @@ from tests.render.scenes import changed, triangles_of
 from gradsim.check.render import RENDERERS, check_coverage, check_path, check_picture_gradients
 from gradsim.check.render import check_silhouette_warning as silhouette_warning
 from gradsim.check.sampling import supersampled
+from gradsim.render.edges import mesh_edges
 from gradsim.render.exact import Exact
 from gradsim.render.raster import rasterize
-from gradsim.render.structure import edges_of
 from gradsim.render.triangles import Triangles
 from gradsim.scene.surfaces import box, icosphere, sphere
 
@@ -22,7 +22,7 @@ SIZE = (37, 53)
 
 def with_edges(triangles: Triangles) -> Triangles:
     mesh = triangles.connectivity
-    edges = torch.from_numpy(edges_of(mesh.faces.numpy())[0].astype(np.int32))
+    edges = torch.from_numpy(mesh_edges(mesh.faces.numpy()).rows.astype(np.int32))
     return changed(triangles, connectivity=dataclasses.replace(mesh, edges=edges))
 
 
@@ -92,7 +92,8 @@ def test_a_surface_upon_itself_covers_once():
         faces=mesh.faces[:2],
         corners=mesh.corners[:2],
         edges=mesh.edges[mesh.edges[:, 2] < 2],
-        marks=mesh.marks[:2],
+        two_sided=mesh.two_sided[:2],
+        face_textures=mesh.face_textures[:2],
     )
     one = rasterize(Exact(), changed(triangles, connectivity=half), SIZE, alpha=True)
     both = rasterize(Exact(), triangles, SIZE, alpha=True)

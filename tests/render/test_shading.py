@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gradsim as gs
-from gradsim.render.view import triangles
+from gradsim.render.view import visible_triangles
 from gradsim.scene.trajectory import BodyMotion, RigidMotion
 
 SHEET = gs.TriMesh([[0, 0, 0], [1, 0, 0], [1, 0, -1], [0, 0, -1]], [[0, 1, 2], [0, 2, 3]])  # faces up
@@ -28,7 +28,7 @@ def still(points):
 def shown(mesh, points=None, lights=(), eye=EYE, **look):
     body = gs.Cloth("sheet", mesh, density=1.0, look=gs.Look(**look))
     scene = gs.Scene([body], lights=lights, camera=gs.Camera(eye=eye, target=(0, 0, 0)))
-    return triangles(scene, still(tensor(mesh.vertices) if points is None else points), (32, 32))[0]
+    return visible_triangles(scene, still(tensor(mesh.vertices) if points is None else points), (32, 32))[0]
 
 
 def corner_colors(seen, face):
@@ -44,7 +44,7 @@ def test_bare_colours_share_one_row():
     seen = shown(SHEET, color=(0.2, 0.4, 0.6))
     same(seen.attributes, [0.2, 0.4, 0.6])
     assert seen.attributes.shape == (1, 1, 3)
-    assert seen.connectivity.marks.tolist() == [1, 1]  # both sides of an open sheet
+    assert seen.connectivity.two_sided.tolist() == [1, 1]  # an open sheet
 
 
 def test_lambert():
@@ -71,7 +71,7 @@ def test_each_side_of_a_sheet_has_its_own_light():
     seen = shown(SHEET, lights=(gs.DirectionalLight((0, -1, 0)),), color=(1, 1, 1))
     mesh = seen.connectivity
     assert mesh.faces.tolist() == [[0, 1, 2], [0, 2, 3], [2, 1, 0], [3, 2, 0]]
-    assert mesh.marks.tolist() == [0, 0, 0, 0]
+    assert mesh.two_sided.tolist() == [0, 0, 0, 0]
     assert len(mesh.edges) == 10
     same(corner_colors(seen, 1), 1.0)
     same(corner_colors(seen, 3), 0.0)
@@ -115,7 +115,8 @@ def test_textured_attributes():
     same(corner_colors(seen, 1), np.c_[np.full((3, 3), 0.25), np.zeros((3, 3)), uv[[0, 2, 3]]])
     same(seen.texels, texture.reshape(-1, 3))
     assert seen.connectivity.textures.tolist() == [[0, 3, 5]]
-    assert seen.connectivity.marks.tolist() == [3, 3]
+    assert seen.connectivity.two_sided.tolist() == [1, 1]
+    assert seen.connectivity.face_textures.tolist() == [0, 0]
     tinted = shown(SHEET, texture=texture, uv=np.tile(uv[:3], (2, 1, 1)), color=(0.5, 0.5, 1.0))
     same(corner_colors(tinted, 1), np.c_[np.tile([0.5, 0.5, 1.0, 0, 0, 0], (3, 1)), uv[:3]])
 
@@ -123,7 +124,7 @@ def test_textured_attributes():
 def test_box_projection_fills_the_texture_on_every_side():
     body = gs.Rigid("cube", gs.meshes.box((1, 2, 3)), mass=1.0, look=gs.Look(texture=np.ones((2, 2, 3))))
     scene = gs.Scene([body], camera=gs.Camera(eye=EYE, target=(0, 0, 0)))
-    seen, _ = triangles(scene, gs.simulate(scene, frames=1), (8, 8))
+    seen, _ = visible_triangles(scene, gs.simulate(scene, frames=1), (8, 8))
     uv = seen.attributes[0, seen.connectivity.corners.long(), 6:]
     assert set(uv.reshape(-1, 2).unique(dim=0).flatten().tolist()) == {0.0, 1.0}
     u, v = uv[:, 1] - uv[:, 0], uv[:, 2] - uv[:, 0]
@@ -144,7 +145,7 @@ def test_turning_a_body_equals_moving_its_vertices(lights, specular):
     assert isinstance(motion, RigidMotion)
     moved = gs.Trajectory(trajectory.time, {"ball": BodyMotion(motion.vertices, motion.velocities)}, {})
     for field in ("vertices", "attributes"):
-        turned, free = (getattr(triangles(scene, t, (32, 32))[0], field) for t in (trajectory, moved))
+        turned, free = (getattr(visible_triangles(scene, t, (32, 32))[0], field) for t in (trajectory, moved))
         torch.testing.assert_close(turned, free, rtol=1e-11, atol=1e-11)
 
 

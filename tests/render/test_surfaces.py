@@ -7,11 +7,12 @@ import pytest
 import torch
 
 import gradsim as gs
-from gradsim.render.bars import bar_mesh, bar_vertices
 from gradsim.render.camera import projection
-from gradsim.render.structure import edges_of, structure_of
-from gradsim.render.surfaces import drawn, pose_of
-from gradsim.render.view import triangles
+from gradsim.render.edges import mesh_edges
+from gradsim.render.spring_surface import spring_mesh, spring_vertices
+from gradsim.render.surfaces import surface_pose, visible_surfaces
+from gradsim.render.topology import scene_topology
+from gradsim.render.view import visible_triangles
 from gradsim.scene.batcher import Batcher
 from gradsim.scene.errors import InvalidInput, MixedDtypes, OutOfRange, UnknownName, WrongShape, WrongType
 from gradsim.scene.rotation import axes_of, rotate
@@ -25,7 +26,7 @@ def rigid(mesh=BOX, name="cube", **options):
 
 
 def seen(scene, frames=None, size=(16, 24)):
-    return triangles(scene, gs.simulate(scene, frames=3, fps=30, substeps=2), size, frames)
+    return visible_triangles(scene, gs.simulate(scene, frames=3, fps=30, substeps=2), size, frames)
 
 
 def scene_of(*bodies, **options):
@@ -41,8 +42,8 @@ def test_box():
     assert mesh.edges.shape == (18, 4)
     assert (mesh.edges >= 0).all()
     assert view.attributes.shape == (3, 24, 3)  # a corner of the box has three normals
-    assert mesh.faces.dtype == mesh.corners.dtype == mesh.edges.dtype == mesh.marks.dtype == torch.int32
-    assert mesh.marks.tolist() == [0] * 12
+    assert mesh.two_sided.tolist() == [0] * 12
+    assert mesh.face_textures.tolist() == [-1] * 12
     for a, b, first, second in mesh.edges.tolist():
         assert {a, b} <= set(mesh.faces[first].tolist()) & set(mesh.faces[second].tolist())
 
@@ -64,12 +65,12 @@ def _pairs(a, b, field):
 
 def test_edges_with_more_than_two_faces():
     faces = np.array([[0, 1, 2], [1, 0, 3], [0, 1, 4]])
-    rows, first, _, closed = edges_of(faces)
-    assert not closed
-    assert len(first) == 0
+    edges = mesh_edges(faces)
+    assert not edges.closed
+    assert len(edges.first) == 0
     middle = [(0, 1, 0, -1), (1, 0, 1, -1), (0, 1, 2, -1)]
     rim = [(1, 2, 0, -1), (2, 0, 0, -1), (0, 3, 1, -1), (3, 1, 1, -1), (1, 4, 2, -1), (4, 0, 2, -1)]
-    assert sorted(map(tuple, rows.tolist())) == sorted(middle + rim)
+    assert sorted(map(tuple, edges.rows.tolist())) == sorted(middle + rim)
 
 
 def test_structure_is_kept():
@@ -102,9 +103,9 @@ def test_everything_is_drawn_in_one_go():
     shapes["block"] = gs.StaticBox(position=(-5, 0, 0), rotation=(0, 0, 1, 1))
     ground = gs.Ground(look=gs.Checker(tile=1.0, size=4.0), offset=-2.0)
     scene = scene_of(*bodies, ground=ground, shapes=shapes)
-    view, _ = triangles(scene, gs.simulate(scene, frames=2, fps=100, substeps=20), (8, 8))
+    view, _ = visible_triangles(scene, gs.simulate(scene, frames=2, fps=100, substeps=20), (8, 8))
     mesh = view.connectivity
-    names = [surface.name for _, surface in drawn(scene)]
+    names = [surface.name for _, surface in visible_surfaces(scene)]
     assert names == ["ground", "ball", "rod", "block", "cube", "clock", "chain", "flag"]
     assert mesh.faces.max() == view.vertices.shape[1] - 1
     assert mesh.corners.max() == view.attributes.shape[1] - 1
@@ -116,7 +117,7 @@ def test_checker_lies_in_its_plane():
     normal, offset = torch.tensor([1.0, 2.0, -0.5], dtype=torch.float64), 0.7
     look = gs.Checker(colors=((1, 0, 0), (0, 1, 0)), tile=0.5, size=2.0, lit=False)
     scene = scene_of(rigid(look=None, position=(0, 5, 0)), ground=gs.Ground(normal=normal, offset=offset, look=look))
-    view, _ = triangles(scene, gs.simulate(scene, frames=1), (16, 16))
+    view, _ = visible_triangles(scene, gs.simulate(scene, frames=1), (16, 16))
     assert view.attributes.shape == (1, 2, 3)
     colors = view.attributes[0, view.connectivity.corners[:, 0].long()][::2, 0].view(4, 4)
     assert torch.equal(colors, (torch.arange(4)[:, None] + torch.arange(4)) % 2 == 0)
@@ -133,14 +134,14 @@ def test_checker_lies_in_its_plane():
 def test_springs_are_solid():
     points = np.random.default_rng(0).random((5, 3))
     body = gs.Springs("net", points, [[0, 1], [1, 2], [2, 3], [3, 4]], thickness=0.03)
-    rest, faces, _ = bar_mesh(body)
+    rest, faces, _ = spring_mesh(body)
     a, b, c = (rest[faces[:, k]] for k in range(3))
     length = np.linalg.norm(np.diff(points, axis=0), axis=1).sum()
     volume = np.einsum("ij,ij->", np.cross(a, b), c) / 6
     assert volume == pytest.approx(5 * 4 / 3 * 0.03**3 + length * 0.03**2, rel=1e-12)
-    assert edges_of(faces)[3]
+    assert mesh_edges(faces).closed
     moved = torch.tensor(points, requires_grad=True)
-    torch.autograd.gradcheck(lambda x: bar_vertices(body, x), moved)
+    torch.autograd.gradcheck(lambda x: spring_vertices(body, x), moved)
 
 
 def test_batches_broadcast():
@@ -176,9 +177,11 @@ def test_rigid_surfaces_are_where_their_motion_is(count):
     motion = dataclasses.replace(trajectory["cube"], column=column if count > 1 else column[0])
     assert torch.equal(motion.center, center if count > 1 else center[0])
     batcher = Batcher((2,), torch.float64, torch.device("cpu"))
-    part = structure_of([surface for _, surface in drawn(scene_of(body))], True, batcher.dtype, batcher.device).parts[0]
-    pose = pose_of(body, gs.Trajectory(trajectory.time, {"cube": motion}, {}), part, batcher)
-    expected = motion.vertices if part.chosen is None else motion.vertices.index_select(-2, part.chosen)
+    surfaces = [surface for _, surface in visible_surfaces(scene_of(body))]
+    (topology,) = scene_topology(surfaces, True, batcher.dtype, batcher.device).surfaces
+    pose = surface_pose(body, gs.Trajectory(trajectory.time, {"cube": motion}, {}), topology, batcher)
+    ids = topology.vertex_ids
+    expected = motion.vertices if ids is None else motion.vertices.index_select(-2, ids)
     torch.testing.assert_close(pose.vertices, expected, rtol=1e-13, atol=1e-13)
 
 
@@ -200,9 +203,9 @@ def test_what_frames_share_is_not_repeated():
 def test_frames():
     scene = scene_of(rigid())
     trajectory = gs.simulate(scene, frames=5, fps=30, substeps=2)
-    whole = triangles(scene, trajectory, (8, 8))[0].vertices
+    whole = visible_triangles(scene, trajectory, (8, 8))[0].vertices
     for frames, rows in (([0, -1, 2], [0, 4, 2]), (slice(1, 4, 2), [1, 3]), (slice(None, None, -1), [4, 3, 2, 1, 0])):
-        some, shape = triangles(scene, trajectory, (8, 8), frames)
+        some, shape = visible_triangles(scene, trajectory, (8, 8), frames)
         assert shape == (len(rows),)
         torch.testing.assert_close(some.vertices, whole[rows], rtol=0, atol=1e-12)
     for frames, error, message in (
@@ -212,12 +215,12 @@ def test_frames():
         (3, WrongType, r"frames = 3: .*a list"),
     ):
         with pytest.raises(error, match=message):
-            triangles(scene, trajectory, (8, 8), frames)
+            visible_triangles(scene, trajectory, (8, 8), frames)
 
 
 CASES = {
     "no camera": (lambda: scene_of(rigid(), camera=None), InvalidInput, r"scene\.camera = None: .*gs\.Camera\(eye"),
-    "nothing": (lambda: scene_of(rigid(look=None)), InvalidInput, r"nothing to see"),
+    "nothing": (lambda: scene_of(rigid(look=None)), InvalidInput, r"no visible surface"),
     "other dtype": (
         lambda: scene_of(rigid(look=gs.Look(color=torch.ones(3, dtype=torch.float32)))),
         MixedDtypes,
@@ -246,12 +249,12 @@ def test_refused(case):
 def test_trajectory_of_another_scene():
     trajectory = gs.simulate(scene_of(rigid(name="brick")), frames=1)
     with pytest.raises(UnknownName, match="cube"):
-        triangles(scene_of(rigid()), trajectory, (8, 8))
+        visible_triangles(scene_of(rigid()), trajectory, (8, 8))
 
 
 def test_background_image_and_single_precision():
     image = np.random.default_rng(0).random((16, 24, 3))
     scene = scene_of(rigid(), background=image)
-    view, _ = triangles(scene, gs.simulate(scene, frames=2, dtype=torch.float32), (16, 24))
+    view, _ = visible_triangles(scene, gs.simulate(scene, frames=2, dtype=torch.float32), (16, 24))
     assert view.background.shape == (1, 16, 24, 3)
     assert {view.background.dtype, view.vertices.dtype, view.attributes.dtype} == {torch.float32}

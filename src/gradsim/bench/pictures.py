@@ -13,7 +13,7 @@ import torch
 import gradsim as gs
 from gradsim.render.raster import Rasterizer, rasterize
 from gradsim.render.triangles import Triangles
-from gradsim.render.view import triangles
+from gradsim.render.view import visible_triangles
 
 MESHES: dict[int, Callable[[], gs.TriMesh]] = {
     12: partial(gs.meshes.box, 1.2),
@@ -39,7 +39,7 @@ def turning(size: int, pixels: int, frames: int) -> Triangles:
     )
     camera = gs.Camera(eye=(0.0, 0.0, 4.0), target=(0.0, 0.0, 0.0), fov=40.0)
     scene = gs.Scene([body], gravity=(0.0, 0.0, 0.0), camera=camera, background=(0.0, 0.0, 0.0))
-    seen, _ = triangles(scene, gs.simulate(scene, frames=frames, fps=FPS), (pixels, pixels))
+    seen, _ = visible_triangles(scene, gs.simulate(scene, frames=frames, fps=FPS), (pixels, pixels))
     return dataclasses.replace(seen, attributes=seen.attributes.contiguous())
 
 

@@ -18,7 +18,7 @@ from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer, rasterize
 from gradsim.render.render import render
 from gradsim.render.softras import SoftRas
-from gradsim.render.view import triangles
+from gradsim.render.view import visible_triangles
 from gradsim.scene.bodies import Cloth
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import SilhouetteWarning
@@ -131,7 +131,7 @@ def check_coverage() -> list[Fact]:
     facts = []
     for name, scene in (("linked rings", rings_scene(rings())), ("piercing cubes", cubes(0.35))):
         with torch.no_grad():
-            seen, _ = triangles(scene, simulate(scene, frames=1), SIZE)
+            seen, _ = visible_triangles(scene, simulate(scene, frames=1), SIZE)
             difference = (rasterize(Exact(), seen, SIZE, alpha=True) - supersampled(seen, SIZE)).abs()
         topic = f"{name}, Exact"
         facts.append(small(topic, "largest difference to 32 x 32 samples", float(difference.max()), 2 / 32))

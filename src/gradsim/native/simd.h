@@ -54,6 +54,8 @@ template <class S> LANES_INLINE S magnitude(S a) { return __builtin_elementwise_
 // One instruction each, unlike the builtins. The result is b where a is NaN.
 template <class S> LANES_INLINE S larger(S a, S b) { return a > b ? a : b; }
 template <class S> LANES_INLINE S smaller(S a, S b) { return a < b ? a : b; }
+template <class S> LANES_INLINE S clamp(S a, S low, S high) { return smaller(larger(a, low), high); }
+template <class S> LANES_INLINE S saturate(S a) { return clamp(a, S{}, S{} + 1); }
 
 // Whether a comparison holds in any lane.
 LANES_INLINE bool any(bool mask) { return mask; }

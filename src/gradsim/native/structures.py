@@ -1,8 +1,8 @@
 """Data that Python and C++ share, each declared once in Python.
 
 A `Structure` gives Python a ctypes class to fill in and C++ a definition with static assertions on its size and on the
-offset of every field. An `Enumeration` gives both sides the same integers. `Rows` names the rows of a parameter array.
-`kernel_module` places the generated C++ in front of the headers that use it.
+offset of every field. An `Enumeration` gives both sides the same numbering, `Constants` the same integers. `Rows` names
+the rows of a parameter array. `kernel_module` places the generated C++ in front of the headers that use it.
 """
 
 import ctypes
@@ -100,9 +100,38 @@ class Enumeration:
     def index(self, name: str) -> int:
         return self.names.index(name)
 
+    def row(self, **values: Any) -> list[Any]:
+        """Returns one value for each name, in order."""
+        if values.keys() != set(self.names):
+            raise TypeError(f"{self.scope} has {', '.join(self.names)}, not {', '.join(values)}")
+        return [values[name] for name in self.names]
+
     def cpp(self) -> str:
         """C++ definition."""
         return f"namespace {self.scope} {{ enum {{ {', '.join((*self.names, 'count'))} }}; }}"
+
+
+class Constants:
+    """Integers by name, which C++ knows as `scope::name`.
+
+    Args:
+        scope: C++ namespace.
+        values: Integers by identifier.
+    """
+
+    def __init__(self, scope: str, **values: int):
+        self.scope, self.values = scope, values
+
+    def __getattr__(self, name: str) -> int:
+        try:
+            return self.values[name]
+        except KeyError:
+            raise AttributeError(f"{self.scope} has {', '.join(self.values)}, not {name}") from None
+
+    def cpp(self) -> str:
+        """C++ definition."""
+        values = ", ".join(f"{name} = {value}" for name, value in self.values.items())
+        return f"namespace {self.scope} {{ constexpr int {values}; }}"
 
 
 def Rows(family: str, *names: str) -> Enumeration:

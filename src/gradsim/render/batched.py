@@ -1,4 +1,4 @@
-"""Tensor operations over worlds and frames; a dimension of size one stands for all of them."""
+"""Tensor operations over W worlds and T frames, each of size one where all worlds or frames share a value."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import torch
 
 
-def common(*leads: Sequence[int]) -> tuple[int, ...]:
-    """Numbers of worlds and frames, of things that have either all of them or one."""
-    return tuple(map(max, zip(*leads, strict=True)))
+def broadcast_leading(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """Returns the numbers of worlds and frames that leading shapes (1 or W, 1 or T) broadcast to."""
+    return tuple(map(max, zip(*shapes, strict=True)))
 
 
 def affine(x: torch.Tensor, matrix: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
-    """x @ matrix + offset over worlds and frames, in one multiplication.
+    """Returns x @ matrix + offset, by a single matrix product over all frames.
 
     Args:
         x: [1 or W, 1 or T, N, K].
@@ -29,18 +29,18 @@ def affine(x: torch.Tensor, matrix: torch.Tensor, offset: torch.Tensor) -> torch
     return moved.view(worlds, frames, count, 3)
 
 
-def product(x: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
-    """x [1 or W, 1 or T, N, 3] @ matrix [1 or W, 1 or T, 3, K], without repeating in memory what frames share."""
-    if x.shape[:2] == (1, 1):  # which `matmul` would repeat
+def matmul(x: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+    """Returns x [1 or W, 1 or T, N, 3] @ matrix [1 or W, 1 or T, 3, K] without copies of a shared x."""
+    if x.shape[:2] == (1, 1):  # `torch.matmul` would copy it for every frame
         flat = matrix.flatten(0, 1)
         return torch.bmm(x[0].expand(len(flat), -1, -1), flat).unflatten(0, matrix.shape[:2])
     return x @ matrix
 
 
-def joined(pieces: list[torch.Tensor], dim: int) -> torch.Tensor:
-    """Pieces [1 or W, 1 or T, 1 or n, k] one after another along `dim`, of the last two; the others are broadcast."""
-    if len(pieces) == 1:
-        return pieces[0]
-    count = -1 if dim == 2 else max(piece.shape[2] for piece in pieces)
-    lead = common(*(piece.shape[:2] for piece in pieces))
-    return torch.cat([piece.expand(*lead, count, -1) for piece in pieces], dim)
+def concatenate(parts: list[torch.Tensor], dim: int) -> torch.Tensor:
+    """Concatenates parts [1 or W, 1 or T, 1 or n, k] along one of the last two dimensions and broadcasts the others."""
+    if len(parts) == 1:
+        return parts[0]
+    count = -1 if dim == 2 else max(part.shape[2] for part in parts)
+    lead = broadcast_leading(*(part.shape[:2] for part in parts))
+    return torch.cat([part.expand(*lead, count, -1) for part in parts], dim)
