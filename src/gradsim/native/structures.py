@@ -1,8 +1,8 @@
 """Data that Python and C++ share, each declared once in Python.
 
 A `Structure` gives Python a ctypes class to fill in and C++ a definition with static assertions on its size and on the
-offset of every field. An `Enumeration` gives both sides the same numbering, `Constants` the same integers. `Rows` names
-the rows of a parameter array. `kernel_module` places the generated C++ in front of the headers that use it.
+offset and size of every field. An `Enumeration` gives both sides the same numbering, `Constants` the same integers.
+`Rows` names the rows of a parameter array. `kernel_module` places the generated C++ before the headers that use it.
 """
 
 import ctypes
@@ -55,9 +55,10 @@ class Structure:
             instance = f"{self.name}<{scalar}>"
             lines.append(f'static_assert(sizeof({instance}) == {self.size}, "size of {self.name}");')
             for name in self.fields:
-                offset = getattr(self.ctype, name).offset
-                assertion = f"__builtin_offsetof({instance}, {name}) == {offset}"
-                lines.append(f'static_assert({assertion}, "offset of {self.name}::{name}");')
+                field = getattr(self.ctype, name)
+                offset, size = f"__builtin_offsetof({instance}, {name})", f"sizeof({instance}::{name})"
+                condition = f"{offset} == {field.offset} && {size} == {field.size}"
+                lines.append(f'static_assert({condition}, "offset and size of {self.name}::{name}");')
         return "\n".join(lines)
 
 
