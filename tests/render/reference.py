@@ -1,4 +1,4 @@
-"""Slow and plain rasterizers' parts, dense over triangles and pixels, that autograd differentiates."""
+"""Parts of slow reference rasterizers, dense over triangles and pixels, differentiated by autograd."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradsim.render.triangles import Triangles
 
 
 class Screen(NamedTuple):
-    """Triangles that may be seen in one frame, those of the near plane among them."""
+    """Triangles of one frame in screen space, clipped at the near plane."""
 
     place: torch.Tensor  # [N, 3, 2]
     inverse: torch.Tensor  # one over depth, [N, 3]
@@ -66,7 +66,7 @@ def barycentric(screen: Screen, pixels: torch.Tensor) -> torch.Tensor:
 
 
 def squared_distance(screen: Screen, pixels: torch.Tensor) -> torch.Tensor:
-    """To the outlines, [N, H, W]."""
+    """Squared distances to the boundaries of the triangles, [N, H, W]."""
     squares = []
     for k in range(3):
         a, b = screen.place[:, k, None, None], screen.place[:, (k + 1) % 3, None, None]
@@ -76,7 +76,7 @@ def squared_distance(screen: Screen, pixels: torch.Tensor) -> torch.Tensor:
 
 
 def colors(triangles: Triangles, screen: Screen, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Depth [N, H, W] and colour [N, H, W, 3] at barycentric coordinates of the screen."""
+    """Depth [N, H, W] and colour [N, H, W, 3] at screen-space barycentric coordinates."""
     inverse = weights * screen.inverse[:, None, None]
     depth = weights.sum(-1) / inverse.sum(-1)
     share = inverse / inverse.sum(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Which triangles a scene shows, and in what shape its batch comes."""
+"""The triangles of a scene, their topology and their batch."""
 
 import dataclasses
 
@@ -25,7 +25,7 @@ def rigid(mesh=BOX, name="cube", **options):
     return gs.Rigid(name, mesh, **{"mass": 1.0, "angular_velocity": (0.0, 1.0, 0.5), **options})
 
 
-def seen(scene, frames=None, size=(16, 24)):
+def triangles_of(scene, frames=None, size=(16, 24)):
     return visible_triangles(scene, gs.simulate(scene, frames=3, fps=30, substeps=2), size, frames)
 
 
@@ -34,7 +34,7 @@ def scene_of(*bodies, **options):
 
 
 def test_box():
-    view, shape = seen(scene_of(rigid()))
+    view, shape = triangles_of(scene_of(rigid()))
     mesh = view.connectivity
     assert shape == (3,)
     assert view.vertices.shape == (3, 8, 3)
@@ -48,10 +48,10 @@ def test_box():
         assert {a, b} <= set(mesh.faces[first].tolist()) & set(mesh.faces[second].tolist())
 
 
-def test_seams_are_welded_where_bodies_are_stiff():
+def test_coincident_vertices_of_stiff_bodies_are_merged():
     split = gs.TriMesh(BOX.vertices[BOX.faces.ravel()], np.arange(36).reshape(12, 3))
-    whole, _ = seen(scene_of(rigid()))
-    view, _ = seen(scene_of(rigid(split)))
+    whole, _ = triangles_of(scene_of(rigid()))
+    view, _ = triangles_of(scene_of(rigid(split)))
     assert view.vertices.shape == (3, 8, 3)
     assert len(view.connectivity.edges) == 18
     for field in ("vertices", "attributes"):
@@ -73,23 +73,23 @@ def test_edges_with_more_than_two_faces():
     assert sorted(map(tuple, edges.rows.tolist())) == sorted(middle + rim)
 
 
-def test_structure_is_kept():
+def test_topology_is_cached():
     looks = gs.Look(color=(1, 0, 0)), gs.Look(color=torch.zeros(3, dtype=torch.float64), specular=1.0)
-    first, second = (seen(scene_of(rigid(look=look)))[0].connectivity for look in looks)
+    first, second = (triangles_of(scene_of(rigid(look=look)))[0].connectivity for look in looks)
     assert first is second
-    assert seen(scene_of(rigid(look=gs.Look(smooth=0.0))))[0].connectivity is not first
+    assert triangles_of(scene_of(rigid(look=gs.Look(smooth=0.0))))[0].connectivity is not first
 
 
-def test_soft_bodies_show_their_surface_only():
+def test_soft_bodies_render_their_surface_only():
     mesh = gs.meshes.tet_box(1.0, 4)
     body = gs.Soft("jelly", mesh, density=1.0, material=gs.NeoHookean(1.0, 1.0), velocity=(0.0, 1.0, 0.0))
-    view, _ = seen(scene_of(body))
+    view, _ = triangles_of(scene_of(body))
     assert view.vertices.shape == (3, 125 - 27, 3)
     assert view.connectivity.faces.shape == (192, 3)
     assert (view.connectivity.edges >= 0).all()
 
 
-def test_everything_is_drawn_in_one_go():
+def test_all_kinds_of_surfaces_together():
     points, edges = gs.meshes.chain(1.0, 3)
     bodies = [
         rigid(),
@@ -131,7 +131,7 @@ def test_checker_lies_in_its_plane():
     assert torch.linalg.cross(b - a, c - a) @ unit > 0
 
 
-def test_springs_are_solid():
+def test_springs_have_closed_surfaces():
     points = np.random.default_rng(0).random((5, 3))
     body = gs.Springs("net", points, [[0, 1], [1, 2], [2, 3], [3, 4]], thickness=0.03)
     rest, faces, _ = spring_mesh(body)
@@ -152,14 +152,14 @@ def test_batches_broadcast():
     push = gs.Push(force=(1.0, 0, 0))
     fields = {"pushes": [push], "mass": masses, "look": gs.Look(color=color)}
     camera = gs.Camera(eye=eyes, target=(0, 0, 0))
-    whole, shape = seen(scene_of(rigid(**fields), camera=camera, lights=[light], background=eyes / 5))
+    whole, shape = triangles_of(scene_of(rigid(**fields), camera=camera, lights=[light], background=eyes / 5))
     assert shape == (2, 3, 3)
     assert whole.vertices.shape == (18, 8, 3)
     assert whole.background.shape == (18, 1, 1, 3)
     one = {**fields, "mass": masses[1, 0], "look": gs.Look(color=color[1, 0])}
     camera = gs.Camera(eye=eyes[2], target=(0, 0, 0))
     lights = [gs.DirectionalLight((0, -1, 0), 0.7)]
-    single, _ = seen(scene_of(rigid(**one), camera=camera, lights=lights, background=eyes[2] / 5))
+    single, _ = triangles_of(scene_of(rigid(**one), camera=camera, lights=lights, background=eyes[2] / 5))
     for field in ("vertices", "attributes"):
         world = getattr(whole, field).unflatten(0, shape)[1, 2]
         torch.testing.assert_close(world, getattr(single, field), rtol=1e-12, atol=1e-12)
@@ -167,7 +167,7 @@ def test_batches_broadcast():
 
 
 @pytest.mark.parametrize("count", [1, 2], ids=["one centre for all worlds", "a centre for each"])
-def test_rigid_surfaces_are_where_their_motion_is(count):
+def test_rigid_poses_agree_with_their_motion(count):
     velocity = torch.tensor([[[1.0, 0.0, 0.0]], [[0.0, 2.0, 0.0]]], dtype=torch.float64)[:, 0]
     body = rigid(velocity=velocity, look=gs.Look())
     trajectory = gs.simulate(scene_of(body), frames=3, fps=30, substeps=2)
@@ -185,7 +185,7 @@ def test_rigid_surfaces_are_where_their_motion_is(count):
     torch.testing.assert_close(pose.vertices, expected, rtol=1e-13, atol=1e-13)
 
 
-def test_axes_are_turned_unit_vectors():
+def test_axes_are_rotated_unit_vectors():
     q = torch.nn.functional.normalize(torch.randn(2, 5, 4, dtype=torch.float64), dim=-1).requires_grad_()
     expected = rotate(q[..., None, :], torch.eye(3, dtype=torch.float64))
     torch.testing.assert_close(axes_of(q), expected, rtol=1e-14, atol=1e-14)
@@ -194,8 +194,8 @@ def test_axes_are_turned_unit_vectors():
     torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=1e-13)
 
 
-def test_what_frames_share_is_not_repeated():
-    view, _ = seen(scene_of(rigid(), lights=()))
+def test_shared_attributes_are_not_copied():
+    view, _ = triangles_of(scene_of(rigid(), lights=()))
     assert view.attributes.stride(0) == 0
     assert view.background.shape == (1, 1, 1, 3)
 
@@ -240,10 +240,10 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_refused(case):
+def test_invalid_scenes_raise(case):
     build, error, message = CASES[case]
     with pytest.raises(error, match=message):
-        seen(build())
+        triangles_of(build())
 
 
 def test_trajectory_of_another_scene():
