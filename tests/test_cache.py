@@ -37,6 +37,13 @@ def test_nothing_is_stored_without_a_key():
     assert len(cache) == 0
 
 
+def test_values_that_are_not_kept_are_built_again():
+    cache = Cache(2, keep=lambda value: value < 3)
+    assert [cache.get(key, lambda key=key: key) for key in (1, 5, 1, 5)] == [1, 5, 1, 5]
+    assert 1 in cache
+    assert 5 not in cache
+
+
 def test_keys_compare_values():
     array = np.arange(3.0)
     assert cache_key(array) == cache_key(array.copy()) == cache_key(np.arange(6.0)[::2] / 2)

@@ -27,10 +27,11 @@ class Cache(Generic[V]):
 
     Args:
         size: Most entries.
+        keep: Whether to store a value; all are stored if None.
     """
 
-    def __init__(self, size: int):
-        self.size = size
+    def __init__(self, size: int, keep: Callable[[V], bool] | None = None):
+        self.size, self.keep = size, keep
         self._values: dict[Hashable, V] = {}
         self._lock = threading.Lock()
 
@@ -49,6 +50,8 @@ class Cache(Generic[V]):
                 return value
         with torch.inference_mode(False):
             value = build()
+        if self.keep is not None and not self.keep(value):
+            return value
         with self._lock:
             self._values[key] = value
             while len(self._values) > self.size:

@@ -240,6 +240,4 @@ def test_lists_and_scratch_grow_as_needed():
     triangles = with_edges(triangles_of(points, np.arange(2400).reshape(-1, 3), (8, 8), both_sides=True))
     image = rasterize(Exact(), triangles, (8, 8), alpha=True)
     assert (image - supersampled(triangles, (8, 8), 32)).abs().max() < 0.01
-    assert torch.equal(
-        rasterize(Exact(), triangles, (8, 8), alpha=True), image
-    )  # with sufficient memory from the start
+    assert torch.equal(rasterize(Exact(), triangles, (8, 8), alpha=True), image)  # memory suffices now

@@ -57,6 +57,12 @@ def test_plain_numbers_are_converted_once_and_followed():
     assert batcher(2).per_world(values, (3,))[0, 0] == 5.0
 
 
+def test_large_tensors_are_not_cached():
+    values = np.array([[1.0], [2.0]])
+    assert batcher(2, 3).per_world(values) is batcher(2, 3).per_world(values)
+    assert batcher(2, 100_000).per_world(values) is not batcher(2, 100_000).per_world(values)
+
+
 def test_a_signal_is_not_mistaken_for_a_batch():
     numbers = np.array([1.0, 2.0])
     assert batcher(2).per_element(numbers, 3).shape == (2, 3)

@@ -24,8 +24,8 @@ class DIBR(Rasterizer):
 
     The colour is that of the nearest face at the pixel's centre, interpolated with perspective correction, or the
     background. The coverage (`alpha=True`) is 1 on faces and elsewhere 1 - prod(1 - P) with P = exp(-d^2 / sigma), d
-    being the distance from the pixel's centre to a face's boundary in an image of height 2. Back faces are drawn only
-    on two-sided surfaces.
+    being the distance from the pixel's centre to a face's boundary in an image of height 2. Back faces are rendered
+    only on two-sided surfaces.
 
     Colours jump when a silhouette crosses a pixel's centre, so their gradient does not account for moving silhouettes:
     include the coverage in the loss, or use `gs.Exact()`. A backward pass through the colours alone warns with

@@ -20,8 +20,8 @@ class SoftRas(Rasterizer):
     The coverage of a pixel by a face is D = sigmoid(+-d^2 / sigma), d being the distance from the pixel's centre to the
     face's boundary, + inside, in an image of height 2. The colour is the mean over all faces and the background,
     weighted by D exp(depth' / gamma), with depth' from 1 at the camera's near plane to 0 at `far`; the total coverage
-    is 1 - prod(1 - D). Outside a face its barycentric coordinates are clamped. Back faces are drawn only on two-sided
-    surfaces.
+    is 1 - prod(1 - D). Outside a face its barycentric coordinates are clamped. Back faces are rendered only on
+    two-sided surfaces.
 
     With a small gamma the nearest face determines the whole colour of a pixel, however small its coverage. Colours then
     have hard edges where D ends, about sqrt(sigma log(1 / cut)) outside the silhouette, and only the coverage

@@ -11,6 +11,12 @@ import torch
 from gradsim.cache import Cache, cache_key
 from gradsim.scene.quantity import Signal, is_per_element, plain
 
+MAX_CONSTANT = 1 << 17  # memory of a cached tensor [bytes]
+
+
+def _is_small(tensor: torch.Tensor) -> bool:
+    return tensor.untyped_storage().nbytes() <= MAX_CONSTANT
+
 
 class Batcher:
     """Converts quantities to tensors with one leading dimension over all W worlds of a batch.
@@ -22,7 +28,7 @@ class Batcher:
     """
 
     constant_size: ClassVar[int] = 64  # most numbers of a plain quantity whose tensor is cached
-    constants: ClassVar[Cache[torch.Tensor]] = Cache(512)
+    constants: ClassVar[Cache[torch.Tensor]] = Cache(512, keep=_is_small)
 
     def __init__(self, batch: tuple[int, ...], dtype: torch.dtype, device: torch.device):
         self.batch, self.dtype, self.device = batch, dtype, device
@@ -54,12 +60,12 @@ class Batcher:
         )
 
     def constant(self, tag: Hashable, value: Any, build: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Returns `build()`, cached if `value` is plain numbers, and few of them.
+        """Returns `build()`, cached by `value` if that is plain numbers, and few of them.
 
         Args:
             tag: Everything else that the result depends on.
-            value: A quantity that holds no tensor.
-            build: Converts it.
+            value: A quantity or a tuple of quantities; nothing is cached if there is a tensor among them.
+            build: Computes the result.
         """
         key = cache_key(value, size=self.constant_size)
         return build() if key is None else self.constants.get((tag, key, self.key), build)

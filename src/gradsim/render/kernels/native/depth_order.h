@@ -4,7 +4,7 @@
 
 namespace gradsim {
 
-// Distances by which a neighbouring triangle is told from an overlapping one [px].
+// Distances that distinguish adjacent from overlapping triangles [px].
 template <class T> struct Tolerance;
 template <> struct Tolerance<double> { static constexpr double slack = 1e-9, length = 1e-6; };
 template <> struct Tolerance<float> { static constexpr float slack = 1e-5f, length = 1e-3f; };
