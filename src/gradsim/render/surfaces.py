@@ -98,25 +98,25 @@ def _ground_mesh(look: Checker) -> TriMesh:
 _grid = functools.lru_cache(maxsize=32)(functools.partial(grid, alternate=False))
 
 
-def surface_pose(owner: Any, trajectory: Trajectory, topology: SurfaceTopology, batcher: Batcher) -> Pose:
+def surface_pose(scene_object: Any, trajectory: Trajectory, topology: SurfaceTopology, batcher: Batcher) -> Pose:
     """Returns the pose of a surface at all frames.
 
     Args:
-        owner: Its body or static shape.
+        scene_object: The body or static shape it belongs to.
         trajectory: Motions of all bodies.
         topology: The surface's topology.
         batcher: The batch.
     """
-    if isinstance(owner, Ground):
-        axes, origin = _ground_frame(owner, batcher)
+    if isinstance(scene_object, Ground):
+        axes, origin = _ground_frame(scene_object, batcher)
         return Pose(topology.rest_vertices[None, None], False, axes, origin)
-    if not hasattr(owner, "name"):
+    if not hasattr(scene_object, "name"):
         return Pose(topology.rest_vertices[None, None], False)
-    motion = trajectory[owner.name]
-    _check_count(owner, motion)
+    motion = trajectory[scene_object.name]
+    _check_count(scene_object, motion)
     if isinstance(motion, RigidMotion) and not motion.points.requires_grad:
         return _rigid_pose(motion, topology, batcher)
-    x = spring_vertices(owner, motion.vertices) if isinstance(owner, Springs) else motion.vertices
+    x = spring_vertices(scene_object, motion.vertices) if isinstance(scene_object, Springs) else motion.vertices
     x = _rendered(x, topology)
     return Pose(batcher.per_world(x, tuple(x.shape[-3:])), True)
 

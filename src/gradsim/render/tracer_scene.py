@@ -112,7 +112,7 @@ def _surfaces(scene: Scene, triangles: Triangles, batcher: Batcher) -> list[Trac
     lit = scene_topology([surface for _, surface in visible], True, batcher.dtype, batcher.device)
     found: list[TracerSurface] = []
     face = vertex = lit_face = lit_row = 0  # first of the surface; a lit topology may have separate back faces
-    for (owner, surface), topology in zip(visible, lit.surfaces, strict=True):
+    for (scene_object, surface), topology in zip(visible, lit.surfaces, strict=True):
         count = len(surface.faces)
         rows = lit.connectivity.corners[lit_face : lit_face + count].flatten().long().to(batcher.device) - lit_row
         found.append(
@@ -120,7 +120,7 @@ def _surfaces(scene: Scene, triangles: Triangles, batcher: Batcher) -> list[Trac
                 name=surface.name,
                 look=surface.look,
                 lit=surface.look.lit and len(scene.lights) > 0,
-                is_body=hasattr(owner, "name"),
+                is_body=hasattr(scene_object, "name"),
                 vertex_range=slice(vertex, vertex + len(topology.rest_vertices)),
                 vertices=triangles.connectivity.faces[face : face + count].flatten().long(),
                 rows=triangles.connectivity.corners[face : face + count].flatten().long(),

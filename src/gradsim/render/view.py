@@ -56,8 +56,8 @@ def visible_triangles(
     matrix, offset, lights = _view(scene.camera, scene.lights, size, batcher)
     topology = scene_topology(surfaces, lights is not None and lights.directed, batcher.dtype, batcher.device)
     poses = [
-        surface_pose(owner, trajectory, own, batcher)
-        for (owner, _), own in zip(visible, topology.surfaces, strict=True)
+        surface_pose(scene_object, trajectory, own, batcher)
+        for (scene_object, _), own in zip(visible, topology.surfaces, strict=True)
     ]
     textured = len(topology.connectivity.textures) > 0
     attribute_count = ATTRIBUTE_COUNT.textured if textured else ATTRIBUTE_COUNT.plain
