@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 import gradsim as gs
+from gradsim.render import view
 from gradsim.render.raster import Rasterizer, rasterize
 from gradsim.render.triangles import Triangles
-from gradsim.render.view import triangles
 
 __all__ = ["Rasterizer", "Triangles", "rasterize", "saved_bytes", "visible_triangles"]
 
@@ -26,7 +26,7 @@ def visible_triangles(scene: gs.Scene, trajectory: gs.Trajectory, size: tuple[in
         trajectory: Its motion.
         size: Height and width of the images [px].
     """
-    found, _ = triangles(scene, trajectory, size)
+    found, _ = view.visible_triangles(scene, trajectory, size)
     return found
 
 

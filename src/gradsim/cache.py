@@ -27,30 +27,35 @@ class Cache(Generic[V]):
 
     Args:
         size: Most entries.
+        keep: Whether to store a value; all are stored if None.
     """
 
-    def __init__(self, size: int):
-        self.size = size
+    def __init__(self, size: int, keep: Callable[[V], bool] | None = None):
+        self.size, self.keep = size, keep
         self._values: dict[Hashable, V] = {}
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, build: Callable[[], V]) -> V:
-        """Returns the value of a key, from `build()` if there is none yet.
+    def get(self, key: Hashable | None, build: Callable[[], V]) -> V:
+        """Returns the value of a key, from `build()` if there is none yet. Nothing is stored under the key None.
 
-        Values are built outside inference mode, so that later calls can differentiate through them.
+        Values are built outside inference mode, so that later calls can differentiate through them. They are shared:
+        no caller may change them in place.
         """
-        value = self._values.get(key)
-        if value is None:
-            with torch.inference_mode(False):
-                value = build()
-            with self._lock:
-                self._values[key] = value
-                while len(self._values) > self.size:
-                    del self._values[next(iter(self._values))]
-        elif value is not next(reversed(self._values.values()), None):
-            with self._lock:
-                self._values.pop(key, None)
-                self._values[key] = value
+        if key is None:
+            return build()
+        with self._lock:
+            value = self._values.pop(key, None)
+            if value is not None:
+                self._values[key] = value  # now the most recently used
+                return value
+        with torch.inference_mode(False):
+            value = build()
+        if self.keep is not None and not self.keep(value):
+            return value
+        with self._lock:
+            self._values[key] = value
+            while len(self._values) > self.size:
+                del self._values[next(iter(self._values))]
         return value
 
     def values(self) -> Iterator[V]:
@@ -79,6 +84,9 @@ def cache_key(*values: Any, size: int = 64) -> Hashable | None:
         values: Numbers, strings, arrays, sequences, mappings and dataclasses of these.
         size: Most numbers of an array; hashing more takes as long as converting them.
     """
+    if len(values) == 1 and type(values[0]) is np.ndarray:  # the most frequent case, in half of the time
+        (array,) = values
+        return (array.shape, array.dtype, array.tobytes()) if array.size <= size else None
     try:
         return _key(values, size, (), tensors=False)
     except _NoKey:

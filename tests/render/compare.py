@@ -1,4 +1,4 @@
-"""Rasterizers against references that autograd differentiates, and against central differences."""
+"""Comparison of rasterizers with differentiable references and with central differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow and plain rasterizers' parts, dense over triangles and pixels, that autograd differentiates."""
+"""Parts of slow reference rasterizers, dense over triangles and pixels, differentiated by autograd."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradsim.render.triangles import Triangles
 
 
 class Screen(NamedTuple):
-    """Triangles that may be seen in one frame, those of the near plane among them."""
+    """Triangles of one frame in screen space, clipped at the near plane."""
 
     place: torch.Tensor  # [N, 3, 2]
     inverse: torch.Tensor  # one over depth, [N, 3]
@@ -21,7 +21,8 @@ class Screen(NamedTuple):
 def screen_of(triangles: Triangles, frame: int) -> Screen:
     mesh, near = triangles.connectivity, triangles.near
     parts = []
-    for face, corner, mark in zip(mesh.faces.tolist(), mesh.corners.tolist(), mesh.marks.tolist(), strict=True):
+    kinds = zip(mesh.two_sided.tolist(), mesh.face_textures.tolist(), strict=True)
+    for face, corner, (two_sided, texture) in zip(mesh.faces.tolist(), mesh.corners.tolist(), kinds, strict=True):
         points = [
             torch.cat([triangles.vertices[frame, v], triangles.attributes[frame, c]])
             for v, c in zip(face, corner, strict=True)
@@ -36,8 +37,8 @@ def screen_of(triangles: Triangles, frame: int) -> Screen:
             part = torch.stack([polygon[0], polygon[k - 1], polygon[k]])
             xy = part[:, :2] / part[:, 2:3]
             area = _cross(xy[1] - xy[0], xy[2] - xy[0]).item()
-            if area < -1e-12 or (area > 1e-12 and mark & 1):
-                parts.append((xy, 1.0 / part[:, 2], part[:, 3:], (mark >> 1) - 1))
+            if area < -1e-12 or (area > 1e-12 and two_sided):
+                parts.append((xy, 1.0 / part[:, 2], part[:, 3:], texture))
     if not parts:
         empty = triangles.vertices.new_zeros
         return Screen(empty(0, 3, 2), empty(0, 3), empty(0, 3, triangles.attributes.shape[-1]), [])
@@ -65,7 +66,7 @@ def barycentric(screen: Screen, pixels: torch.Tensor) -> torch.Tensor:
 
 
 def squared_distance(screen: Screen, pixels: torch.Tensor) -> torch.Tensor:
-    """To the outlines, [N, H, W]."""
+    """Squared distances to the boundaries of the triangles, [N, H, W]."""
     squares = []
     for k in range(3):
         a, b = screen.place[:, k, None, None], screen.place[:, (k + 1) % 3, None, None]
@@ -75,7 +76,7 @@ def squared_distance(screen: Screen, pixels: torch.Tensor) -> torch.Tensor:
 
 
 def colors(triangles: Triangles, screen: Screen, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Depth [N, H, W] and colour [N, H, W, 3] at barycentric coordinates of the screen."""
+    """Depth [N, H, W] and colour [N, H, W, 3] at screen-space barycentric coordinates."""
     inverse = weights * screen.inverse[:, None, None]
     depth = weights.sum(-1) / inverse.sum(-1)
     share = inverse / inverse.sum(-1, keepdim=True)

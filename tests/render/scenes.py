@@ -1,4 +1,4 @@
-"""Hand-made triangles before a camera, for tests of rasterizers."""
+"""Small sets of triangles in front of a camera, for tests of rasterizers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def triangles_of(
     both_sides: bool = False,
     seed: int = 0,
 ) -> Triangles:
-    """Points [B, V, 3] in the world and faces [F, 3]; random colours, or textures on all faces but each third."""
+    """Points [B, V, 3] in the world and faces [F, 3]; random colours, or textures on two of three faces."""
     random = np.random.default_rng(seed)
     numbers = np.arange(len(faces))
     texture = np.where(numbers % 3 == 2, -1, numbers % 2) if textured else np.full(len(faces), -1)
@@ -46,7 +46,8 @@ def triangles_of(
         faces=torch.from_numpy(faces.astype(np.int32)),
         corners=torch.arange(3 * len(faces), dtype=torch.int32).reshape(-1, 3),
         edges=torch.zeros(0, 4, dtype=torch.int32),
-        marks=torch.from_numpy((int(both_sides) + 2 * (texture + 1)).astype(np.int32)),
+        two_sided=torch.full((len(faces),), int(both_sides), dtype=torch.int32),
+        face_textures=torch.from_numpy(texture.astype(np.int32)),
         textures=torch.tensor([(int(start), h, w) for start, (h, w) in zip(starts, TEXTURES, strict=False)]).int(),
     )
     return Triangles(
@@ -60,7 +61,7 @@ def triangles_of(
 
 
 def two_bodies(size: tuple[int, int], *, textured: bool = True) -> Triangles:
-    """Two tetrahedra, turned and in two frames, the second before the first."""
+    """Two rotated tetrahedra in two frames, the second in front of the first."""
     turn = np.linalg.qr(np.random.default_rng(3).normal(size=(3, 3)))[0]
     turn *= np.linalg.det(turn)
     far = TETRAHEDRON @ turn.T + (-0.2, 0.1, 0.0)
@@ -71,7 +72,7 @@ def two_bodies(size: tuple[int, int], *, textured: bool = True) -> Triangles:
 
 
 def across_the_camera(size: tuple[int, int], *, textured: bool = True) -> Triangles:
-    """A floor that passes under the camera and behind it, and a triangle wholly behind."""
+    """A floor that extends behind the camera, and a triangle completely behind it."""
     points = np.array(
         [
             [-1.13, -0.71, -1.0],
@@ -88,7 +89,7 @@ def across_the_camera(size: tuple[int, int], *, textured: bool = True) -> Triang
 
 
 def degenerate(size: tuple[int, int]) -> Triangles:
-    """No area, seen on edge, twice the same vertex, a thousandth of a pixel; and a sound triangle."""
+    """Triangles without area, seen edge-on, with a repeated vertex, of a thousandth of a pixel; and a regular one."""
     points = np.array(
         [[0, 0, 0], [1, 0, 0], [0.5, 0, 0], [0, 0, 1.0], [0.1, 0.4, 0], [1e-5, 1e-5, 0], [-1e-5, 2e-5, 0]]
     )
@@ -97,7 +98,7 @@ def degenerate(size: tuple[int, int]) -> Triangles:
 
 
 def nothing(size: tuple[int, int]) -> Triangles:
-    """One triangle far off the image."""
+    """One triangle far outside the image."""
     return triangles_of(np.array([[[90.0, 0, 0], [91, 0, 0], [90, 1, 0]]]), np.array([[0, 1, 2]]), size)
 
 
@@ -106,7 +107,7 @@ def changed(triangles: Triangles, **values: torch.Tensor) -> Triangles:
 
 
 def leaves(triangles: Triangles) -> dict[str, torch.Tensor]:
-    """What the image can be differentiated by, as fresh leaves."""
+    """Copies of the differentiable tensors that require gradients."""
     given = {name: getattr(triangles, name) for name in DIFFERENTIABLE}
     return {name: value.detach().clone().requires_grad_() for name, value in given.items() if value is not None}
 
@@ -116,7 +117,7 @@ def to(triangles: Triangles, dtype: torch.dtype) -> Triangles:
 
 
 def beside(size: tuple[int, int], *, textured: bool = True) -> Triangles:
-    """Triangles a fraction of a pixel off the image, on each of its sides."""
+    """Triangles a fraction of a pixel outside the image, on each of its sides."""
     height, width = size
     gap = 0.3
     corners = np.array(
@@ -131,7 +132,7 @@ def beside(size: tuple[int, int], *, textured: bool = True) -> Triangles:
 
 
 def level(size: tuple[int, int], *, textured: bool = True) -> Triangles:
-    """A triangle with a level edge, its third vertex high above the image, and the same upside down."""
+    """A triangle with a horizontal edge, its third vertex far above the image, and the same upside down."""
     height, width = size
     corners = np.array(
         [
@@ -143,13 +144,13 @@ def level(size: tuple[int, int], *, textured: bool = True) -> Triangles:
 
 
 def half_plane(size: tuple[int, int], *, edge: float) -> Triangles:
-    """All to the left of a column [px], in one colour."""
+    """A half-plane to the left of a column [px], in one colour."""
     triangles = on_screen(np.array([[[edge, 90.0], [edge, -90.0], [-90.0, 3.0]]]), np.full(3, 4.0), size)
     return changed(triangles, attributes=triangles.attributes[:, :1].repeat(1, 3, 1))
 
 
 def stacked(size: tuple[int, int], *, count: int) -> Triangles:
-    """Triangles behind one another, all over the middle of the image."""
+    """Triangles behind one another, all covering the middle of the image."""
     height, width = size
     corner = np.array([[0.5 * width, 0.1 * height], [0.1 * width, 0.8 * height], [0.9 * width, 0.7 * height]])
     shift = np.random.default_rng(0).uniform(-1, 1, (count, 1, 2))
@@ -157,7 +158,7 @@ def stacked(size: tuple[int, int], *, count: int) -> Triangles:
 
 
 def on_screen(corners: np.ndarray, depth: np.ndarray, size: tuple[int, int], *, textured: bool = False) -> Triangles:
-    """Triangles given by pixels [F, 3, 2] and depths, a few or one a corner."""
+    """Triangles from pixel coordinates [F, 3, 2] and depths, which are repeated over the corners."""
     count = len(corners)
     depth = np.resize(depth, 3 * count)
     triangles = triangles_of(

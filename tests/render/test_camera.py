@@ -1,4 +1,4 @@
-"""The camera's matrix against pixels worked out by hand."""
+"""The camera's matrix against pixels computed by hand."""
 
 import math
 
@@ -30,12 +30,12 @@ def test_hand_computed_pixels():
     near(pixel(camera, (1.0, -2.0, 3.0), (100, 200)), [125.0, 100.0, 2.0])
 
 
-def test_up_from_above():
+def test_up_vector_of_a_camera_above():
     camera = gs.Camera(eye=(0, 4, 0), target=(0, 0, 0), up=(0, 0, -1), fov=90.0)
     near(pixel(camera, (1.0, 0.0, 2.0), (8, 8)), [5.0, 6.0, 4.0])
 
 
-def test_pose_and_lens_agree_with_view_and_field():
+def test_pose_and_intrinsics_agree_with_target_and_field_of_view():
     eye, target, fov, size = np.array([1.0, 2.0, 3.0]), np.array([-0.5, 0.3, 0.2]), 37.0, (90, 120)
     forward = (target - eye) / np.linalg.norm(target - eye)
     right = np.cross(forward, (0, 1, 0))
@@ -45,12 +45,12 @@ def test_pose_and_lens_agree_with_view_and_field():
     focal = 45.0 / math.tan(math.radians(fov) / 2)
     lens = gs.Camera(pose=pose, fx=focal, fy=focal, cx=60.0, cy=45.0, resolution=size)
     plain = gs.Camera(eye=eye, target=target, fov=fov)
-    for shown in (size, (180, 240)):  # another size of the same shape scales the lens
-        for a, b in zip(projection(lens, shown, **REAL), projection(plain, shown, **REAL), strict=True):
+    for rendered in (size, (180, 240)):  # another size with the same aspect ratio scales the intrinsics
+        for a, b in zip(projection(lens, rendered, **REAL), projection(plain, rendered, **REAL), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_lens_scales_with_the_image():
+def test_intrinsics_scale_with_the_image():
     lens = gs.Camera(pose=np.eye(4), fx=50.0, fy=60.0, cx=10.0, cy=20.0, resolution=(40, 30))
     near(pixel(lens, (1.0, 1.0, 2.0), (40, 30)), [35.0, 50.0, 2.0])
     near(pixel(lens, (1.0, 1.0, 2.0), (80, 90)), [105.0, 100.0, 2.0])
@@ -70,7 +70,7 @@ def leaf(value):
     return torch.tensor(value, dtype=torch.float64, requires_grad=True)
 
 
-def test_gradients_of_view_and_field():
+def test_gradients_of_target_and_field_of_view():
     def matrix(eye, target, up, fov):
         return projection(gs.Camera(eye=eye, target=target, up=up, fov=fov), (32, 48), **REAL)
 
@@ -78,7 +78,7 @@ def test_gradients_of_view_and_field():
     torch.autograd.gradcheck(matrix, tuple(map(leaf, values)))
 
 
-def test_gradients_of_pose_and_lens():
+def test_gradients_of_pose_and_intrinsics():
     def matrix(eye, spin, fx, fy, cx, cy):
         x, y, z = spin
         skew = torch.stack([0 * x, -z, y, z, 0 * x, -x, -y, x, 0 * x]).view(3, 3)

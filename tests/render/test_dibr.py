@@ -1,4 +1,4 @@
-"""DIB-R against a slow reference, central differences and known limits, and its warning."""
+"""DIB-R against a slow reference, central differences and analytic limits, and its warning."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def dibr_reference(dibr: DIBR, triangles: Triangles, frame: int, size: tuple[int
 @pytest.mark.parametrize("dibr", [NARROW, WIDE], ids=["narrow", "wide"])
 @pytest.mark.parametrize("size", [(24, 24), (37, 53), (1, 1)], ids=str)
 @pytest.mark.parametrize("scene", SCENES)
-def test_images_and_gradients_are_the_reference(scene: str, size: tuple[int, int], dibr: DIBR) -> None:
+def test_images_and_gradients_agree_with_the_reference(scene: str, size: tuple[int, int], dibr: DIBR) -> None:
     triangles = SCENES[scene](size)
 
     def slow(given: Triangles) -> torch.Tensor:
@@ -56,7 +56,7 @@ def test_images_and_gradients_are_the_reference(scene: str, size: tuple[int, int
         assert relative_error(gradient, expected_gradients[name]) < 1e-9, name
 
 
-def test_colors_alone_are_the_same() -> None:
+def test_colors_do_not_depend_on_alpha() -> None:
     triangles = scenes.two_bodies((37, 53))
     both = drawing(NARROW, (37, 53))(triangles)
     colors = drawing(NARROW, (37, 53), alpha=False)(triangles)
@@ -65,7 +65,7 @@ def test_colors_alone_are_the_same() -> None:
 
 @pytest.mark.parametrize("dibr", [NARROW, WIDE], ids=["narrow", "wide"])
 @pytest.mark.parametrize("scene", SCENES)
-def test_gradients_are_central_differences(scene: str, dibr: DIBR) -> None:
+def test_gradients_agree_with_central_differences(scene: str, dibr: DIBR) -> None:
     size = (32, 40)
     errors = difference_errors(drawing(dibr, size), SCENES[scene](size))
     assert max(errors.values()) < 1e-6, errors
@@ -74,7 +74,7 @@ def test_gradients_are_central_differences(scene: str, dibr: DIBR) -> None:
 @pytest.mark.parametrize("scene", [scenes.degenerate, scenes.nothing])
 @pytest.mark.parametrize("size", [(24, 24), (1, 1)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_nothing_breaks(scene, size: tuple[int, int], dtype: torch.dtype) -> None:
+def test_degenerate_triangles_stay_finite(scene, size: tuple[int, int], dtype: torch.dtype) -> None:
     image, gradients = image_and_gradients(drawing(NARROW, size), scenes.to(scene(size), dtype))
     assert torch.isfinite(image).all()
     assert all(torch.isfinite(gradient).all() for gradient in gradients.values())
@@ -99,7 +99,7 @@ def test_float32_is_close_to_float64(scene: str) -> None:
         assert relative_error(single_gradients[name], gradient) < 1e-3, name
 
 
-def test_the_halo_falls_off_as_the_paper_says() -> None:
+def test_the_halo_decays_as_in_the_paper() -> None:
     size = (16, 16)
     image, _ = image_and_gradients(drawing(WIDE, size), scenes.half_plane(size, edge=6.0))
     row = image[0, 4, :, 3]
@@ -125,7 +125,7 @@ def test_a_loss_on_colors_alone_warns() -> None:
         drawing(NARROW, (16, 16))(moving)[..., :3].square().sum().backward()
 
 
-def test_a_loss_that_sees_outlines_does_not_warn() -> None:
+def test_a_loss_that_depends_on_silhouettes_does_not_warn() -> None:
     triangles = scenes.two_bodies((16, 16))
     given = scenes.leaves(triangles)
     moving = scenes.changed(triangles, vertices=given["vertices"])
@@ -134,7 +134,7 @@ def test_a_loss_that_sees_outlines_does_not_warn() -> None:
         warnings.simplefilter("error")
         drawing(NARROW, (16, 16))(moving).square().sum().backward()
         drawing(NARROW, (16, 16))(moving)[..., 3].sum().backward()
-        drawing(NARROW, (16, 16), alpha=False)(painted).square().sum().backward()  # nothing moves
+        drawing(NARROW, (16, 16), alpha=False)(painted).square().sum().backward()  # the vertices need no gradient
 
 
 def test_options_are_checked() -> None:

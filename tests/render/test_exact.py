@@ -1,4 +1,4 @@
-"""The exact renderer: images against point sampling, gradients against differences, and the awkward cases."""
+"""The exact renderer: images against point sampling, gradients against differences, and edge cases."""
 
 import dataclasses
 
@@ -8,12 +8,12 @@ import torch
 from tests.render.compare import difference_errors, drawing
 from tests.render.scenes import changed, triangles_of
 
-from gradsim.check.render import RENDERERS, check_coverage, check_image_gradients, check_path
+from gradsim.check.render import RENDERERS, check_coverage, check_path, check_picture_gradients
 from gradsim.check.render import check_silhouette_warning as silhouette_warning
 from gradsim.check.sampling import supersampled
+from gradsim.render.edges import mesh_edges
 from gradsim.render.exact import Exact
 from gradsim.render.raster import rasterize
-from gradsim.render.structure import edges_of
 from gradsim.render.triangles import Triangles
 from gradsim.scene.surfaces import box, icosphere, sphere
 
@@ -22,12 +22,12 @@ SIZE = (37, 53)
 
 def with_edges(triangles: Triangles) -> Triangles:
     mesh = triangles.connectivity
-    edges = torch.from_numpy(edges_of(mesh.faces.numpy())[0].astype(np.int32))
+    edges = torch.from_numpy(mesh_edges(mesh.faces.numpy()).rows.astype(np.int32))
     return changed(triangles, connectivity=dataclasses.replace(mesh, edges=edges))
 
 
 def soup(count: int, size: float, *, shift: float = 0.0, textured: bool = False) -> Triangles:
-    """Random triangles that pierce one another, both sides seen, moved towards the camera by `shift`."""
+    """Random two-sided triangles that intersect one another, moved towards the camera by `shift`."""
     random = np.random.default_rng(count)
     points = random.uniform(-1, 1, (count, 1, 3)) + size * random.normal(size=(count, 3, 3)) + [0, 0, shift]
     faces = np.arange(3 * count).reshape(-1, 3)
@@ -35,27 +35,27 @@ def soup(count: int, size: float, *, shift: float = 0.0, textured: bool = False)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS, ids=lambda r: type(r).__name__)
-def test_gradients_of_everything_a_picture_is_made_of(renderer):
-    assert not [fact for fact in check_image_gradients(renderer) if not fact.ok]
+def test_gradients_of_all_inputs(renderer):
+    assert not [fact for fact in check_picture_gradients(renderer) if not fact.ok]
 
 
-def test_image_is_what_point_sampling_tends_to():
+def test_image_is_the_limit_of_point_sampling():
     assert not [fact for fact in check_coverage() if not fact.ok]
 
 
-@pytest.mark.parametrize("apart", [None, 1.5, 0.35], ids=["one", "behind", "piercing"])
-def test_gradient_sees_every_change_of_the_loss(apart):
+@pytest.mark.parametrize("apart", [None, 1.5, 0.35], ids=["one", "behind", "intersecting"])
+def test_integral_of_the_gradient_is_the_change_of_the_loss(apart):
     assert check_path(apart, "cubes", pixels=64).ok
 
 
-def test_colours_of_dibr_alone_warn():
+def test_a_loss_on_colours_of_dibr_warns():
     assert silhouette_warning().ok
 
 
 @pytest.mark.parametrize(
     ("count", "size", "shift"), [(8, 1.0, 0), (30, 0.7, 0), (200, 0.3, 0), (16, 0.7, 3.4), (40, 0.3, 3.4)]
 )
-def test_triangles_that_pierce_each_other_and_the_near_plane(count, size, shift):
+def test_triangles_that_intersect_each_other_and_the_near_plane(count, size, shift):
     triangles = soup(count, size, shift=shift)
     image = rasterize(Exact(), triangles, SIZE, alpha=True)
     difference = (image - supersampled(triangles, SIZE)).abs()
@@ -66,7 +66,7 @@ def test_triangles_that_pierce_each_other_and_the_near_plane(count, size, shift)
 
 
 def side_by_side(faces_apart: float, *, twice: bool) -> Triangles:
-    """A level square of two triangles, its edges parallel to the pixels, and another beside, behind or upon it."""
+    """An axis-aligned square of two triangles, and another one beside it, behind it or coincident."""
     square = np.array([[-0.5, -0.31, 0], [0.5, -0.31, 0], [0.5, 0.42, 0], [-0.5, 0.42, 0]])
     other = square + np.array([0 if twice else 1.0 + faces_apart, 0, -0.1 if faces_apart < 0 else 0])
     faces = np.array([[0, 1, 2], [0, 2, 3]])
@@ -75,16 +75,16 @@ def side_by_side(faces_apart: float, *, twice: bool) -> Triangles:
 
 
 @pytest.mark.parametrize("apart", [-0.2, 0.0, 0.013], ids=["over", "touching", "beside"])
-def test_outlines_of_several_surfaces_in_a_pixel(apart):
+def test_silhouettes_of_several_surfaces_in_a_pixel(apart):
     triangles = side_by_side(apart, twice=False)
     image = rasterize(Exact(), triangles, SIZE, alpha=True)
     assert (image - supersampled(triangles, SIZE)).abs().max() < 2 / 32
-    if apart:  # where they touch, the gradient has two sides
+    if apart:  # where they touch, the gradient is one-sided
         errors = difference_errors(drawing(Exact(), SIZE), triangles)
         assert max(errors.values()) < 1e-6, errors
 
 
-def test_a_surface_upon_itself_covers_once():
+def test_coincident_surfaces_cover_once():
     triangles = side_by_side(0.0, twice=True)
     mesh = triangles.connectivity
     half = dataclasses.replace(
@@ -92,29 +92,30 @@ def test_a_surface_upon_itself_covers_once():
         faces=mesh.faces[:2],
         corners=mesh.corners[:2],
         edges=mesh.edges[mesh.edges[:, 2] < 2],
-        marks=mesh.marks[:2],
+        two_sided=mesh.two_sided[:2],
+        face_textures=mesh.face_textures[:2],
     )
     one = rasterize(Exact(), changed(triangles, connectivity=half), SIZE, alpha=True)
     both = rasterize(Exact(), triangles, SIZE, alpha=True)
     assert torch.allclose(one[..., 3], both[..., 3], atol=1e-12)
 
 
-def test_without_edges_layers_are_still_found():
-    """Coverage alone tells that something overlaps where no outline was traced."""
+def test_overlaps_are_found_without_edges():
+    """The coverage reveals overlaps where no silhouette is known."""
     triangles = side_by_side(-0.2, twice=False)
     bare = dataclasses.replace(triangles.connectivity, edges=torch.zeros(0, 4, dtype=torch.int32))
     image = rasterize(Exact(), changed(triangles, connectivity=bare), SIZE, alpha=True)
     assert torch.allclose(image, rasterize(Exact(), triangles, SIZE, alpha=True), atol=1e-12)
 
 
-def test_level_edges_move_with_their_own_row_only():
+def test_horizontal_edges_between_rows():
     points = np.array(box(1.0).vertices)[None]
     triangles = with_edges(triangles_of(points, np.array(box(1.0).faces), SIZE))
     errors = difference_errors(drawing(Exact(), SIZE), triangles)
     assert max(errors.values()) < 1e-6, errors
 
 
-def test_textures_under_piercing_and_near_plane():
+def test_textures_with_intersections_and_near_plane():
     errors = difference_errors(drawing(Exact(), SIZE), soup(20, 0.7, shift=2.5, textured=True))
     assert set(errors) == {"vertices", "attributes", "texels", "background"}
     assert max(errors.values()) < 1e-6, errors
@@ -126,7 +127,7 @@ def body(mesh, *, turn: float = 0.3, stretch=(1.0, 1.0, 1.0), shift=(0.0, 0.0, 0
     return with_edges(triangles_of(points[None], mesh.faces, SIZE))
 
 
-AWKWARD = {
+EDGE_CASES = {
     "cube edge on": body(box(1.0), turn=0.0, stretch=(1, 1, 1e-9)),
     "cube seen along its side": body(box(1.0), turn=np.pi / 4 + 1e-9),
     "sphere of 20,000 faces, grazing": body(sphere(1.0, 72, 140), stretch=(1, 1e-7, 1)),
@@ -143,9 +144,9 @@ AWKWARD = {
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["double", "single"])
-@pytest.mark.parametrize("name", AWKWARD)
-def test_awkward_cases_stay_finite(name, dtype):
-    triangles = AWKWARD[name]
+@pytest.mark.parametrize("name", EDGE_CASES)
+def test_edge_cases_stay_finite(name, dtype):
+    triangles = EDGE_CASES[name]
     given = {key: getattr(triangles, key).to(dtype, copy=True).requires_grad_() for key in ("vertices", "attributes")}
     image = rasterize(Exact(), changed(triangles, **given, background=triangles.background.to(dtype)), SIZE, alpha=True)
     assert image.isfinite().all()
@@ -157,13 +158,13 @@ def test_awkward_cases_stay_finite(name, dtype):
         assert (image.detach() - supersampled(triangles, SIZE, 16)).abs().max() < 2 / 16
 
 
-def test_one_pixel_shows_the_mean():
+def test_a_single_pixel_is_the_mean():
     triangles = with_edges(triangles_of(box(1.0).vertices[None], box(1.0).faces, (1, 1)))
     image = rasterize(Exact(), triangles, (1, 1), alpha=True)
     assert (image - supersampled(triangles, (1, 1), 512)).abs().max() < 5e-3
 
 
-def test_zero_area_and_not_a_number():
+def test_zero_area_and_nan():
     triangles = soup(6, 0.7)
     vertices = triangles.vertices.clone()
     vertices[0, 3:6] = vertices[0, 3]
@@ -209,7 +210,7 @@ def image_and_gradients(triangles: Triangles):
     return [image.detach(), *(tensor.grad for tensor in given.values())]
 
 
-def test_threads_do_not_change_a_bit():
+def test_results_do_not_depend_on_threads():
     triangles, before = spheres(20), torch.get_num_threads()
     try:
         torch.set_num_threads(1)
@@ -233,10 +234,10 @@ def test_several_forwards_before_a_backward():
 
 
 def test_lists_and_scratch_grow_as_needed():
-    """Hundreds of layers that pierce each other in every pixel, far beyond what is taken at first."""
+    """Hundreds of intersecting layers in every pixel, far beyond the initial capacity."""
     random = np.random.default_rng(0)
     points = random.normal(size=(1, 2400, 3)) * 0.4
     triangles = with_edges(triangles_of(points, np.arange(2400).reshape(-1, 3), (8, 8), both_sides=True))
     image = rasterize(Exact(), triangles, (8, 8), alpha=True)
     assert (image - supersampled(triangles, (8, 8), 32)).abs().max() < 0.01
-    assert torch.equal(rasterize(Exact(), triangles, (8, 8), alpha=True), image)  # with room from the start
+    assert torch.equal(rasterize(Exact(), triangles, (8, 8), alpha=True), image)  # memory suffices now

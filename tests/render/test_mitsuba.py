@@ -1,4 +1,4 @@
-"""Path tracing: the same camera, colours and lights as the exact renderer's, and no gradient."""
+"""Path tracing: agreement with the exact renderer in camera, colours and lights, and no gradient."""
 
 import sys
 
@@ -36,14 +36,14 @@ def still(scene, frames=1):
 
 
 def both(scene, samples, **options):
-    """The scene at rest by Mitsuba and by `Exact`, RGBA."""
+    """The first frame by Mitsuba and by `Exact`, RGBA."""
     trajectory = still(scene)
     traced = gs.render(scene, trajectory, SIZE, gs.Mitsuba(samples=samples, **options), alpha=True)
     return traced[0], gs.render(scene, trajectory, SIZE, alpha=True)[0]
 
 
 def inside(traced, exact):
-    """Mean colours where no outline is near."""
+    """Mean colours of fully covered pixels."""
     whole = (exact[..., 3] > 0.999) & (traced[..., 3] > 0.999)
     return traced[whole][:, :3].mean(0), exact[whole][:, :3].mean(0)
 
@@ -55,13 +55,13 @@ def centroid(image):
 
 
 SHIFTED = gs.Camera(eye=(1.2, 0.9, 3.1), target=(0.1, 0.05, -0.1), fx=70.0, fy=70.0, cx=24.0, cy=38.5, resolution=SIZE)
-ACROSS = gs.Camera(eye=(0.2, 0.3, 0.9), target=(0.0, 0.1, 0.0), fov=80, near=0.6)  # its near plane cuts the box
+ACROSS = gs.Camera(eye=(0.2, 0.3, 0.9), target=(0.0, 0.1, 0.0), fov=80, near=0.6)  # its near plane clips the box
 
 
 @pytest.mark.usefixtures("mitsuba")
 class TestAgreesWithExact:
     @pytest.mark.parametrize("camera", [CAMERA, SHIFTED], ids=["centred", "shifted"])
-    def test_bare_colours_and_outlines(self, camera):
+    def test_unlit_colours_and_silhouettes(self, camera):
         ball = body(gs.Look(color=(0.9, 0.3, 0.1)), BALL, "ball", position=(-0.5, -0.3, 0.6))
         traced, exact = both(scene_of(body(position=(0.3, 0.2, 0.0)), ball, camera=camera), 256)
         assert (traced - exact).abs().mean() < 3e-4
@@ -80,7 +80,7 @@ class TestAgreesWithExact:
         assert torch.equal(traced[empty], exact[empty])
         assert (traced - exact).abs().mean() < 5e-3
 
-    @pytest.mark.parametrize("lights", [(), (SUN,)], ids=["bare", "lit"])
+    @pytest.mark.parametrize("lights", [(), (SUN,)], ids=["unlit", "lit"])
     def test_texture(self, lights):
         look = gs.Look(color=(0.9, 0.8, 0.7), texture=RANDOM.uniform(0.1, 0.9, (3, 4, 3)))
         traced, exact = both(scene_of(body(look), lights=lights), 64)
@@ -94,14 +94,14 @@ class TestAgreesWithExact:
     @pytest.mark.parametrize(
         "light", [SUN, gs.AmbientLight(0.7, (1.0, 0.5, 0.7)), gs.PointLight((40.0, 60.0, 70.0), 0.8)]
     )
-    def test_light_on_a_convex_matt_body(self, light):
+    def test_light_on_a_convex_diffuse_body(self, light):
         traced, exact = both(scene_of(body(gs.Look(color=(0.8, 0.5, 0.3), diffuse=1.0)), lights=(light,)), 64)
         assert torch.allclose(*inside(traced, exact), rtol=0.01)
         assert (traced - exact).abs().mean() < 5e-3
 
     def test_a_batch_of_lights(self):
-        lamp = gs.PointLight((40.0, 60.0, 70.0), torch.tensor([0.5, 0.9], dtype=torch.float64))
-        scene = scene_of(body(), lights=(lamp,))
+        light = gs.PointLight((40.0, 60.0, 70.0), torch.tensor([0.5, 0.9], dtype=torch.float64))
+        scene = scene_of(body(), lights=(light,))
         trajectory = still(scene)
         traced = gs.render(scene, trajectory, SIZE, gs.Mitsuba(samples=16))
         exact = gs.render(scene, trajectory, SIZE)
@@ -114,14 +114,14 @@ class TestAgreesWithExact:
         assert torch.allclose(*inside(traced, exact), rtol=0.02)
         assert (traced - exact).abs().mean() < 5e-3
 
-    def test_highlights_are_as_wide_and_as_strong(self):
+    def test_width_and_strength_of_highlights(self):
         lights = (gs.DirectionalLight((-0.3, -0.5, -1.0), 0.9),)
         look = gs.Look(color=(0.3, 0.2, 0.1), specular=0.5, shininess=30.0)
         traced, exact = both(scene_of(body(look, BALL), lights=lights), 64)
         assert traced.max() == pytest.approx(exact.max().item(), rel=0.1)
         assert torch.allclose(*inside(traced, exact), rtol=0.1)
 
-    def test_bare_colours_among_lit_ones(self):
+    def test_unlit_colours_among_lit_ones(self):
         ball = body(gs.Look(color=(0.9, 0.3, 0.1), lit=False), BALL, "ball", position=(-0.5, -0.3, 0.6))
         traced, exact = both(scene_of(body(position=(0.3, 0.2, 0.0)), ball, lights=(SUN,)), 16)
         bare = (exact[..., :3] - torch.tensor([0.9, 0.3, 0.1], dtype=torch.float64)).abs().amax(-1) < 1e-9
@@ -133,15 +133,15 @@ class TestAgreesWithExact:
         trajectory = still(scene)
         _, traced = gs.render(scene, trajectory, SIZE, gs.Mitsuba(samples=16), depth=True)
         _, exact = gs.render(scene, trajectory, SIZE, depth=True)
-        seen = torch.isfinite(traced) & torch.isfinite(exact)
-        assert seen.sum() > 300
-        assert (traced - exact)[seen].median().abs() < 5e-5
+        covered = torch.isfinite(traced) & torch.isfinite(exact)
+        assert covered.sum() > 300
+        assert (traced - exact)[covered].median().abs() < 5e-5
         assert (torch.isfinite(traced) != torch.isfinite(exact)).sum() < 20
 
 
 @pytest.mark.usefixtures("mitsuba")
 class TestVideo:
-    def test_same_each_time_whichever_frames_and_in_a_batch(self):
+    def test_deterministic_for_any_frames_and_in_a_batch(self):
         moving = {"velocity": (0.5, 0.0, 0.0), "angular_velocity": (0.0, 2.0, 1.0)}
         scene = scene_of(body(**moving), lights=(SUN, gs.AmbientLight(0.3)))
         trajectory, tracer = still(scene, frames=4), gs.Mitsuba(samples=4)
@@ -155,13 +155,13 @@ class TestVideo:
         assert batch.shape == (2, 1, 4, *SIZE, 4)
         assert torch.equal(batch[0, 0, ..., :3], video)
 
-    def test_nothing_in_view(self):
+    def test_empty_view(self):
         scene = scene_of(body(position=(0.0, 50.0, 0.0)))
         image, depth = gs.render(scene, still(scene), SIZE, gs.Mitsuba(samples=4), alpha=True, depth=True)
         assert torch.equal(image[0, 0, 0], torch.tensor([0.2, 0.3, 0.6, 0.0], dtype=torch.float64))
         assert torch.isinf(depth).all()
 
-    def test_leaves_the_variant_as_it_was(self, mitsuba):
+    def test_restores_the_variant(self, mitsuba):
         before = mitsuba.variant()
         mitsuba.set_variant("scalar_spectral")
         try:
@@ -190,7 +190,7 @@ class TestRefuses:
         with pytest.raises(InvalidInput, match="fx = fy"):
             gs.render(scene, still(scene), SIZE, gs.Mitsuba(samples=1))
 
-    def test_texture_under_many_colours(self):
+    def test_texture_with_several_colours(self):
         scene = scene_of(body(gs.Look(face_colors=PAINTED.face_colors, texture=np.ones((2, 2, 3)))))
         with pytest.raises(InvalidInput, match="box.look.texture"):
             gs.render(scene, still(scene), SIZE, gs.Mitsuba(samples=1))
@@ -210,7 +210,7 @@ def test_options(options, error):
         gs.Mitsuba(**options)
 
 
-def test_says_how_to_install_it(monkeypatch):
+def test_missing_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "mitsuba", None)
     scene = scene_of(body())
     with pytest.raises(MissingExtra, match=r"pip install 'gradsim\[mitsuba\]'"):

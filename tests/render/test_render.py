@@ -1,4 +1,4 @@
-"""render(): what a user sees of it."""
+"""The public function render()."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ def scene_of(x=0.0, **options) -> gs.Scene:
     return gs.Scene([ball, cube], **options)
 
 
-def test_60_frames_of_8_worlds_are_480_calls():
+def test_60_frames_of_8_worlds_equal_480_calls():
     gravity = torch.tensor([0.0, -2.0, 0.0]).double() * torch.linspace(0.5, 2.0, 8).double()[:, None]
     scene = scene_of(gravity=gravity)
     trajectory = gs.simulate(scene, frames=60, fps=60, substeps=4)
@@ -34,7 +34,7 @@ def test_60_frames_of_8_worlds_are_480_calls():
     assert worst < 1e-12
 
 
-def test_gradient_runs_from_pixels_to_mass():
+def test_gradient_of_pixels_in_mass():
     push = gs.Push(impulse=(1.0, 0.5, 0.0), point=(0.1, 0.0, 0.1))
 
     def loss(mass):
@@ -86,7 +86,7 @@ def test_depth_has_gradient():
 
 
 @pytest.mark.parametrize("renderer", [gs.Exact(), gs.SoftRas(), gs.DIBR()], ids=lambda r: type(r).__name__)
-def test_same_bits_every_time(renderer):
+def test_results_are_deterministic(renderer):
     scene = scene_of()
     trajectory = gs.simulate(scene, frames=9, fps=30, substeps=4)
     assert torch.equal(*(gs.render(scene, trajectory, (24, 32), renderer) for _ in range(2)))
@@ -122,7 +122,7 @@ def test_single_precision():
         ({"frames": [7]}, "frames"),
     ],
 )
-def test_bad_calls_say_what_would_do(change, words):
+def test_errors_of_bad_calls_name_valid_values(change, words):
     scene = scene_of()
     trajectory = gs.simulate(scene, frames=2)
     arguments = {"size": (8, 8), **change}
@@ -131,7 +131,7 @@ def test_bad_calls_say_what_would_do(change, words):
     assert words in str(error.value)
 
 
-def test_a_broken_loss_is_noticed():
+def test_a_nan_gradient_raises():
     x = torch.tensor(0.0, dtype=torch.float64, requires_grad=True)
     scene = scene_of(x)
     video = gs.render(scene, gs.simulate(scene, frames=1), (16, 16))
@@ -156,8 +156,8 @@ def test_a_trajectory_of_another_body_is_refused():
         gs.render(large, gs.simulate(small, frames=1), (16, 16))
 
 
-def test_default_texture_is_mirrored_nowhere():
-    """A picture with a bright upper left corner, on all six sides of a cube."""
+def test_default_texture_is_not_mirrored():
+    """A texture with a bright upper left corner, on all six sides of a cube."""
     texture = torch.full((8, 8, 3), 0.2, dtype=torch.float64)
     texture[:4, :4] = 1.0
     cube = gs.Rigid("cube", gs.meshes.box(1.0), mass=1.0, look=gs.Look(texture=texture, lit=False))
@@ -169,8 +169,8 @@ def test_default_texture_is_mirrored_nowhere():
         assert image[:16, :16].mean() > 2 * image[16:, :16].mean(), eye
 
 
-def test_a_video_that_is_kept_is_not_written_over():
-    """Memory of large videos is used again, but only once nobody refers to it."""
+def test_recycled_memory_does_not_overwrite_videos_in_use():
+    """Memory of large videos is recycled only once nothing refers to it."""
     scene = scene_of()
     trajectory = gs.simulate(scene, frames=8, fps=20)
     first = gs.render(scene, trajectory, (128, 128))
@@ -186,7 +186,7 @@ def test_a_video_that_is_kept_is_not_written_over():
     assert torch.equal(kept, before[2:3])
 
 
-def test_constants_of_a_view_follow_their_values():
+def test_cached_views_follow_the_values_of_the_camera():
     eye = np.array([0.5, 0.4, 4.0])
     scene = scene_of(camera=gs.Camera(eye=eye, target=(0.0, 0.0, 0.0), fov=40))
     trajectory = gs.simulate(scene, frames=1, fps=20)
@@ -199,7 +199,7 @@ def test_constants_of_a_view_follow_their_values():
     assert torch.equal(changed, gs.render(again, trajectory, (24, 24)))
 
 
-def test_gradients_after_a_render_in_inference_mode():
+def test_gradients_after_rendering_in_inference_mode():
     x = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
     camera = gs.Camera(eye=(0.51, 0.4, 4.0), target=(0.0, 0.0, 0.0), fov=41)
     with torch.inference_mode():
@@ -210,8 +210,8 @@ def test_gradients_after_a_render_in_inference_mode():
     assert x.grad.abs() > 0
 
 
-def test_what_is_hidden_does_not_shine_through():
-    """Not even where the edge between two triangles in front runs across a texture."""
+def test_hidden_textures_do_not_leak():
+    """Also where the edge between two front triangles crosses a texture."""
 
     def picture(texture):
         wall = gs.Rigid("wall", gs.meshes.box((2.0, 2.0, 0.1)), mass=1.0, position=(0.0, 0.6, 1.0), look=gs.Look())

@@ -1,4 +1,4 @@
-"""SoftRas against a slow reference, central differences and known limits."""
+"""SoftRas against a slow reference, central differences and analytic limits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def softras_reference(softras: SoftRas, triangles: Triangles, frame: int, size: 
 @pytest.mark.parametrize("softras", [SHARP, SOFT], ids=["sharp", "soft"])
 @pytest.mark.parametrize("size", [(24, 24), (37, 53), (1, 1)], ids=str)
 @pytest.mark.parametrize("scene", SCENES)
-def test_images_and_gradients_are_the_reference(
+def test_images_and_gradients_agree_with_the_reference(
     scene: str, size: tuple[int, int], softras: SoftRas, alpha: bool
 ) -> None:
     triangles = SCENES[scene](size)
@@ -65,7 +65,7 @@ def test_images_and_gradients_are_the_reference(
 
 @pytest.mark.parametrize("softras", [SHARP, SOFT], ids=["sharp", "soft"])
 @pytest.mark.parametrize("scene", SCENES)
-def test_gradients_are_central_differences(scene: str, softras: SoftRas) -> None:
+def test_gradients_agree_with_central_differences(scene: str, softras: SoftRas) -> None:
     size = (32, 40)
     errors = difference_errors(drawing(softras, size), SCENES[scene](size))
     assert max(errors.values()) < 1e-6, errors
@@ -74,7 +74,7 @@ def test_gradients_are_central_differences(scene: str, softras: SoftRas) -> None
 @pytest.mark.parametrize("scene", [scenes.degenerate, scenes.nothing])
 @pytest.mark.parametrize("size", [(24, 24), (1, 1)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_nothing_breaks(scene, size: tuple[int, int], dtype: torch.dtype) -> None:
+def test_degenerate_triangles_stay_finite(scene, size: tuple[int, int], dtype: torch.dtype) -> None:
     image, gradients = image_and_gradients(drawing(SHARP, size), scenes.to(scene(size), dtype))
     assert torch.isfinite(image).all()
     assert all(torch.isfinite(gradient).all() for gradient in gradients.values())
@@ -100,7 +100,7 @@ def test_float32_is_close_to_float64(scene: str, softras: SoftRas) -> None:
         assert relative_error(single_gradients[name], gradient) < 5e-3, name
 
 
-def test_outlines_are_half_covered_and_faces_whole() -> None:
+def test_coverage_is_half_at_edges_and_one_inside() -> None:
     triangles = scenes.half_plane((16, 16), edge=8.5)
     image, _ = image_and_gradients(drawing(SoftRas(sigma=1e-3), (16, 16)), triangles)
     assert image[0, 4, 8, 3].item() == pytest.approx(0.5, abs=1e-4)
@@ -120,7 +120,7 @@ def test_coverage_ends_without_a_jump() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 40])
-def test_any_number_of_faces_may_meet_in_a_pixel(count: int) -> None:
+def test_many_faces_may_overlap_in_a_pixel(count: int) -> None:
     size = (16, 16)
     triangles = scenes.stacked(size, count=count)
     softras = SoftRas(sigma=1e-2, gamma=1e-1)
@@ -129,7 +129,7 @@ def test_any_number_of_faces_may_meet_in_a_pixel(count: int) -> None:
     assert relative_error(image[0], expected) < 1e-12
 
 
-def test_the_plain_kernels_of_the_bench_draw_the_same() -> None:
+def test_the_plain_kernels_of_the_benchmark_render_the_same() -> None:
     size, softras = (40, 56), SoftRas(sigma=1e-4, gamma=1e-3)
     given = scenes.to(scenes.two_bodies(size, textured=False), torch.float32)
     mesh = dataclasses.replace(given.connectivity, corners=given.connectivity.faces)

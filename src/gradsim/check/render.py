@@ -16,7 +16,7 @@ from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer, rasterize
 from gradsim.render.render import render
 from gradsim.render.softras import SoftRas
-from gradsim.render.view import triangles
+from gradsim.render.view import visible_triangles
 from gradsim.scene.bodies import Cloth
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import SilhouetteWarning
@@ -116,7 +116,7 @@ def check_coverage() -> list[CheckResult]:
     results = []
     for name, scene in (("linked rings", rings_scene(rings())), ("intersecting cubes", cubes(0.35))):
         with torch.no_grad():
-            visible, _ = triangles(scene, simulate(scene, frames=1), SIZE)
+            visible, _ = visible_triangles(scene, simulate(scene, frames=1), SIZE)
             difference = (rasterize(Exact(), visible, SIZE, alpha=True) - supersampled(visible, SIZE)).abs()
         topic = f"{name}, Exact"
         results.append(expect_zero(topic, "largest difference to 32 x 32 samples", float(difference.max()), 2 / 32))

@@ -20,10 +20,11 @@ def _frame(triangles: Triangles, frame: int, size: tuple[int, int], samples: int
     color[..., :3] = background.expand(*size, 3).repeat_interleave(samples, 0).repeat_interleave(samples, 1)
     color[..., 3] = 0.0
     nearest = torch.full(color.shape[:2], torch.inf, dtype=points.dtype)
-    for face, corner, mark in zip(mesh.faces.long(), mesh.corners.long(), mesh.marks.tolist(), strict=True):
+    kinds = zip(mesh.two_sided.tolist(), mesh.face_textures.tolist(), strict=True)
+    for face, corner, (two_sided, texture) in zip(mesh.faces.long(), mesh.corners.long(), kinds, strict=True):
         corners = points[face]
         orientation = torch.linalg.det(corners)  # its sign is the visible side, also for corners behind the camera
-        if orientation.abs() < 1e-14 or (orientation > 0 and not mark & 1):
+        if orientation.abs() < 1e-14 or (orientation > 0 and not two_sided):
             continue
         rows, columns = _window(corners, triangles.near, size, samples)
         rays = _rays(rows, columns, samples, points.dtype)
@@ -32,7 +33,7 @@ def _frame(triangles: Triangles, frame: int, size: tuple[int, int], samples: int
         weights = weights * depth[..., None]
         hit = (weights >= 0).all(-1) & (depth >= triangles.near) & (depth < nearest[rows, columns])
         nearest[rows, columns] = torch.where(hit, depth, nearest[rows, columns])
-        face_color = _color(triangles, weights @ triangles.attributes[frame, corner].detach(), mark)
+        face_color = _color(triangles, weights @ triangles.attributes[frame, corner].detach(), texture)
         color[rows, columns, :3] = torch.where(hit[..., None], face_color, color[rows, columns, :3])
         color[rows, columns, 3] = torch.where(hit, 1.0, color[rows, columns, 3])
     return color.view(height, samples, width, samples, 4).mean((1, 3))
@@ -57,14 +58,14 @@ def _rays(rows: slice, columns: slice, samples: int, dtype: torch.dtype) -> torc
     return torch.stack([across, down, torch.ones_like(across)], -1)
 
 
-def _color(triangles: Triangles, attributes: torch.Tensor, mark: int) -> torch.Tensor:
+def _color(triangles: Triangles, attributes: torch.Tensor, texture: int) -> torch.Tensor:
     """Returns the colours [..., 3] of interpolated attributes, with bilinear texture lookup."""
     if attributes.shape[-1] == 3:
         return attributes
     light, highlight, uv = attributes.split((3, 3, 2), -1)
-    if not mark >> 1 or triangles.texels is None:
+    if texture < 0 or triangles.texels is None:
         return light + highlight
-    start, height, width = triangles.connectivity.textures[(mark >> 1) - 1].tolist()
+    start, height, width = triangles.connectivity.textures[texture].tolist()
     texels = triangles.texels[start : start + height * width].detach().view(height, width, 3)
     x, y = uv[..., 0] * width - 0.5, (1.0 - uv[..., 1]) * height - 0.5
     column, row = x.floor(), y.floor()

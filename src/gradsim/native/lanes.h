@@ -1,46 +1,16 @@
-// Vectors of one cache line: 16 floats or 8 doubles, one element of the mesh a lane.
-//
-// Clang's vector extensions are used throughout, so the same source serves AVX-512 (one register a vector), AVX2 and
-// NEON (several registers) and plain scalar targets; the compiler splits what the machine lacks.
+// Vectors over the nodes and elements of a mesh, one element a lane, and transposed access to rows of nodes.
 #pragma once
 
 // Products and sums fuse, which Warp's compiler does not do by itself.
 #pragma clang fp contract(fast)
 
-#define LANES_INLINE static inline __attribute__((always_inline))
-#define LANES_MEMBER inline __attribute__((always_inline))
-#define LANES_LAMBDA __attribute__((always_inline))
+#include "simd.h"
 
 namespace gradsim {
 
-template <class T> struct LaneTypes;
-template <> struct LaneTypes<float> {
-    typedef float Wide __attribute__((vector_size(64)));
-    typedef float Node __attribute__((vector_size(16)));
-    enum { width = 16 };
-};
-template <> struct LaneTypes<double> {
-    typedef double Wide __attribute__((vector_size(64)));
-    typedef double Node __attribute__((vector_size(32)));
-    enum { width = 8 };
-};
-template <class T> using Lanes = typename LaneTypes<T>::Wide;
+template <class L> LANES_INLINE L root(L a) { return square_root(a); }
 
-template <class T> LANES_INLINE Lanes<T> load(const T* p) {
-    Lanes<T> r;
-    __builtin_memcpy(&r, p, sizeof(r));
-    return r;
-}
-template <class T> LANES_INLINE void store(T* p, Lanes<T> a) { __builtin_memcpy(p, &a, sizeof(a)); }
-template <class T> LANES_INLINE void accumulate(T* p, Lanes<T> a) { store(p, load(p) + a); }
-template <class T> LANES_INLINE Lanes<T> splat(T a) { return Lanes<T>{} + a; }
-
-LANES_INLINE Lanes<float> root(Lanes<float> a) { return __builtin_elementwise_sqrt(a); }
-LANES_INLINE Lanes<double> root(Lanes<double> a) { return __builtin_elementwise_sqrt(a); }
-template <class L> LANES_INLINE L magnitude(L a) { return __builtin_elementwise_abs(a); }
-template <class L> LANES_INLINE L larger(L a, L b) { return __builtin_elementwise_max(a, b); }
-
-// Three lanes a node: x, y, z of `width` nodes.
+// x, y and z of `width` nodes.
 template <class T> struct Vec {
     Lanes<T> c[3];
 };
@@ -60,20 +30,15 @@ template <class T> LANES_INLINE Vec<T> cross(const Vec<T>& a, const Vec<T>& b) {
     return {a.c[1] * b.c[2] - a.c[2] * b.c[1], a.c[2] * b.c[0] - a.c[0] * b.c[2], a.c[0] * b.c[1] - a.c[1] * b.c[0]};
 }
 
-// Rows of nodes take four scalars each, of which x, y and z count, and their places are given in scalars. They are read
-// and written whole and transposed in registers: gathers and scatters of single scalars cost two to three times as
-// much, and rows of three scalars would be written in two pieces.
+// A row of a node has four scalars: x, y, z and one that is unused. Its index counts scalars. Rows are read and written
+// whole and transposed in registers: gathers and scatters of single scalars cost two to three times as much, and rows
+// of three scalars would need two stores each.
 template <class T> LANES_INLINE typename LaneTypes<T>::Node row(const T* x, int i) {
-    typename LaneTypes<T>::Node r;
-    __builtin_memcpy(&r, x + i, sizeof(r));
-    return r;
+    return load_as<typename LaneTypes<T>::Node>(x + i);
 }
 template <class T> LANES_INLINE void add_row(T* x, int i, typename LaneTypes<T>::Node a) {
-    a += row(x, i);
-    __builtin_memcpy(x + i, &a, sizeof(a));
+    store(x + i, a + row(x, i));
 }
-
-#define SHUFFLE __builtin_shufflevector
 
 LANES_INLINE Lanes<float> rows4(const float* x, const int* id) {
     auto lo = SHUFFLE(row(x, id[0]), row(x, id[4]), 0, 1, 2, 3, 4, 5, 6, 7);
@@ -93,7 +58,7 @@ LANES_INLINE void add_rows4(double* x, const int* id, Lanes<double> r) {
     add_row(x, id[0], SHUFFLE(r, r, 0, 1, 2, 3));
     add_row(x, id[4], SHUFFLE(r, r, 4, 5, 6, 7));
 }
-// Interleave the low or high pairs of every group of four lanes; four such steps transpose 4x4 blocks in place.
+// Interleave the low or high pairs of every group of four lanes; four such steps transpose 4 x 4 blocks in place.
 LANES_INLINE Lanes<float> low(Lanes<float> a, Lanes<float> b) {
     return SHUFFLE(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
 }

@@ -1,8 +1,8 @@
 """Data that Python and C++ share, each declared once in Python.
 
 A `Structure` gives Python a ctypes class to fill in and C++ a definition with static assertions on its size and on the
-offset of every field. An `Enumeration` gives both sides the same integers. `Rows` names the rows of a parameter array.
-`kernel_module` places the generated C++ in front of the headers that use it.
+offset and size of every field. An `Enumeration` gives both sides the same numbering, `Constants` the same integers.
+`Rows` names the rows of a parameter array. `kernel_module` places the generated C++ before the headers that use it.
 """
 
 import ctypes
@@ -55,9 +55,10 @@ class Structure:
             instance = f"{self.name}<{scalar}>"
             lines.append(f'static_assert(sizeof({instance}) == {self.size}, "size of {self.name}");')
             for name in self.fields:
-                offset = getattr(self.ctype, name).offset
-                assertion = f"__builtin_offsetof({instance}, {name}) == {offset}"
-                lines.append(f'static_assert({assertion}, "offset of {self.name}::{name}");')
+                field = getattr(self.ctype, name)
+                offset, size = f"__builtin_offsetof({instance}, {name})", f"sizeof({instance}::{name})"
+                condition = f"{offset} == {field.offset} && {size} == {field.size}"
+                lines.append(f'static_assert({condition}, "offset and size of {self.name}::{name}");')
         return "\n".join(lines)
 
 
@@ -100,25 +101,38 @@ class Enumeration:
     def index(self, name: str) -> int:
         return self.names.index(name)
 
+    def row(self, **values: Any) -> list[Any]:
+        """Returns one value for each name, in order."""
+        if values.keys() != set(self.names):
+            raise TypeError(f"{self.scope} has {', '.join(self.names)}, not {', '.join(values)}")
+        return [values[name] for name in self.names]
+
     def cpp(self) -> str:
         """C++ definition."""
         return f"namespace {self.scope} {{ enum {{ {', '.join((*self.names, 'count'))} }}; }}"
 
 
 class Constants:
-    """Integers by name: `constants.name` in Python, `gradsim::name` in C++."""
+    """Integers by name, which C++ knows as `scope::name`.
 
-    def __init__(self, **values: int):
-        self.values = values
+    Args:
+        scope: C++ namespace.
+        values: Integers by identifier.
+    """
+
+    def __init__(self, scope: str, **values: int):
+        self.scope, self.values = scope, values
 
     def __getattr__(self, name: str) -> int:
-        if name == "values" or name not in self.values:
-            raise AttributeError(name)
-        return self.values[name]
+        try:
+            return self.values[name]
+        except KeyError:
+            raise AttributeError(f"{self.scope} has {', '.join(self.values)}, not {name}") from None
 
     def cpp(self) -> str:
         """C++ definition."""
-        return "\n".join(f"constexpr int {name} = {value};" for name, value in self.values.items())
+        values = ", ".join(f"{name} = {value}" for name, value in self.values.items())
+        return f"namespace {self.scope} {{ constexpr int {values}; }}"
 
 
 def Rows(family: str, *names: str) -> Enumeration:

@@ -1,1 +1,1 @@
-"""Scene and trajectory to video: camera, shading, and three rasterizers."""
+"""Rendering of a scene and its trajectory to a video: camera, shading, rasterizers and a path tracer."""

@@ -1,4 +1,4 @@
-"""From a camera to the linear map that takes points of the world to pixels."""
+"""The projection of a camera: the linear map from points of the world to homogeneous pixels."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gradsim.scene.quantity import unwrap
 def projection(
     camera: Camera, size: tuple[int, int], dtype: torch.dtype, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Matrix M [..., 3, 3] and eye [..., 3] of a camera for an image of `size` (H, W).
+    """Returns the matrix M [..., 3, 3] and the eye [..., 3] of a camera, for an image of `size` (H, W).
 
-    A point X is seen at (x w, y w, w) = M (X - eye): x to the right and y down in pixels, from the image's upper left
-    corner, and w the depth along the optical axis [m]. Differentiable in all quantities of the camera.
+    A point X is projected to (x w, y w, w) = M (X - eye): x to the right and y down in pixels, from the image's upper
+    left corner, and w the depth along the optical axis [m]. Differentiable in all quantities of the camera.
     """
 
     def tensor(value: Any) -> torch.Tensor:
@@ -30,13 +30,13 @@ def projection(
     else:
         eye = tensor(camera.eye)
         axes = _view_axes(tensor(camera.target) - eye, tensor(camera.up))
-    fx, fy, cx, cy = _lens(camera, size, tensor)
+    fx, fy, cx, cy = _intrinsics(camera, size, tensor)
     right, down, forward = axes.unbind(-2)
-    rows = (_row(fx, right) + _row(cx, forward), _row(fy, down) + _row(cy, forward), forward)
+    rows = (_scaled(fx, right) + _scaled(cx, forward), _scaled(fy, down) + _scaled(cy, forward), forward)
     return torch.stack(torch.broadcast_tensors(*rows), -2), eye
 
 
-def _row(factor: torch.Tensor, axis: torch.Tensor) -> torch.Tensor:
+def _scaled(factor: torch.Tensor, axis: torch.Tensor) -> torch.Tensor:
     return factor[..., None] * axis
 
 
@@ -49,16 +49,16 @@ def _view_axes(view: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     return torch.stack([right, torch.linalg.cross(forward, right), forward], -2)
 
 
-def _lens(camera: Camera, size: tuple[int, int], tensor: Any) -> tuple[torch.Tensor, ...]:
-    """Focal lengths and principal point for an image of `size` [pixel], each [...]."""
+def _intrinsics(camera: Camera, size: tuple[int, int], tensor: Any) -> tuple[torch.Tensor, ...]:
+    """Focal lengths and principal point for an image of `size` [px], each [...]."""
     height, width = size
     if camera.resolution is None:
         focal = height / 2 / torch.tan(tensor(camera.fov) * (math.pi / 360.0))
         return focal, focal, torch.full_like(focal, width / 2), torch.full_like(focal, height / 2)
-    tall, wide = height / camera.resolution[0], width / camera.resolution[1]
+    y_scale, x_scale = height / camera.resolution[0], width / camera.resolution[1]
     return (
-        tensor(camera.fx) * wide,
-        tensor(camera.fy) * tall,
-        tensor(camera.cx) * wide,
-        tensor(camera.cy) * tall,
+        tensor(camera.fx) * x_scale,
+        tensor(camera.fy) * y_scale,
+        tensor(camera.cx) * x_scale,
+        tensor(camera.cy) * y_scale,
     )

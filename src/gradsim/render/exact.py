@@ -1,30 +1,30 @@
-"""The exact renderer: what is seen through each pixel, averaged."""
+"""The exact renderer: each pixel is the area-weighted mean of what is visible in it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
-import torch
+from gradsim.render.kernels.raster import NATIVE
+from gradsim.render.raster import Rasterizer
 
 
 @dataclass(frozen=True)
-class Exact:
-    """Images by exact visible area.
+class Exact(Rasterizer):
+    """Anti-aliased images by exact visible area.
 
-    A pixel is the mean of what is seen through it: triangles are cut to the pixel, and what is closer cuts away what it
-    hides, along its edges or, where two pierce each other, along the line between them. Areas are continuous in what
-    they are made of, and their gradient, an integral along the outlines, sees every change of them. Colours are taken
-    at the centroid of each visible piece: that is exact for colours that are linear over a pixel; textures, which are
-    not, should not have texels much smaller than pixels, and jump a little where a piece is cut in another way.
+    Triangles are clipped to each pixel and against the triangles in front of them, along silhouettes or, where two
+    triangles intersect, along the line of intersection. Visible areas are continuous functions of the vertices, and
+    their gradient, an integral along the visible edges, accounts for every change of visibility. Colours are sampled at
+    the centroid of each visible piece: this is exact for colours that are linear over a pixel. Textures are not, so
+    their texels should not be much smaller than pixels; their colour jumps slightly where a piece is clipped
+    differently.
     """
 
-    stem: ClassVar[str] = "exact"
-    kept_width: ClassVar[int] = 1
+    header: ClassVar[Path] = NATIVE / "exact.h"
+    saved: ClassVar[tuple[str, ...]] = ("background_weight",)
 
     @property
-    def options(self) -> tuple[float, ...]:
-        return ()
-
-    def before_backward(self, image_adj: torch.Tensor, *, alpha: bool, shape: bool) -> None:
-        """Nothing to say: the colours alone see every outline."""
+    def options(self) -> dict[str, float]:
+        return {}

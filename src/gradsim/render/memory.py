@@ -1,7 +1,7 @@
-"""Large tensors in memory that was used before: fresh pages cost more than the pixels that are written to them.
+"""Large tensors in recycled memory: page faults of fresh memory cost more than writing the pixels.
 
-The system hands out pages one by one, cleared, at their first touch, to all threads of a process one after another. An
-optimization renders videos of one size again and again, so what a video leaves behind serves the next one.
+The system provides pages one by one and zeroed at their first use, serially for all threads of a process. An
+optimization renders videos of one size again and again, so the memory of one video is reused for the next.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from typing import Any
 import numpy as np
 import torch
 
-LARGE = 1 << 20  # smaller tensors are left to Torch [bytes]
-IDLE = 1 << 28  # kept at most for later [bytes]
+LARGE = 1 << 20  # smaller tensors are allocated by Torch [bytes]
+MAX_IDLE = 1 << 28  # of memory kept for reuse [bytes]
 
-_idle: list[np.ndarray] = []  # the last used last
-_leases: dict[int, Any] = {}
-_lock = threading.RLock()  # memory may come back while this very thread holds it
+_idle: list[np.ndarray] = []  # most recently used last
+_in_use: dict[int, Any] = {}  # weak references to the arrays behind tensors
+_lock = threading.RLock()  # reentrant: garbage collection may release memory in a thread that holds the lock
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """An uninitialized tensor on the CPU; its memory comes back once nothing refers to it any more."""
+    """Returns an uninitialized tensor on the CPU. Its memory is recycled once nothing refers to it any more."""
     count = math.prod(shape)
     size = count * dtype.itemsize
     if size < LARGE:
         return torch.empty(shape, dtype=dtype)
-    block = _take(size)
-    lease = block[:size]
-    key = id(lease)
+    block = _acquire(size)
+    array = block[:size]
+    key = id(array)
     with _lock:
-        _leases[key] = weakref.ref(lease, lambda _: _give_back(key, block))
-    return torch.from_numpy(lease).view(dtype).view(shape)
+        _in_use[key] = weakref.ref(array, lambda _: _release(key, block))
+    return torch.from_numpy(array).view(dtype).view(shape)
 
 
-def _take(size: int) -> np.ndarray:
-    """The block used last that is large enough, and not much too large."""
+def _acquire(size: int) -> np.ndarray:
+    """Returns the most recently used idle block that fits and is at most a quarter too large, or a new one."""
     with _lock:
         for place in reversed(range(len(_idle))):
             if size <= _idle[place].nbytes <= size + size // 4:
@@ -45,9 +45,9 @@ def _take(size: int) -> np.ndarray:
     return np.empty(size, dtype=np.uint8)
 
 
-def _give_back(key: int, block: np.ndarray) -> None:
+def _release(key: int, block: np.ndarray) -> None:
     with _lock:
-        del _leases[key]
+        del _in_use[key]
         _idle.append(block)
-        while sum(one.nbytes for one in _idle) > IDLE:
+        while sum(idle.nbytes for idle in _idle) > MAX_IDLE:
             _idle.pop(0)

@@ -45,6 +45,10 @@ class MixedDevices(InvalidInput):
     """Tensors of one scene are on different devices."""
 
 
+class UnsupportedDevice(InvalidInput):
+    """A tensor lives on a device that the called function does not run on."""
+
+
 class InvertedElement(InvalidInput):
     """An element of a mesh is inverted: it has negative volume."""
 

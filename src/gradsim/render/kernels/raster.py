@@ -1,7 +1,7 @@
-"""Kernels that hand a job to native code: the rasterizers themselves stand in native/*.h.
+"""Kernels that pass a job to a native rasterizer, whose implementation is a header in native/.
 
-A pixel's work varies too much for one thread a pixel to pay on a CPU, so a launch is one thread that goes through the
-frames of its job; several jobs run on several threads of the machine.
+The cost of a pixel varies too much for one thread per pixel on a CPU, so a launch is a single thread that processes the
+frames of its job. Several jobs run on several threads of the machine.
 """
 
 import ctypes
@@ -13,21 +13,22 @@ from typing import Any, NamedTuple
 import warp as wp
 
 from gradsim.native import kernel_module, scalar_name
-from gradsim.render.job import Job
+from gradsim.native.structures import Enumeration
+from gradsim.render.job import ATTRIBUTE, ATTRIBUTE_COUNT, EDGE, RASTER_JOB, TEXTURE, TILE
 
 NATIVE = Path(__file__).parent / "native"
 
 
 class RasterKernel:
-    """A kernel whose launch each thread records once: recorded ones start in a fraction of the time."""
+    """A kernel whose launch is recorded once per thread: recorded launches start in a fraction of the time."""
 
     def __init__(self, kernel: Any):
         self._kernel, self._local = kernel, threading.local()
 
-    def run(self, job: Job) -> None:
-        local, size = self._local, ctypes.sizeof(Job)
+    def run(self, job: Any) -> None:
+        local, size = self._local, RASTER_JOB.size
         if not hasattr(local, "launch"):
-            local.job = Job()
+            local.job = RASTER_JOB()
             local.address = ctypes.addressof(local.job)
             local.launch = wp.launch(self._kernel, 1, inputs=[local.address], device="cpu", record_cmd=True)
         address = ctypes.addressof(job)
@@ -42,15 +43,27 @@ class RasterKernels(NamedTuple):
 
 
 @functools.cache
-def raster_kernels(stem: str, real: Any, attribute_count: int) -> RasterKernels:
-    """The rasterizer of native/<stem>.h for a precision and a number of attributes, compiled and loaded."""
-    scalar = scalar_name(real)
-    module = kernel_module(f"{stem}{attribute_count}", real, NATIVE / f"{stem}.h")
+def raster_kernels(
+    header: Path, options: tuple[str, ...], saved: tuple[str, ...], real: Any, attribute_count: int
+) -> RasterKernels:
+    """Returns the kernels of a rasterizer, compiled and loaded.
 
-    @wp.func_native(f"gradsim::{stem}_forward<{scalar}, {attribute_count}>(*(gradsim::Job<{scalar}>*)job);")
+    Args:
+        header: Defines `<stem>_forward<T, A>(RasterJob<T>&)` and `<stem>_backward<T, A>(RasterJob<T>&)`.
+        options: Names of the options: `job.options[<stem>_option::name]` in C++.
+        saved: Names of the values saved for each pixel: columns `<stem>_saved::name` of `job.saved` in C++.
+        real: Warp scalar type, T.
+        attribute_count: Attributes of a corner, A.
+    """
+    stem, scalar = header.stem, scalar_name(real)
+    own = (Enumeration(f"{stem}_option", options), Enumeration(f"{stem}_saved", saved))
+    definitions = (RASTER_JOB, ATTRIBUTE, ATTRIBUTE_COUNT, EDGE, TEXTURE, TILE, *own)
+    module = kernel_module(f"{stem}{attribute_count}", real, NATIVE / "frame.h", header, definitions=definitions)
+
+    @wp.func_native(f"gradsim::{stem}_forward<{scalar}, {attribute_count}>(*(gradsim::RasterJob<{scalar}>*)job);")
     def forward(job: wp.uint64): ...
 
-    @wp.func_native(f"gradsim::{stem}_backward<{scalar}, {attribute_count}>(*(gradsim::Job<{scalar}>*)job);")
+    @wp.func_native(f"gradsim::{stem}_backward<{scalar}, {attribute_count}>(*(gradsim::RasterJob<{scalar}>*)job);")
     def backward(job: wp.uint64): ...
 
     @wp.kernel(enable_backward=False, module=module)

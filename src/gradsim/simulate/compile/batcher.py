@@ -1,16 +1,15 @@
-"""Conversion of quantities to tensors over all worlds of a batch; what depends on plain numbers alone is built once."""
+"""Batcher of a rollout: it tracks which results depend on tensors, so that all others are computed once."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
 
-from gradsim.cache import Cache
+from gradsim.scene.batcher import Batcher
 from gradsim.scene.inertia import MassProperties
 from gradsim.scene.quantity import Signal, is_per_element, unwrap
 from gradsim.scene.rigid import Rigid
@@ -20,38 +19,31 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
-LARGEST_KEY = 512  # numbers of a quantity that is looked up by value; hashing more takes as long as converting them
 LARGEST_VALUE = 16384  # numbers of a tensor that is kept
 
-_tensors: Cache[torch.Tensor] = Cache(512)  # of plain numbers, by their values
 
-
-class Batcher:
-    """Turns quantities into tensors [B, count, *shape], signals into [B, samples, count, *shape].
+class SceneBatcher(Batcher):
+    """Converts the quantities of a scene to tensors [B, count, *shape], signals to [B, samples, count, *shape].
 
     Args:
         signature: Batch shape, dtype, device and what scenes of this signature share.
         begin: Time at which the rollout starts [s].
     """
 
+    constant_size: ClassVar[int] = 512
+
     def __init__(self, signature: SceneSignature, begin: float = 0.0):
-        self.batch, self.dtype, self.device = signature.batch, signature.dtype, signature.device
+        super().__init__(signature.batch, signature.dtype, signature.device)
         self.begin = begin
-        self.worlds = math.prod(signature.batch)
         self.uses_tensors = False  # whether a tensor of the scene was read since this was last reset
         self._shared = signature.shared
         self._mass_properties: dict[str, MassProperties] = {}
 
     def __call__(self, value: Any, count: int, shape: tuple[int, ...] = ()) -> torch.Tensor:
-        array = unwrap(value)
-        if isinstance(array, torch.Tensor):
+        """As `per_element`, and notes whether the value is a tensor."""
+        if isinstance(unwrap(value), torch.Tensor):
             self.uses_tensors = True
-            return self._expanded(array, value, count, shape)
-        if array.size > LARGEST_KEY:
-            return self._expanded(self.tensor(array), value, count, shape)
-        kind = (is_per_element(value), isinstance(value, Signal))
-        key = (self.batch, self.dtype, self.device, count, shape, kind, array.shape, array.tobytes())
-        return _tensors.get(key, lambda: self._expanded(self.tensor(array), value, count, shape))
+        return self.per_element(value, count, shape)
 
     def broadcastable(self, value: Any, count: int) -> torch.Tensor:
         """A quantity of single numbers that broadcasts with [B, rows, count], in as few operations as possible."""
@@ -61,29 +53,10 @@ class Batcher:
             return array
         return self(value, count if is_per_element(value) else 1).unsqueeze(1)
 
-    def tensor(self, array: Any) -> torch.Tensor:
-        """An array as a tensor."""
-        with torch.inference_mode(False):  # a later call may differentiate through it
-            return torch.tensor(array, dtype=self.dtype, device=self.device)
-
     def geometry(self, body: Any, compute: Callable[[], np.ndarray]) -> Any:
         """A number computed from a body's shape: a tensor where the shape itself is one, since it varies with it."""
         points = unwrap(getattr(body, "points", None))
         return self.tensor(compute()) if isinstance(points, torch.Tensor) else compute()
-
-    def _expanded(self, tensor: torch.Tensor, value: Any, count: int, shape: tuple[int, ...]) -> torch.Tensor:
-        signal, single = isinstance(value, Signal), not is_per_element(value)
-        if single and count == 1 and not signal:
-            if tensor.shape != (*self.batch, *shape):
-                tensor = tensor.expand(*self.batch, *shape)
-            return tensor.reshape(self.worlds, 1, *shape)
-        if single:
-            tensor = tensor.unsqueeze(tensor.ndim - len(shape))
-        time = tensor.shape[tensor.ndim - len(shape) - 2 : tensor.ndim - len(shape) - 1]
-        inner = (*(time if signal else ()), count, *shape)
-        if len(self.batch) < 2:
-            return tensor.expand(self.worlds, *inner)
-        return tensor.expand(*self.batch, *inner).reshape(self.worlds, *inner)
 
     def cached(self, key: Hashable, build: Callable[[], V]) -> V:
         """Returns build(), or its result for an earlier scene of the signature if no tensor of that was read in it."""

@@ -15,7 +15,7 @@ from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
 from gradsim.scene.quantity import PerElement, batch_shape, check_known, unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State
-from gradsim.simulate.compile.batcher import Batcher
+from gradsim.simulate.compile.batcher import SceneBatcher
 from gradsim.simulate.compile.parameters import column_period, parameter_array, signal_samples
 from gradsim.simulate.compile.signature import SceneSignature, signature_of
 from gradsim.simulate.compile.topology import Topology, topology_of
@@ -27,7 +27,7 @@ class CompiledScene:
     """A scene as tensors. The worlds of the batch are flattened into the first dimension, B."""
 
     signature: SceneSignature
-    batcher: Batcher
+    batcher: SceneBatcher
     states: dict[str, torch.Tensor]  # "node.x" -> initial state [B, count, width]
     parameters: dict[str, torch.Tensor]  # family -> [B, rows, elements]
     signals: tuple[torch.Tensor, ...]  # one for each of the topology's, [B, samples, elements]
@@ -79,7 +79,7 @@ def compile_scene(scene: Scene, *, dtype: torch.dtype | None = None, start: Stat
     """Flatten a scene; see `CompiledScene`."""
     signature = signature_of(scene, dtype, start, lambda: _signature(scene, dtype, start))
     topology, shared = signature.topology, signature.shared
-    batcher = Batcher(signature, 0.0 if start is None else start.time)
+    batcher = SceneBatcher(signature, 0.0 if start is None else start.time)
     objects = _Objects(scene)
     parameters, states = {}, {}
     for key, family in signature.parameter_inputs:

@@ -9,13 +9,13 @@ import torch
 
 from gradsim.scene.quantity import is_per_element
 from gradsim.scene.scene import Scene
-from gradsim.simulate.compile.batcher import Batcher
+from gradsim.simulate.compile.batcher import SceneBatcher
 from gradsim.simulate.compile.topology import SignalBinding, Topology
 from gradsim.simulate.forces.family import ParameterFamily
 
 
 def parameter_array(
-    family: ParameterFamily, objects: Mapping[str, Any], scene: Scene, topology: Topology, batcher: Batcher
+    family: ParameterFamily, objects: Mapping[str, Any], scene: Scene, topology: Topology, batcher: SceneBatcher
 ) -> torch.Tensor:
     """Parameters of all elements of a family, [B, rows, elements]; rows that a signal sets hold zero."""
     pieces = []
@@ -35,6 +35,6 @@ def column_period(family: ParameterFamily, owner: Any, scene: Scene, count: int)
     return count if any(map(is_per_element, family.values(owner))) else 1
 
 
-def signal_samples(signal: SignalBinding, owner: Any, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def signal_samples(signal: SignalBinding, owner: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """The samples of a signal, [B, samples, elements]."""
     return batcher(topology.families[signal.family].value(signal.row, owner), signal.count)

@@ -21,6 +21,7 @@ from gradsim.simulate.state.registry import STATE_PARTS
 NATIVE_FORCES = tuple(family for family in FORCE_FAMILIES if family.native is not None)
 FORCE_KIND = Enumeration("force_kind", tuple(family.name for family in NATIVE_FORCES))
 SIZES = Constants(
+    "sizes",
     rigid_state=13,  # scalars of a rigid body's state: p, q, v, l
     point_block_rows=5,  # of a block of contact points: x, y, z, offset of the distance, bounding sphere
     pair_scratch=32,  # scalars of scratch memory for a rigid body and a shape

@@ -9,7 +9,7 @@ template <class S> struct RigidState {
     Quaternion<S> q;
     Vector<S> v, l;
 };
-static_assert(sizeof(RigidState<double>) == rigid_state * sizeof(double), "scalars of a rigid body's state");
+static_assert(sizeof(RigidState<double>) == sizes::rigid_state * sizeof(double), "scalars of a rigid body's state");
 
 // Access to one number of each of some worlds, which lie `step` apart in an array. Lanes beyond the last world repeat it.
 template <class T, class S> struct LaneWorlds {

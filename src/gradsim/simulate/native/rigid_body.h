@@ -37,8 +37,8 @@ template <class T> struct RolloutClock {
 };
 
 template <class T, class S> struct RigidBody {
-    static_assert(sizeof(ShapePair<S>) <= pair_scratch * sizeof(S), "scratch memory of a pair");
-    static_assert(sizeof(Push<S>) <= push_scratch * sizeof(S), "scratch memory of a push");
+    static_assert(sizeof(ShapePair<S>) <= sizes::pair_scratch * sizeof(S), "scratch memory of a pair");
+    static_assert(sizeof(Push<S>) <= sizes::push_scratch * sizeof(S), "scratch memory of a push");
     typedef Lanes<T> L;
     typedef RigidAdjoint<S> Adjoint;
     const RigidBodies<T>& all;
@@ -66,7 +66,7 @@ template <class T, class S> struct RigidBody {
         index = thread / block_count;
         worlds.first = (long long)block * width;
         worlds.count = all.world_count - block * width < width ? all.world_count - block * width : (int)width;
-        rows = all.history + ((long long)thread * all.row_count + clock.row) * rigid_state * width;
+        rows = all.history + ((long long)thread * all.row_count + clock.row) * sizes::rigid_state * width;
         auto value = [&](int row) LANES_LAMBDA {
             return worlds.read(all.body.value + row * all.body.stride + index, all.body_count);
         };
@@ -75,7 +75,7 @@ template <class T, class S> struct RigidBody {
         center = {value(rigid_row::center_x), value(rigid_row::center_y), value(rigid_row::center_z)};
         for (int k = 0; k < 6; k++) inverse_inertia.c[k] = value(rigid_row::inverse_inertia_xx + k);
         const int first = all.blocks[index];
-        points = {all.points + (long long)first * point_block_rows * LaneTypes<T>::width, all.blocks[index + 1] - first,
+        points = {all.points + (long long)first * sizes::point_block_rows * LaneTypes<T>::width, all.blocks[index + 1] - first,
                   all.sizes[index]};
         pairs = (ShapePair<S>*)scratch;
         pushes = (Push<S>*)(pairs + all.shape_count);
@@ -144,7 +144,7 @@ template <class T, class S> struct RigidBody {
         fetch<0>(at(row - PREFETCH));
         return s;
     }
-    LANES_MEMBER T* at(int row) const { return rows + (long long)row * rigid_state * LaneWorlds<T, S>::width; }
+    LANES_MEMBER T* at(int row) const { return rows + (long long)row * sizes::rigid_state * LaneWorlds<T, S>::width; }
     // Prefetches a row that will be written (1) or read (0) some steps later.
     template <int write> LANES_MEMBER static void fetch(const T* row) {
         for (unsigned k = 0; k < sizeof(RigidState<S>); k += 64) __builtin_prefetch((const char*)row + k, write);

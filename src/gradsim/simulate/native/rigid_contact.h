@@ -12,7 +12,7 @@ template <class T> struct Points {
     const T* blocks;
     int block_count, count;
     enum { width = LaneTypes<T>::width };
-    LANES_MEMBER const T* block(int k) const { return blocks + (long long)k * point_block_rows * width; }
+    LANES_MEMBER const T* block(int k) const { return blocks + (long long)k * sizes::point_block_rows * width; }
     LANES_MEMBER Vector<T> point(int k) const {
         const T* b = block(k / width) + k % width;
         return {b[0], b[width], b[2 * width]};

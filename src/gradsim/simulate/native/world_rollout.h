@@ -37,7 +37,7 @@ template <class T> struct World {
 };
 
 // Memory of one world's rigid bodies: the steps, the sums of other forces, then pairs and pushes of each body.
-constexpr int step_scratch = body_scratch + stage_scratch * Tableau::stages;
+constexpr int step_scratch = sizes::body_scratch + sizes::stage_scratch * Tableau::stages;
 
 template <class T> LANES_INLINE void make_bodies(World<T>& world) {
     if (!world.rigid) return;
@@ -51,7 +51,7 @@ template <class T> LANES_INLINE void make_bodies(World<T>& world) {
     for (int b = 0; b < all.body_count; b++) {
         const int thread = b * (int)all.world_count + world.index;
         new (InPlace{world.bodies + b}) CoupledBody<T>{{all, world.time, thread, memory}, {}};
-        memory += all.shape_count * pair_scratch + all.push_count * push_scratch;
+        memory += all.shape_count * sizes::pair_scratch + all.push_count * sizes::push_scratch;
     }
 }
 

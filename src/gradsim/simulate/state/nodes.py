@@ -19,7 +19,7 @@ from gradsim.simulate.state.kernels.nodes import ROWS, node_kernels
 from gradsim.simulate.state.part import StatePart
 
 if TYPE_CHECKING:
-    from gradsim.simulate.compile.batcher import Batcher
+    from gradsim.simulate.compile.batcher import SceneBatcher
     from gradsim.simulate.compile.topology import Topology
 
 
@@ -51,7 +51,7 @@ def node_measures(mesh: TetMesh | TriMesh) -> np.ndarray:
     return np.bincount(nodes.ravel(), np.repeat(measures / corners, corners), len(mesh.vertices))
 
 
-def node_columns(body: Any, scene: Any, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def node_columns(body: Any, scene: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Inverse masses and gravity of a body's nodes, [B, rows, N]."""
     first, end = topology.ranges["node", body.name]
     density = None if isinstance(body, Springs) else body.density
@@ -75,7 +75,7 @@ def node_columns(body: Any, scene: Any, topology: Topology, batcher: Batcher) ->
     return torch.addcdiv(fixed, shares, batcher.broadcastable(body.mass if density is None else density, 1))
 
 
-def _node_masses(body: NodeBody, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def _node_masses(body: NodeBody, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Masses of a body's nodes where each node or element has its own [kg], [B, N]."""
     first, end = topology.ranges["node", body.name]
     if isinstance(body, Springs) or body.density is None:
@@ -86,18 +86,18 @@ def _node_masses(body: NodeBody, topology: Topology, batcher: Batcher) -> torch.
     start, stop = topology.ranges["tet" if solid else "triangle", body.name]
     mass = batcher(body.density, len(nodes)) * measures[start:stop] / nodes.shape[1]
     corners = torch.as_tensor(nodes.astype(np.int64).ravel(), device=batcher.device)
-    empty = torch.zeros(batcher.worlds, end - first, dtype=batcher.dtype, device=batcher.device)
+    empty = torch.zeros(batcher.world_count, end - first, dtype=batcher.dtype, device=batcher.device)
     return empty.index_add(1, corners, mass.repeat_interleave(nodes.shape[1], 1))
 
 
-def initial_positions(body: NodeBody, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def initial_positions(body: NodeBody, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     points, rotation = (body.points, None) if isinstance(body, Springs) else (body.vertices, body.rotation)
     first, end = topology.ranges["node", body.name]
 
     def rest() -> torch.Tensor:
         if points is None:
             own = topology.tensor("node.rest", batcher.dtype, batcher.device)[first:end]
-            x = own.expand(batcher.worlds, -1, -1)
+            x = own.expand(batcher.world_count, -1, -1)
         else:
             x = batcher(PerElement(points), end - first, (3,))
         return x if rotation is None else rotate(batcher.unit_quaternion(("rotation", body.name), rotation), x)
@@ -105,7 +105,7 @@ def initial_positions(body: NodeBody, topology: Topology, batcher: Batcher) -> t
     return batcher.cached(("rest", body.name), rest) + batcher(body.position, 1, (3,))
 
 
-def initial_velocities(body: NodeBody, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def initial_velocities(body: NodeBody, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     first, end = topology.ranges["node", body.name]
     return batcher(body.velocity, end - first, (3,))
 

@@ -16,10 +16,10 @@ from gradsim.simulate.forces.family import ParameterFamily
 from gradsim.simulate.state.kernels import UpdateKernels
 
 if TYPE_CHECKING:
-    from gradsim.simulate.compile.batcher import Batcher
+    from gradsim.simulate.compile.batcher import SceneBatcher
     from gradsim.simulate.compile.topology import Topology
 
-Initial = Callable[[Any, "Topology", "Batcher"], torch.Tensor]  # (body, topology, batcher) -> [B, count, width]
+Initial = Callable[[Any, "Topology", "SceneBatcher"], torch.Tensor]  # (body, topology, batcher) -> [B, count, width]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +59,13 @@ class StatePart(ParameterFamily):
         return tuple(f"{self.name}.{state}" for state in self.states)
 
     def initial_state(
-        self, state: str, objects: Mapping[str, Any], topology: Topology, batcher: Batcher
+        self, state: str, objects: Mapping[str, Any], topology: Topology, batcher: SceneBatcher
     ) -> torch.Tensor:
         """A state of the scene's own start, [B, count, width]; `objects` are the scene's by name."""
         pieces = [self.initial[state](objects[owner], topology, batcher) for owner in topology.owners[self.name]]
         return self._masked(state, batcher.concatenate(pieces, 1), topology)
 
-    def continued_state(self, state: str, start: State, topology: Topology, batcher: Batcher) -> torch.Tensor:
+    def continued_state(self, state: str, start: State, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
         """A state to continue from, [B, count, width]."""
         name, count, width = f"{self.name}.{state}", topology.elements[self.name], self.states[state]
         label = self.start_fields.get(state, name)

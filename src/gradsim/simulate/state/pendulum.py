@@ -15,26 +15,26 @@ from gradsim.simulate.state.kernels.pendulum import ROWS, pendulum_kernels
 from gradsim.simulate.state.part import StatePart
 
 if TYPE_CHECKING:
-    from gradsim.simulate.compile.batcher import Batcher
+    from gradsim.simulate.compile.batcher import SceneBatcher
     from gradsim.simulate.compile.topology import Topology
 
 
-def link_values(body: AnyPendulum, name: str, batcher: Batcher) -> torch.Tensor:
+def link_values(body: AnyPendulum, name: str, batcher: SceneBatcher) -> torch.Tensor:
     """A quantity of both links, [B, 1, 2]; ones stand for the second where there is a single link."""
     links = [batcher(link[name], 1) for link in body.links()]
     return torch.stack([links[0], links[1] if len(links) == 2 else torch.ones_like(links[0])], -1)
 
 
-def pendulum_columns(body: AnyPendulum, scene: Any, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def pendulum_columns(body: AnyPendulum, scene: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     pairs = [link_values(body, name, batcher) for name in ("length", "mass", "damping")]
     return torch.cat([*pairs, batcher(scene.gravity, 1, (3,))[..., :2]], -1).transpose(1, 2)
 
 
-def initial_angles(body: AnyPendulum, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def initial_angles(body: AnyPendulum, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     return link_values(body, "angle", batcher)
 
 
-def initial_rates(body: AnyPendulum, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def initial_rates(body: AnyPendulum, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     return link_values(body, "rate", batcher)
 
 

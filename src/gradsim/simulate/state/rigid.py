@@ -17,7 +17,7 @@ from gradsim.simulate.state.kernels.rigid import ROWS, rigid_kernels
 from gradsim.simulate.state.part import StatePart
 
 if TYPE_CHECKING:
-    from gradsim.simulate.compile.batcher import Batcher
+    from gradsim.simulate.compile.batcher import SceneBatcher
     from gradsim.simulate.compile.topology import Topology
 
 
@@ -44,7 +44,7 @@ def flat_count(body: Rigid) -> int:
     return int(near.sum(0).max())
 
 
-def rigid_columns(body: Rigid, scene: Any, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def rigid_columns(body: Rigid, scene: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Inverse mass, gravity, centre of mass and inverse inertia, [B, rows, 1]."""
     if body.inertia is None and not is_per_element(body.mass):
         return _solid_columns(body, scene, batcher)
@@ -52,7 +52,7 @@ def rigid_columns(body: Rigid, scene: Any, topology: Topology, batcher: Batcher)
     return _columns(mass.reciprocal()[..., None], scene.gravity, center, torch.linalg.inv(inertia), batcher)
 
 
-def _solid_columns(body: Rigid, scene: Any, batcher: Batcher) -> torch.Tensor:
+def _solid_columns(body: Rigid, scene: Any, batcher: SceneBatcher) -> torch.Tensor:
     """Of a body of uniform density: what depends on its shape alone is computed once and divided by density or mass."""
 
     def fixed() -> torch.Tensor:
@@ -70,39 +70,39 @@ def _solid_columns(body: Rigid, scene: Any, batcher: Batcher) -> torch.Tensor:
     return torch.addcdiv(*terms, batcher.broadcastable(body.density if body.mass is None else body.mass, 1))
 
 
-def _columns(inverse_mass: Any, gravity: Any, center: Any, inverse_inertia: Any, batcher: Batcher) -> torch.Tensor:
+def _columns(inverse_mass: Any, gravity: Any, center: Any, inverse_inertia: Any, batcher: SceneBatcher) -> torch.Tensor:
     six = inverse_inertia.reshape(*inverse_inertia.shape[:-2], 9)[..., [0, 4, 8, 5, 6, 1]]  # xx, yy, zz, yz, zx, xy
     values = ((inverse_mass, 1), (gravity, 3), (center, 3), (six, 6))
     return torch.cat([batcher(value, 1, (width,)) for value, width in values], -1).transpose(1, 2)
 
 
-def _rotation(body: Rigid, batcher: Batcher) -> torch.Tensor:
+def _rotation(body: Rigid, batcher: SceneBatcher) -> torch.Tensor:
     """Initial rotation as a unit quaternion, [B, 1, 4]."""
     return batcher.unit_quaternion(("rotation", body.name), body.rotation)
 
 
-def initial_center(body: Rigid, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def initial_center(body: Rigid, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Initial position of a body's centre of mass, [B, 1, 3]."""
 
     def offset() -> torch.Tensor:
         if is_per_element(body.mass) or body.center is not None:
             center = batcher(batcher.mass_properties(body).center, 1, (3,))
         else:  # the density of a uniform body does not move its centre
-            center = unit_solid(body.mesh, batcher.dtype, batcher.device).center.expand(batcher.worlds, 1, 3)
+            center = unit_solid(body.mesh, batcher.dtype, batcher.device).center.expand(batcher.world_count, 1, 3)
         return rotate(_rotation(body, batcher), center)
 
     return batcher(body.position, 1, (3,)) + batcher.cached(("center", body.name), offset)
 
 
-def initial_rotation(body: Rigid, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def initial_rotation(body: Rigid, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     return _rotation(body, batcher)
 
 
-def initial_velocity(body: Rigid, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def initial_velocity(body: Rigid, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     return batcher(body.velocity, 1, (3,))
 
 
-def initial_angular_momentum(body: Rigid, topology: Topology, batcher: Batcher) -> torch.Tensor:
+def initial_angular_momentum(body: Rigid, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """About the centre of mass, [B, 1, 3]."""
     if is_zero(body.angular_velocity):
         return batcher(np.zeros(3), 1, (3,))

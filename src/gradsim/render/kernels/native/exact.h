@@ -1,43 +1,40 @@
-// Images by exact visible area: a pixel is the mean of what is seen through it, and its gradient the integral of colour
-// differences along moving outlines. A piece of a triangle in a pixel counts area * colour(centroid).
+// Images by exact visible area: a pixel is the mean of the visible colours, and its gradient the integral of colour
+// differences along moving edges. A piece of a triangle in a pixel contributes area * colour(centroid).
 #pragma once
 #include "exact_backward.h"
 #include "exact_forward.h"
 
 namespace gradsim {
 
-template <class T, int A> void exact_forward(Job<T>& job) {
-    for (; job.more(); job.next++) {
+template <class T, int A> void exact_forward(RasterJob<T>& job) {
+    for (; has_next_frame(job); job.next_frame++) {
         Arena arena(job.scratch, job.scratch_size);
-        Frame<T, A> frame(job, job.next, arena, false);
+        Frame<T, A> frame(job, job.next_frame, arena, false);
         ExactForward<T, A> exact(job, frame, arena);
         if (!arena.fits()) {
-            job.scratch_need = arena.used;
+            job.scratch_needed = arena.used;
             return;
         }
         if (!exact.draw(arena)) return;
     }
 }
 
-template <class T, int A> void exact_backward(Job<T>& job) {
-    for (; job.more(); job.next++) {
+template <class T, int A> void exact_backward(RasterJob<T>& job) {
+    for (; has_next_frame(job); job.next_frame++) {
         Arena arena(job.scratch, job.scratch_size);
-        Frame<T, A> frame(job, job.next, arena, true);
-        const int* list = job.lists[job.next];
-        int most_fragments = 0;
-        for (int i = 0; i < list[0]; i++) {
-            int end = i + 1 < list[0] ? list[4 + 2 * i] : list[3 + 2 * i];
-            most_fragments = most(most_fragments, end - list[2 + 2 * i]);
-        }
-        Pixel<T> pixel(arena, most_fragments);
+        Frame<T, A> frame(job, job.next_frame, arena, true);
+        const LayerList list(job.lists[job.next_frame]);
+        int max_fragments = 0;
+        for (int i = 0; i < list.pixel_count(); i++) max_fragments = larger(max_fragments, list.triangle_count(i));
+        PixelVisibility<T> visibility(arena, max_fragments);
         if (!arena.fits()) {
-            job.scratch_need = arena.used;
+            job.scratch_needed = arena.used;
             return;
         }
         ExactBackward<T, A> exact(job, frame);
-        exact.mosaics();
-        exact.layers(pixel);
-        job.broken |= !frame.retreat();
+        exact.single_layer_backward();
+        exact.multi_layer_backward(visibility);
+        job.non_finite |= !frame.project_backward();
     }
 }
 

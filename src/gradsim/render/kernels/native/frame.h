@@ -1,66 +1,38 @@
-// One frame's triangles on the screen: projected, cut at the near plane, turned to face the camera; and the way back.
+// The triangles of one frame in screen space: projected, clipped at the near plane and oriented towards the camera; and
+// the backward pass of this.
 //
-// Whatever a rasterizer does, it does to the list of triangles made here, and leaves adjoints of their vertices on the
-// screen and of their corners' attributes, which `retreat` brings back to the vertices and attributes it was given.
+// Rasterizers read the list of triangles built here. They accumulate adjoints of screen vertices and of the attributes
+// of corners, which `project_backward` passes on to the vertices and attributes of the job.
 #pragma once
 
-// Products and sums of one expression fuse, which Warp's compiler does not do by itself; across expressions they do not,
-// so that what is computed in several places is the same everywhere.
+// Products and sums of one expression fuse, which Warp's compiler does not do by itself. Those of different expressions
+// do not, so that equal expressions have equal values everywhere.
 #pragma clang fp contract(on)
 
-#define RENDER_INLINE static inline __attribute__((always_inline))
-#define RENDER_MEMBER inline __attribute__((always_inline))
-#define RENDER_LAMBDA __attribute__((always_inline))
+#include "simd.h"
 
 namespace gradsim {
 
-typedef long long Int;  // all fields of Job are eight bytes wide: job.py declares the same struct
+typedef long long Int;
 
-// What a rasterizer is asked for, and where it may write; the meaning of the arrays stands in ../../triangles.py.
-template <class T> struct Job {
-    Int height, width, channels;  // of the image; channels 3: colour, 4: colour and coverage
-    Int vertex_count, corner_count, face_count, edge_count;
-    Int attribute_stride;                                // between frames; 0: all share one
-    Int background_frame_stride, background_pixel_stride;  // 0: all share one
-    double near;                                         // [m]
-    double options[4];                                   // of the rasterizer
-    const int *faces, *corners, *edges, *marks, *textures;
-    const T *vertices, *attributes, *texels, *background;
-    T* image;
-    T* kept;       // values of pixels that the backward wants again, [B, H, W, as the rasterizer says]
-    int* owners;   // integers of pixels that it wants again, [B, H, W]
-    int** lists;   // integers of varying number that it wants again, of each frame, [B]
-    int* list;     // room for the lists of frames to come
-    const T* image_adj;
-    T *vertices_adj, *attributes_adj;  // null: not wanted
-    T* texels_adj;                     // of each piece, [pieces, texels, 3]; null: not wanted
-    T* piece_texels_adj;               // of the piece at hand
-    char* scratch;
-    Int* taken;                      // pieces that were taken, by all threads
-    Int frame_count, piece_count, texel_count;
-    Int next, last;                  // frame to go on with, end of the piece at hand
-    Int list_size, scratch_size;     // what there is
-    Int list_need, scratch_need;     // what was asked for when a frame did not fit: make room and go on with `next`
-    Int broken;                      // whether an adjoint of the vertices is not finite
+// Whether the job has another frame to process. Takes another chunk of frames when the current one is finished.
+template <class T> bool has_next_frame(RasterJob<T>& job) {
+    if (job.next_frame < job.chunk_end) return true;
+    const Int chunk = __atomic_fetch_add(job.chunks_taken, 1, __ATOMIC_RELAXED);
+    if (chunk >= job.chunk_count) return false;
+    job.next_frame = job.frame_count * chunk / job.chunk_count;
+    job.chunk_end = job.frame_count * (chunk + 1) / job.chunk_count;
+    job.chunk_texels_adj = job.texels_adj ? job.texels_adj + chunk * job.texel_count * 3 : nullptr;
+    return true;
+}
 
-    // Whether there is a frame to go on with, if need be the first of another piece.
-    bool more() {
-        if (next < last) return true;
-        const Int piece = __atomic_fetch_add(taken, 1, __ATOMIC_RELAXED);
-        if (piece >= piece_count) return false;
-        next = frame_count * piece / piece_count;
-        last = frame_count * (piece + 1) / piece_count;
-        piece_texels_adj = texels_adj ? texels_adj + piece * texel_count * 3 : nullptr;
-        return true;
-    }
-};
-
-// Memory for one frame, handed out in order. When it runs out it only counts, so that one failure tells the whole need.
+// Scratch memory of one frame, allocated linearly. Beyond its size it only counts, so that a single failure reports the
+// total need.
 struct Arena {
     char* base;
     Int size, used;
     Arena(char* scratch, Int bytes) : base(scratch), size(bytes), used(0) {}
-    template <class U> U* take(Int count) {
+    template <class U> U* allocate(Int count) {
         U* p = (U*)(base + used);
         used += (count * (Int)sizeof(U) + 63) / 64 * 64;
         return p;
@@ -68,123 +40,122 @@ struct Arena {
     bool fits() const { return used <= size; }
 };
 
-template <class T> RENDER_INLINE T least(T a, T b) { return a < b ? a : b; }
-template <class T> RENDER_INLINE T most(T a, T b) { return a > b ? a : b; }
-template <class T> RENDER_INLINE T least(T a, T b, T c) { return least(a, least(b, c)); }
-template <class T> RENDER_INLINE T most(T a, T b, T c) { return most(a, most(b, c)); }
+template <class T> LANES_INLINE T smaller(T a, T b, T c) { return smaller(a, smaller(b, c)); }
+template <class T> LANES_INLINE T larger(T a, T b, T c) { return larger(a, larger(b, c)); }
 
-// Area [px^2] below which a triangle or a piece of one is ignored.
-template <class T> struct Tiny;
-template <> struct Tiny<double> { static constexpr double area = 1e-13, depth = 1e-11; };
-template <> struct Tiny<float> { static constexpr float area = 1e-7f, depth = 1e-5f; };
+// Area [px^2] below which a triangle or a piece of one is ignored, and relative difference of depths that counts as
+// equal.
+template <class T> struct Epsilon;
+template <> struct Epsilon<double> { static constexpr double area = 1e-13, depth = 1e-11; };
+template <> struct Epsilon<float> { static constexpr float area = 1e-7f, depth = 1e-5f; };
 
-// A triangle on the screen that faces the camera: its signed area is negative, y pointing down.
+// A triangle in screen space that faces the camera: its signed area is negative, y pointing down.
 template <class T> struct Triangle {
     T x[3], y[3];
-    T depth[3];           // 1 / w, which is linear on the screen
-    T gx[3], gy[3];       // slopes of the barycentric coordinates
+    T inv_w[3];      // 1 / depth, which is linear in screen space
+    T gx[3], gy[3];  // gradients of the barycentric coordinates
     T left, right, top, bottom;
     int vertex[3], corner[3];
     int face;
-    bool opened;  // by the near plane
+    bool clipped;  // by the near plane
 
-    // Barycentric coordinate k at a place on the screen.
-    inline T weight(int k, T px, T py) const { return (px - x[k]) * gx[k] + (py - y[k]) * gy[k] + 1; }
-    inline T depth_at(T px, T py) const {
-        return depth[0] + weight(1, px, py) * (depth[1] - depth[0]) + weight(2, px, py) * (depth[2] - depth[0]);
+    // Barycentric coordinate k of a point.
+    inline T barycentric(int k, T px, T py) const { return (px - x[k]) * gx[k] + (py - y[k]) * gy[k] + 1; }
+    inline T inv_w_at(T px, T py) const {
+        return inv_w[0] + barycentric(1, px, py) * (inv_w[1] - inv_w[0]) +
+               barycentric(2, px, py) * (inv_w[2] - inv_w[0]);
     }
-    inline T depth_slope_x() const { return depth[0] * gx[0] + depth[1] * gx[1] + depth[2] * gx[2]; }
-    inline T depth_slope_y() const { return depth[0] * gy[0] + depth[1] * gy[1] + depth[2] * gy[2]; }
+    inline T inv_w_dx() const { return inv_w[0] * gx[0] + inv_w[1] * gx[1] + inv_w[2] * gx[2]; }
+    inline T inv_w_dy() const { return inv_w[0] * gy[0] + inv_w[1] * gy[1] + inv_w[2] * gy[2]; }
 };
 
-// A vertex or corner made by the near plane between two that were given: `along` the way from a to b.
-template <class T> struct Between {
+// A vertex and corner where the near plane intersects the edge from a to b, at a + t (b - a).
+template <class T> struct ClipVertex {
     int a, b, corner_a, corner_b;
-    T along, span;  // span = w_a - w_b
+    T t, depth_span;  // depth_span = w_a - w_b
 };
 
 enum Facing : unsigned char { HIDDEN = 0, FRONT = 1, BACK = 2 };
 
 template <class T, int A> struct Frame {
-    const Job<T>& job;
-    Int frame;
+    const RasterJob<T>& job;
+    Int index;
     const T *vertices, *attributes;
-    T* screen;                // x, y, 1 / w of every vertex, those made by the near plane last
-    unsigned char* facing;    // of every face; HIDDEN where the near plane cuts it
-    Triangle<T>* triangles;   // those that may be seen
-    Between<T>* between;
-    T* between_attributes;
-    T *screen_adj, *between_attributes_adj;
+    T* screen;               // x, y, 1 / w of every vertex, clip vertices last
+    unsigned char* facing;   // of every face; HIDDEN where the near plane clips it
+    Triangle<T>* triangles;  // those that overlap the image
+    ClipVertex<T>* clip_vertices;
+    T* clip_attributes;
+    T *screen_adj, *clip_attributes_adj;
     T* attributes_adj;
-    int triangle_count, between_count;
+    int triangle_count, clip_count;
+    T margin;  // around the image, within which triangles count as overlapping it [px]
 
-    T margin;                 // of what counts as on the image [px]
-
-    Frame(const Job<T>& job, Int frame, Arena& arena, bool backward, T margin = 0)
-        : job(job), frame(frame), margin(margin) {
-        vertices = job.vertices + frame * job.vertex_count * 3;
-        attributes = job.attributes + frame * job.attribute_stride;
-        facing = arena.template take<unsigned char>(job.face_count);
-        int cut = 0;
+    Frame(const RasterJob<T>& job, Int index, Arena& arena, bool backward, T margin = 0)
+        : job(job), index(index), margin(margin) {
+        vertices = job.vertices + index * job.vertex_count * 3;
+        attributes = job.attributes + index * job.attribute_stride;
+        facing = arena.template allocate<unsigned char>(job.face_count);
+        int clipped = 0;
         for (Int f = 0; f < job.face_count; f++) {
-            const int* v = job.faces + 3 * f;
-            int behind = is_behind(v[0]) + is_behind(v[1]) + is_behind(v[2]);
-            cut += behind == 1 || behind == 2;
+            const int behind = count_behind(job.faces + 3 * f);
+            clipped += behind == 1 || behind == 2;
         }
-        screen = arena.template take<T>(3 * (job.vertex_count + 2 * cut));
-        triangles = arena.template take<Triangle<T>>(job.face_count + cut);
-        between = arena.template take<Between<T>>(2 * cut);
-        between_attributes = arena.template take<T>(2 * cut * A);
+        screen = arena.template allocate<T>(3 * (job.vertex_count + 2 * clipped));
+        triangles = arena.template allocate<Triangle<T>>(job.face_count + clipped);
+        clip_vertices = arena.template allocate<ClipVertex<T>>(2 * clipped);
+        clip_attributes = arena.template allocate<T>(2 * clipped * A);
         if (backward) {
-            screen_adj = arena.template take<T>(3 * (job.vertex_count + 2 * cut));
-            between_attributes_adj = arena.template take<T>(2 * cut * A);
-            attributes_adj = job.attributes_adj ? job.attributes_adj + frame * job.corner_count * A
-                                                : arena.template take<T>(job.corner_count * A);
+            screen_adj = arena.template allocate<T>(3 * (job.vertex_count + 2 * clipped));
+            clip_attributes_adj = arena.template allocate<T>(2 * clipped * A);
+            attributes_adj = job.attributes_adj ? job.attributes_adj + index * job.corner_count * A
+                                                : arena.template allocate<T>(job.corner_count * A);
         }
-        triangle_count = between_count = 0;
-        if (arena.fits()) advance(backward);
+        triangle_count = clip_count = 0;
+        if (!arena.fits()) return;
+        project();
+        if (backward) clear_adjoints();
     }
 
-    inline T depth_of(int v) const { return vertices[3 * v + 2]; }
-    inline bool is_behind(int v) const { return !(depth_of(v) >= T(job.near)); }
+    inline bool is_behind(int v) const { return !(vertices[3 * v + 2] >= T(job.near)); }
+    inline int count_behind(const int* v) const { return is_behind(v[0]) + is_behind(v[1]) + is_behind(v[2]); }
 
     inline const T* attribute(int corner) const {
         return corner < job.corner_count ? attributes + (Int)corner * A
-                                         : between_attributes + (corner - job.corner_count) * A;
+                                         : clip_attributes + (corner - job.corner_count) * A;
     }
     inline T* attribute_adj(int corner) const {
         return corner < job.corner_count ? attributes_adj + (Int)corner * A
-                                         : between_attributes_adj + (corner - job.corner_count) * A;
+                                         : clip_attributes_adj + (corner - job.corner_count) * A;
     }
 
-    void project(const T* p, int to) {
+    void project() {
+        for (int v = 0; v < (int)job.vertex_count; v++)
+            if (!is_behind(v)) project_vertex(vertices + 3 * v, v);
+        for (int f = 0; f < (int)job.face_count; f++) {
+            const int *v = job.faces + 3 * f, *c = job.corners + 3 * f, behind = count_behind(v);
+            facing[f] = HIDDEN;
+            if (behind == 0) facing[f] = (unsigned char)add_triangle(f, v[0], v[1], v[2], c[0], c[1], c[2], false);
+            else if (behind < 3) add_clipped(f, v, c);
+        }
+    }
+
+    void project_vertex(const T* p, int to) {
         T* s = screen + 3 * to;
         s[2] = 1 / p[2];
         s[0] = p[0] * s[2];
         s[1] = p[1] * s[2];
     }
 
-    void advance(bool backward) {
-        const int vertex_count = (int)job.vertex_count;
-        for (int v = 0; v < vertex_count; v++)
-            if (!is_behind(v)) project(vertices + 3 * v, v);
-        for (int f = 0; f < (int)job.face_count; f++) {
-            const int *v = job.faces + 3 * f, *c = job.corners + 3 * f;
-            int behind = is_behind(v[0]) + is_behind(v[1]) + is_behind(v[2]);
-            facing[f] = HIDDEN;
-            if (behind == 0) facing[f] = (unsigned char)add(f, v[0], v[1], v[2], c[0], c[1], c[2], false);
-            else if (behind < 3) open(f, v, c);
-        }
-        if (backward) {
-            int n = 3 * (vertex_count + between_count);
-            for (int i = 0; i < n; i++) screen_adj[i] = 0;
-            for (int i = 0; i < between_count * A; i++) between_attributes_adj[i] = 0;
-            for (Int i = 0; i < job.corner_count * A; i++) attributes_adj[i] = 0;
-        }
+    void clear_adjoints() {
+        const int n = 3 * ((int)job.vertex_count + clip_count);
+        for (int i = 0; i < n; i++) screen_adj[i] = 0;
+        for (int i = 0; i < clip_count * A; i++) clip_attributes_adj[i] = 0;
+        for (Int i = 0; i < job.corner_count * A; i++) attributes_adj[i] = 0;
     }
 
-    // The part of a face before the near plane, as one or two triangles.
-    void open(int f, const int* v, const int* c) {
+    // Adds the part of a face in front of the near plane, as one or two triangles.
+    void add_clipped(int f, const int* v, const int* c) {
         int vertex[4], corner[4], n = 0;
         for (int k = 0; k < 3; k++) {
             int l = k == 2 ? 0 : k + 1;
@@ -192,34 +163,35 @@ template <class T, int A> struct Frame {
             if (!out) { vertex[n] = v[k]; corner[n++] = c[k]; }
             if (out == next_out) continue;
             int a = out ? l : k, b = out ? k : l;
-            corner[n] = (int)job.corner_count + between_count;
-            vertex[n++] = cut(v[a], v[b], c[a], c[b]);
+            corner[n] = (int)job.corner_count + clip_count;
+            vertex[n++] = add_clip_vertex(v[a], v[b], c[a], c[b]);
         }
         for (int k = 2; k < n; k++)
-            add(f, vertex[0], vertex[k - 1], vertex[k], corner[0], corner[k - 1], corner[k], true);
+            add_triangle(f, vertex[0], vertex[k - 1], vertex[k], corner[0], corner[k - 1], corner[k], true);
     }
 
-    int cut(int a, int b, int corner_a, int corner_b) {
-        Between<T>& m = between[between_count];
+    int add_clip_vertex(int a, int b, int corner_a, int corner_b) {
+        ClipVertex<T>& m = clip_vertices[clip_count];
         const T *p = vertices + 3 * a, *q = vertices + 3 * b;
         m.a = a; m.b = b; m.corner_a = corner_a; m.corner_b = corner_b;
-        m.span = p[2] - q[2];
-        m.along = (p[2] - T(job.near)) / m.span;
+        m.depth_span = p[2] - q[2];
+        m.t = (p[2] - T(job.near)) / m.depth_span;
         T r[3];
-        for (int k = 0; k < 3; k++) r[k] = p[k] + m.along * (q[k] - p[k]);
+        for (int k = 0; k < 3; k++) r[k] = p[k] + m.t * (q[k] - p[k]);
         const T *s = attribute(corner_a), *t = attribute(corner_b);
-        for (int k = 0; k < A; k++) between_attributes[between_count * A + k] = s[k] + m.along * (t[k] - s[k]);
-        int v = (int)job.vertex_count + between_count++;
-        project(r, v);
+        for (int k = 0; k < A; k++) clip_attributes[clip_count * A + k] = s[k] + m.t * (t[k] - s[k]);
+        int v = (int)job.vertex_count + clip_count++;
+        project_vertex(r, v);
         return v;
     }
 
-    Facing add(int f, int a, int b, int c, int corner_a, int corner_b, int corner_c, bool opened) {
+    // Adds a triangle if it faces the camera, or is two-sided, and overlaps the image. Returns its orientation.
+    Facing add_triangle(int f, int a, int b, int c, int corner_a, int corner_b, int corner_c, bool clipped) {
         const T *p = screen + 3 * a, *q = screen + 3 * b, *r = screen + 3 * c;
         T area = (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]);
         Facing side = FRONT;
-        if (!(area < -2 * Tiny<T>::area)) {
-            if (!(area > 2 * Tiny<T>::area) || !(job.marks[f] & 1)) return HIDDEN;
+        if (!(area < -2 * Epsilon<T>::area)) {
+            if (!(area > 2 * Epsilon<T>::area) || !job.two_sided[f]) return HIDDEN;
             side = BACK;
             const T* s = q; q = r; r = s;
             int i = b; b = c; c = i;
@@ -227,14 +199,14 @@ template <class T, int A> struct Frame {
             area = -area;
         }
         Triangle<T>& t = triangles[triangle_count];
-        t.left = least(p[0], q[0], r[0]); t.right = most(p[0], q[0], r[0]);
-        t.top = least(p[1], q[1], r[1]); t.bottom = most(p[1], q[1], r[1]);
-        bool seen = t.right > -margin && t.bottom > -margin && t.left < job.width + margin &&
-                    t.top < job.height + margin;
-        if (!seen) return side;
-        t.x[0] = p[0]; t.y[0] = p[1]; t.depth[0] = p[2];
-        t.x[1] = q[0]; t.y[1] = q[1]; t.depth[1] = q[2];
-        t.x[2] = r[0]; t.y[2] = r[1]; t.depth[2] = r[2];
+        t.left = smaller(p[0], q[0], r[0]); t.right = larger(p[0], q[0], r[0]);
+        t.top = smaller(p[1], q[1], r[1]); t.bottom = larger(p[1], q[1], r[1]);
+        bool on_image = t.right > -margin && t.bottom > -margin && t.left < job.width + margin &&
+                        t.top < job.height + margin;
+        if (!on_image) return side;
+        t.x[0] = p[0]; t.y[0] = p[1]; t.inv_w[0] = p[2];
+        t.x[1] = q[0]; t.y[1] = q[1]; t.inv_w[1] = q[2];
+        t.x[2] = r[0]; t.y[2] = r[1]; t.inv_w[2] = r[2];
         T inverse = 1 / area;
         for (int k = 0; k < 3; k++) {
             int i = (k + 1) % 3, j = (k + 2) % 3;
@@ -244,51 +216,51 @@ template <class T, int A> struct Frame {
         t.vertex[0] = a; t.vertex[1] = b; t.vertex[2] = c;
         t.corner[0] = corner_a; t.corner[1] = corner_b; t.corner[2] = corner_c;
         t.face = f;
-        t.opened = opened;
+        t.clipped = clipped;
         triangle_count++;
         return side;
     }
 
-    // Adjoints of the screen become those of the vertices; those of what the near plane made go to its makers.
-    // False where one is not finite.
-    bool retreat() {
+    // Computes the adjoints of vertices from those of the screen. Returns false if one is not finite.
+    bool project_backward() {
         const int vertex_count = (int)job.vertex_count;
-        T* out = job.vertices_adj ? job.vertices_adj + frame * job.vertex_count * 3 : nullptr;
-        if (out) for (int i = 0; i < 3 * vertex_count; i++) out[i] = 0;
-        for (int m = 0; m < between_count; m++) {
-            const Between<T>& b = between[m];
-            T adj[3], along_adj = 0;
-            unproject(vertex_count + m, adj);
-            const T *p = vertices + 3 * b.a, *q = vertices + 3 * b.b;
-            for (int k = 0; k < 3; k++) along_adj += adj[k] * (q[k] - p[k]);
-            const T *s = attribute(b.corner_a), *t = attribute(b.corner_b), *g = between_attributes_adj + m * A;
-            T *s_adj = attribute_adj(b.corner_a), *t_adj = attribute_adj(b.corner_b);
-            for (int k = 0; k < A; k++) {
-                s_adj[k] += (1 - b.along) * g[k];
-                t_adj[k] += b.along * g[k];
-                along_adj += g[k] * (t[k] - s[k]);
-            }
-            if (!out) continue;
-            for (int k = 0; k < 3; k++) {
-                out[3 * b.a + k] += (1 - b.along) * adj[k];
-                out[3 * b.b + k] += b.along * adj[k];
-            }
-            out[3 * b.a + 2] += along_adj * (1 - b.along) / b.span;
-            out[3 * b.b + 2] += along_adj * b.along / b.span;
-        }
-        if (!out) return true;
+        T* out = job.vertices_adj + index * job.vertex_count * 3;
+        for (int i = 0; i < 3 * vertex_count; i++) out[i] = 0;
+        for (int m = 0; m < clip_count; m++) clip_vertex_backward(m, out);
         for (int v = 0; v < vertex_count; v++) {
             if (is_behind(v)) continue;
             T adj[3];
-            unproject(v, adj);
+            project_vertex_backward(v, adj);
             for (int k = 0; k < 3; k++) out[3 * v + k] += adj[k];
         }
-        T nothing = 0;
-        for (int i = 0; i < 3 * vertex_count; i++) nothing += 0 * out[i];
-        return nothing == 0;
+        T zero = 0;  // or NaN
+        for (int i = 0; i < 3 * vertex_count; i++) zero += 0 * out[i];
+        return zero == 0;
     }
 
-    void unproject(int v, T* adj) const {
+    // Passes the adjoints of a clip vertex and its attributes on to both ends of the clipped edge.
+    void clip_vertex_backward(int m, T* out) {
+        const ClipVertex<T>& c = clip_vertices[m];
+        T adj[3], t_adj = 0;
+        project_vertex_backward((int)job.vertex_count + m, adj);
+        const T *p = vertices + 3 * c.a, *q = vertices + 3 * c.b;
+        for (int k = 0; k < 3; k++) t_adj += adj[k] * (q[k] - p[k]);
+        const T *a = attribute(c.corner_a), *b = attribute(c.corner_b), *g = clip_attributes_adj + m * A;
+        T *a_adj = attribute_adj(c.corner_a), *b_adj = attribute_adj(c.corner_b);
+        for (int k = 0; k < A; k++) {
+            a_adj[k] += (1 - c.t) * g[k];
+            b_adj[k] += c.t * g[k];
+            t_adj += g[k] * (b[k] - a[k]);
+        }
+        for (int k = 0; k < 3; k++) {
+            out[3 * c.a + k] += (1 - c.t) * adj[k];
+            out[3 * c.b + k] += c.t * adj[k];
+        }
+        out[3 * c.a + 2] += t_adj * (1 - c.t) / c.depth_span;
+        out[3 * c.b + 2] += t_adj * c.t / c.depth_span;
+    }
+
+    void project_vertex_backward(int v, T* adj) const {
         const T *s = screen + 3 * v, *g = screen_adj + 3 * v;
         adj[0] = g[0] * s[2];
         adj[1] = g[1] * s[2];

@@ -1,253 +1,273 @@
-// SoftRas (Liu et al. 2019): every face blurs over its outline, and all faces of a pixel blend by their depth.
+// SoftRas (Liu et al. 2019): every face has a blurred boundary, and all faces of a pixel are blended by depth.
 //
-// Faces are taken one after another, each row by row, and a pixel keeps a running softmax: any number of faces may meet
-// there and none is sorted or stored. With a pixel's place held fixed a face contributes
+// Faces are processed one after another, each row by row, and a pixel keeps a running softmax: any number of faces may
+// overlap there and none is sorted or stored. A face contributes to a pixel
 //
-//     D = sigmoid(s),  s = +- d^2 / sigma,  d the distance to its outline, + inside,
+//     D = sigmoid(s),  s = +- d^2 / sigma,  d the distance to its boundary, + inside,
 //     e = exp(-z / (gamma (far - near))),   z its depth at clamped barycentric coordinates,
 //
-// colour = sum(D e c) / sum(D e) over faces and background, coverage = 1 - prod(1 - D). D is lowered by `cut` and
-// stretched back to one, so that it ends at a finite distance without a jump.
+// colour = sum(D e c) / sum(D e) over faces and background, coverage = 1 - prod(1 - D). D is reduced by `cut` and
+// rescaled, so that it ends continuously at a finite distance.
 #pragma once
-#include "outline.h"
-#include "paint.h"
+#include "boundary_distance.h"
+#include "sample_lanes.h"
 
 namespace gradsim {
 
 template <class T> struct SoftOptions {
-    T sharpness;   // 1 / sigma [1/px^2]
-    T scale;       // 1 / (gamma (far - near)) [1/m]
-    T background;  // depth [m]
-    T reach, cut, stretch;
-    T margin;      // distance at which D ends [px]
+    T sharpness;          // 1 / sigma [1/px^2]
+    T depth_scale;        // 1 / (gamma (far - near)) [1/m]
+    T background_depth;   // [m]
+    T limit, cut, scale;  // D = (sigmoid(s) - cut) * scale, which ends at s = -limit
+    T margin;             // distance at which D ends [px]
 
-    SoftOptions(const Job<T>& job) {
-        const double half = 0.5 * job.height, sigma = job.options[0] * half * half, gamma = job.options[1];
-        const double far = job.options[2], range = far - job.near;
-        reach = T(job.options[3]);
-        cut = 1 / (1 + exponential(fill(reach))[0]);
-        stretch = 1 / (1 - cut);
-        sharpness = T(1 / sigma);
-        scale = T(1 / (gamma * range));
-        background = T(far - 1e-3 * range);
-        margin = root(T(sigma) * reach);
+    SoftOptions(const RasterJob<T>& job) {
+        using namespace softras_option;
+        const double half = 0.5 * job.height, sigma_px = job.options[sigma] * half * half;
+        const double range = job.options[far] - job.near;
+        limit = T(job.options[softras_option::limit]);
+        cut = 1 / (1 + exponential(splat(limit))[0]);
+        scale = 1 / (1 - cut);
+        sharpness = T(1 / sigma_px);
+        depth_scale = T(1 / (job.options[gamma] * range));
+        background_depth = T(job.options[far] - 1e-3 * range);
+        margin = square_root(T(sigma_px) * limit);
     }
 };
 
-// A triangle at a row of pixels.
+// A triangle at the pixels of a row.
 template <class T, int A> struct SoftRow {
-    Row<T> plain[3];  // barycentric coordinates
-    Nearest<T> nearest;
-    Mask<T> inside, seen;
-    Row<T> sigmoid, cover;
-    Row<T> inverse;  // 1 / sum of clamped coordinates over depth
-    Row<T> depth, share[3];
+    Lanes<T> barycentric[3];
+    NearestPoint<T> nearest;
+    Mask<T> inside, visible;
+    Lanes<T> sigmoid, cover;
+    Lanes<T> inverse;  // 1 / sum of clamped barycentric coordinates over depth
+    Lanes<T> depth, weight[3];
 
-    // Distance and depth; false where the triangle does not reach these pixels.
-    RENDER_MEMBER bool meet(const SoftOptions<T>& soft, const Outline<T>& outline, int x, int y) {
-        const Triangle<T>& t = outline.t;
-        Row<T> px = centers<T>(x);
+    // Computes coverage and depth. Returns false if the triangle does not contribute to these pixels.
+    LANES_MEMBER bool compute(const SoftOptions<T>& soft, const Boundary<T>& boundary, int x, int y) {
+        const Triangle<T>& t = boundary.t;
+        Lanes<T> px = centers<T>(x);
         T py = y + T(0.5);
-        plain[1] = (px - t.x[1]) * t.gx[1] + ((py - t.y[1]) * t.gy[1] + 1);
-        plain[2] = (px - t.x[2]) * t.gx[2] + ((py - t.y[2]) * t.gy[2] + 1);
-        plain[0] = 1 - plain[1] - plain[2];
-        nearest = outline.nearest(px, py);
-        inside = (plain[0] > 0) & (plain[1] > 0) & (plain[2] > 0);
-        Row<T> s = (inside ? nearest.square : -nearest.square) * soft.sharpness;
-        if (!any(s > -soft.reach)) return false;
+        barycentric[1] = (px - t.x[1]) * t.gx[1] + ((py - t.y[1]) * t.gy[1] + 1);
+        barycentric[2] = (px - t.x[2]) * t.gx[2] + ((py - t.y[2]) * t.gy[2] + 1);
+        barycentric[0] = 1 - barycentric[1] - barycentric[2];
+        nearest = boundary.nearest(px, py);
+        inside = (barycentric[0] > 0) & (barycentric[1] > 0) & (barycentric[2] > 0);
+        Lanes<T> s = (inside ? nearest.square : -nearest.square) * soft.sharpness;
+        if (!any(s > -soft.limit)) return false;
         sigmoid = 1 / (1 + exponential(-s));
-        cover = (sigmoid - soft.cut) * soft.stretch;
-        seen = cover > 0;
-        Row<T> level = Row<T>{}, sum = Row<T>{};
+        cover = (sigmoid - soft.cut) * soft.scale;
+        visible = cover > 0;
+        Lanes<T> inv_w = Lanes<T>{}, sum = Lanes<T>{};
         for (int k = 0; k < 3; k++) {
-            Row<T> c = larger(plain[k], Row<T>{});
-            share[k] = c * t.depth[k];
+            Lanes<T> c = larger(barycentric[k], Lanes<T>{});
+            weight[k] = c * t.inv_w[k];
             sum += c;
-            level += share[k];
+            inv_w += weight[k];
         }
-        inverse = 1 / level;
+        inverse = 1 / inv_w;
         depth = sum * inverse;
-        for (int k = 0; k < 3; k++) share[k] *= inverse;
+        for (int k = 0; k < 3; k++) weight[k] *= inverse;
         return true;
     }
 
-    RENDER_MEMBER void interpolate(const T* const* corner, Row<T>* attribute) const {
+    LANES_MEMBER void interpolate(const T* const* corner, Lanes<T>* attribute) const {
         for (int i = 0; i < A; i++)
-            attribute[i] = share[0] * corner[0][i] + share[1] * corner[1][i] + share[2] * corner[2][i];
+            attribute[i] = weight[0] * corner[0][i] + weight[1] * corner[1][i] + weight[2] * corner[2][i];
     }
 };
 
-namespace soft_forward {
-enum { SUM, DEPTH, RED, GREEN, BLUE, CLEAR, PLANES };
+// Calls visit(row, x, y) for the pixels that a triangle contributes to.
+template <class T, int A, class Visit>
+LANES_INLINE void for_each_row(const Frame<T, A>& frame, const Triangle<T>& t, const SoftOptions<T>& soft,
+                               Visit&& visit) {
+    const Boundary<T> boundary(t, soft.margin, (int)frame.job.width, (int)frame.job.height);
+    for (int y = boundary.top; y <= boundary.bottom; y++) {
+        int from, to;
+        boundary.span(y, from, to);
+        for (int x = from; x <= to; x += LaneTypes<T>::width) {
+            SoftRow<T, A> row;
+            if (row.compute(soft, boundary, x, y)) visit(row, x, y);
+        }
+    }
 }
 
+namespace soft_forward {
+enum { SUM, DEPTH, RED, GREEN, BLUE, TRANSMITTANCE, PLANES };  // SUM and colours are relative to exp at DEPTH
+}
+
+// Adds a triangle to the running softmax of its pixels.
 template <class T, int A>
 void blend(const Frame<T, A>& frame, const Triangle<T>& t, const SoftOptions<T>& soft,
            const Planes<T, soft_forward::PLANES>& planes) {
     using namespace soft_forward;
-    const Outline<T> outline(t, soft.margin, (int)frame.job.width, (int)frame.job.height);
     const T* corner[3] = {frame.attribute(t.corner[0]), frame.attribute(t.corner[1]), frame.attribute(t.corner[2])};
-    for (int y = outline.top; y <= outline.bottom; y++) {
-        int from, to;
-        outline.span(y, from, to);
-        for (int x = from; x <= to; x += PixelTypes<T>::width) {
-            SoftRow<T, A> row;
-            if (!row.meet(soft, outline, x, y)) continue;
-            T *sum = planes.at(SUM, x, y), *depth = planes.at(DEPTH, x, y), *clear = planes.at(CLEAR, x, y);
-            Row<T> before = load<Row<T>>(depth), ahead = (before - row.depth) * soft.scale;
-            Mask<T> nearer = row.seen & (ahead > 0);
-            Row<T> fade = exponential(ahead > 0 ? -ahead : ahead);  // of those so far, or of this one
-            Row<T> old = nearer ? fade : fill(T(1)), now = nearer ? row.cover : row.cover * fade;
-            now = row.seen ? now : Row<T>{};
-            Row<T> attribute[A], color[3];
-            row.interpolate(corner, attribute);
-            paint(frame, t, now > 0, attribute, color);
-            store(depth, nearer ? row.depth : before);
-            store(sum, load<Row<T>>(sum) * old + now);
-            for (int k = 0; k < 3; k++) {
-                T* channel = planes.at(RED + k, x, y);
-                store(channel, load<Row<T>>(channel) * old + now * color[k]);
-            }
-            store(clear, load<Row<T>>(clear) * (row.seen ? 1 - row.cover : fill(T(1))));
+    for_each_row(frame, t, soft, [&](const SoftRow<T, A>& row, int x, int y) LANES_LAMBDA {
+        T *sum = planes.at(SUM, x, y), *depth = planes.at(DEPTH, x, y), *through = planes.at(TRANSMITTANCE, x, y);
+        Lanes<T> before = load(depth), ahead = (before - row.depth) * soft.depth_scale;
+        Mask<T> nearer = row.visible & (ahead > 0);
+        Lanes<T> fade = exponential(ahead > 0 ? -ahead : ahead);  // of the faces so far, or of this one
+        Lanes<T> old = nearer ? fade : splat(T(1)), now = nearer ? row.cover : row.cover * fade;
+        now = row.visible ? now : Lanes<T>{};
+        Lanes<T> attribute[A], color[3];
+        row.interpolate(corner, attribute);
+        shade(frame, t, now > 0, attribute, color);
+        store(depth, nearer ? row.depth : before);
+        store(sum, load(sum) * old + now);
+        for (int k = 0; k < 3; k++) {
+            T* channel = planes.at(RED + k, x, y);
+            store(channel, load(channel) * old + now * color[k]);
+        }
+        store(through, load(through) * (row.visible ? 1 - row.cover : splat(T(1))));
+    });
+}
+
+// Initializes the running softmax with the background.
+template <class T>
+void blend_background(const RasterJob<T>& job, const SoftOptions<T>& soft,
+                      const Planes<T, soft_forward::PLANES>& planes) {
+    using namespace soft_forward;
+    const int height = (int)job.height, width = (int)job.width;
+    const T* background = job.background + job.next_frame * job.background_frame_stride;
+    for (int y = 0; y < height; y++) {
+        for (int x = 0; x < planes.stride; x += LaneTypes<T>::width) {
+            Lanes<T> color[4] = {splat(background[0]), splat(background[1]), splat(background[2])};
+            if (job.background_pixel_stride && x < width)
+                read_pixels(background + 3 * ((Int)y * width + x), 3, width - x, color);
+            store(planes.at(SUM, x, y), splat(T(1)));
+            store(planes.at(TRANSMITTANCE, x, y), splat(T(1)));
+            store(planes.at(DEPTH, x, y), splat(soft.background_depth));
+            for (int k = 0; k < 3; k++) store(planes.at(RED + k, x, y), color[k]);
         }
     }
 }
 
-template <class T, int A> void softras_forward(Job<T>& job) {
+template <class T>
+void write_frame(RasterJob<T>& job, const SoftOptions<T>& soft, const Planes<T, soft_forward::PLANES>& planes) {
     using namespace soft_forward;
-    const SoftOptions<T> soft(job);
     const int height = (int)job.height, width = (int)job.width, channels = (int)job.channels;
-    for (; job.more(); job.next++) {
+    for (int y = 0; y < height; y++) {
+        for (int x = 0; x < width; x += LaneTypes<T>::width) {
+            const Int pixel = (job.next_frame * height + y) * width + x;
+            Lanes<T> depth = load(planes.at(DEPTH, x, y)), inverse = 1 / load(planes.at(SUM, x, y));
+            Lanes<T> color[4], saved[4];
+            saved[softras_saved::background_weight] =
+                exponential((depth - soft.background_depth) * soft.depth_scale) * inverse;
+            saved[softras_saved::depth] = depth;
+            saved[softras_saved::inverse_sum] = inverse;
+            saved[3] = Lanes<T>{};
+            for (int k = 0; k < 3; k++) color[k] = load(planes.at(RED + k, x, y)) * inverse;
+            color[3] = 1 - load(planes.at(TRANSMITTANCE, x, y));
+            write_pixels(job.image + pixel * channels, channels, width - x, color);
+            write_pixels(job.saved + pixel * softras_saved::count, softras_saved::count, width - x, saved);
+        }
+    }
+}
+
+template <class T, int A> void softras_forward(RasterJob<T>& job) {
+    const SoftOptions<T> soft(job);
+    for (; has_next_frame(job); job.next_frame++) {
         Arena arena(job.scratch, job.scratch_size);
-        Frame<T, A> frame(job, job.next, arena, false, soft.margin);
-        Planes<T, PLANES> planes(height, width, arena);
+        Frame<T, A> frame(job, job.next_frame, arena, false, soft.margin);
+        Planes<T, soft_forward::PLANES> planes((int)job.height, (int)job.width, arena);
         if (!arena.fits()) {
-            job.scratch_need = arena.used;
+            job.scratch_needed = arena.used;
             return;
         }
-        const T* background = job.background + job.next * job.background_frame_stride;
-        for (int y = 0; y < height; y++) {
-            for (int x = 0; x < planes.stride; x += PixelTypes<T>::width) {
-                Row<T> behind[4] = {fill(background[0]), fill(background[1]), fill(background[2])};
-                if (job.background_pixel_stride && x < width)
-                    read_pixels(background + 3 * ((Int)y * width + x), 3, width - x, behind);
-                store(planes.at(SUM, x, y), fill(T(1)));
-                store(planes.at(CLEAR, x, y), fill(T(1)));
-                store(planes.at(DEPTH, x, y), fill(soft.background));
-                for (int k = 0; k < 3; k++) store(planes.at(RED + k, x, y), behind[k]);
-            }
-        }
+        blend_background(job, soft, planes);
         for (int i = 0; i < frame.triangle_count; i++) blend(frame, frame.triangles[i], soft, planes);
-        const Int first = job.next * height * width;
-        for (int y = 0; y < height; y++) {
-            for (int x = 0; x < width; x += PixelTypes<T>::width) {
-                const Int pixel = first + (Int)y * width + x;
-                Row<T> depth = load<Row<T>>(planes.at(DEPTH, x, y)), inverse = 1 / load<Row<T>>(planes.at(SUM, x, y));
-                Row<T> behind = exponential((depth - soft.background) * soft.scale) * inverse;
-                Row<T> color[4], kept[4] = {behind, depth, inverse};
-                for (int k = 0; k < 3; k++) color[k] = load<Row<T>>(planes.at(RED + k, x, y)) * inverse;
-                color[3] = 1 - load<Row<T>>(planes.at(CLEAR, x, y));
-                write_pixels(job.image + pixel * channels, channels, width - x, color);
-                write_pixels(job.kept + pixel * 3, 3, width - x, kept);
-            }
-        }
+        write_frame(job, soft, planes);
     }
 }
 
 namespace soft_backward {
-enum { DEPTH, INVERSE, RED, GREEN, BLUE, LEVEL, CLEAR, PLANES };  // LEVEL: adjoint . colour; CLEAR: adjoint * clear
+enum { DEPTH, INVERSE_SUM, RED, GREEN, BLUE, MEAN, TRANSMITTANCE, PLANES };
+// RED to BLUE: adjoint of the colour; MEAN: adjoint . colour; TRANSMITTANCE: adjoint of the coverage * transmittance
 }
 
 template <class T, int A>
-void blend_adjoint(const Frame<T, A>& frame, const Triangle<T>& t, const SoftOptions<T>& soft,
-                   const Planes<T, soft_backward::PLANES>& planes) {
+void blend_backward(const Frame<T, A>& frame, const Triangle<T>& t, const SoftOptions<T>& soft,
+                    const Planes<T, soft_backward::PLANES>& planes) {
     using namespace soft_backward;
-    const Outline<T> outline(t, soft.margin, (int)frame.job.width, (int)frame.job.height);
     const T* corner[3] = {frame.attribute(t.corner[0]), frame.attribute(t.corner[1]), frame.attribute(t.corner[2])};
-    Row<T> adjoint[9 + 3 * A], *screen_adj = adjoint, *corner_adj = adjoint + 9;
-    for (int i = 0; i < 9 + 3 * A; i++) adjoint[i] = Row<T>{};
-    for (int y = outline.top; y <= outline.bottom; y++) {
-        int from, to;
-        outline.span(y, from, to);
-        for (int x = from; x <= to; x += PixelTypes<T>::width) {
-            SoftRow<T, A> row;
-            if (!row.meet(soft, outline, x, y)) continue;
-            Row<T> fade = exponential((load<Row<T>>(planes.at(DEPTH, x, y)) - row.depth) * soft.scale);
-            fade *= load<Row<T>>(planes.at(INVERSE, x, y));
-            Row<T> weight = row.seen ? fade * row.cover : Row<T>{};
-            Row<T> attribute[A], attribute_adj[A], adj[3];
-            for (int k = 0; k < 3; k++) adj[k] = load<Row<T>>(planes.at(RED + k, x, y));
-            row.interpolate(corner, attribute);
-            Row<T> level = paint_adjoint(frame, t, weight > 0, attribute, adj, weight, attribute_adj);
-            Row<T> gain = level - load<Row<T>>(planes.at(LEVEL, x, y));
+    TriangleAdjointLanes<T, A> out;
+    Lanes<T> *screen_adj = out.sum, *corner_adj = out.sum + 9;
+    for_each_row(frame, t, soft, [&](const SoftRow<T, A>& row, int x, int y) LANES_LAMBDA {
+        Lanes<T> fade = exponential((load(planes.at(DEPTH, x, y)) - row.depth) * soft.depth_scale);
+        fade *= load(planes.at(INVERSE_SUM, x, y));
+        Lanes<T> weight = row.visible ? fade * row.cover : Lanes<T>{};
+        Lanes<T> attribute[A], attribute_adj[A], adj[3];
+        for (int k = 0; k < 3; k++) adj[k] = load(planes.at(RED + k, x, y));
+        row.interpolate(corner, attribute);
+        Lanes<T> value = shade_backward(frame, t, weight > 0, attribute, adj, weight, attribute_adj);
+        Lanes<T> gain = value - load(planes.at(MEAN, x, y));
 
-            // Through the distance: by coverage and by the colour's weight.
-            Row<T> slope = row.sigmoid * (1 - row.sigmoid) * soft.stretch;
-            Row<T> s_adj = load<Row<T>>(planes.at(CLEAR, x, y)) * row.sigmoid + fade * gain * slope;
-            Row<T> push = row.seen ? s_adj * (2 * soft.sharpness) : Row<T>{};
-            push = row.inside ? -push : push;
+        // Through the distance: the coverage and the weight of the colour.
+        Lanes<T> slope = row.sigmoid * (1 - row.sigmoid) * soft.scale;
+        Lanes<T> s_adj = load(planes.at(TRANSMITTANCE, x, y)) * row.sigmoid + fade * gain * slope;
+        Lanes<T> pull = row.visible ? s_adj * (2 * soft.sharpness) : Lanes<T>{};
+        pull = row.inside ? -pull : pull;
 
-            // Through depth and barycentric coordinates: what a share is worth beyond the mean of all.
-            Row<T> mean = Row<T>{}, toward = gain * soft.scale, x_adj = Row<T>{}, y_adj = Row<T>{};
-            for (int i = 0; i < A; i++) mean += attribute_adj[i] * attribute[i];
-            Row<T> pull = weight * row.inverse;
-            for (int k = 0; k < 3; k++) {
-                Row<T> worth = toward * row.depth - mean;
-                for (int i = 0; i < A; i++) worth += attribute_adj[i] * corner[k][i];
-                Row<T> c = larger(row.plain[k], Row<T>{}), plain_adj = (worth * t.depth[k] - toward) * pull;
-                plain_adj = row.plain[k] > 0 ? plain_adj : Row<T>{};
-                x_adj += plain_adj * t.gx[k];
-                y_adj += plain_adj * t.gy[k];
-                screen_adj[3 * k + 2] += worth * pull * c;
-                for (int i = 0; i < A; i++) corner_adj[k * A + i] += weight * row.share[k] * attribute_adj[i];
-            }
-            for (int k = 0; k < 3; k++) {
-                Row<T> touch = push * row.nearest.share[k];
-                screen_adj[3 * k] += touch * row.nearest.dx - row.plain[k] * x_adj;
-                screen_adj[3 * k + 1] += touch * row.nearest.dy - row.plain[k] * y_adj;
-            }
+        // Through depth and barycentric coordinates: the gain of a corner over the interpolated value.
+        Lanes<T> mean = Lanes<T>{}, depth_gain = gain * soft.depth_scale, x_adj = Lanes<T>{}, y_adj = Lanes<T>{};
+        for (int i = 0; i < A; i++) mean += attribute_adj[i] * attribute[i];
+        Lanes<T> scale = weight * row.inverse;
+        for (int k = 0; k < 3; k++) {
+            Lanes<T> corner_gain = depth_gain * row.depth - mean;
+            for (int i = 0; i < A; i++) corner_gain += attribute_adj[i] * corner[k][i];
+            Lanes<T> c = larger(row.barycentric[k], Lanes<T>{});
+            Lanes<T> c_adj = (corner_gain * t.inv_w[k] - depth_gain) * scale;
+            c_adj = row.barycentric[k] > 0 ? c_adj : Lanes<T>{};
+            x_adj += c_adj * t.gx[k];
+            y_adj += c_adj * t.gy[k];
+            screen_adj[3 * k + 2] += corner_gain * scale * c;
+            for (int i = 0; i < A; i++) corner_adj[k * A + i] += weight * row.weight[k] * attribute_adj[i];
         }
-    }
-    T sums[9 + 3 * A + PixelTypes<T>::width];
-    for (int i = 0; i < 9 + 3 * A; i += PixelTypes<T>::width) store(sums + i, totals<T>(adjoint, i, 9 + 3 * A));
-    TriangleAdjoint<T, A> out;
-    for (int i = 0; i < 9; i++) out.screen[i] = sums[i];
-    for (int k = 0; k < 3; k++)
-        for (int i = 0; i < A; i++) out.attribute[k][i] = sums[9 + k * A + i];
-    out.spread(frame, t);
+        for (int k = 0; k < 3; k++) {
+            Lanes<T> vertex_pull = pull * row.nearest.weight[k];
+            screen_adj[3 * k] += vertex_pull * row.nearest.dx - row.barycentric[k] * x_adj;
+            screen_adj[3 * k + 1] += vertex_pull * row.nearest.dy - row.barycentric[k] * y_adj;
+        }
+    });
+    out.scatter(frame, t);
 }
 
-template <class T, int A> void softras_backward(Job<T>& job) {
+// Reads the adjoint of the image and the saved values.
+template <class T> void read_frame(const RasterJob<T>& job, const Planes<T, soft_backward::PLANES>& planes) {
     using namespace soft_backward;
-    const SoftOptions<T> soft(job);
     const int height = (int)job.height, width = (int)job.width, channels = (int)job.channels;
-    for (; job.more(); job.next++) {
+    for (int y = 0; y < height; y++) {
+        for (int x = 0; x < width; x += LaneTypes<T>::width) {
+            const Int pixel = (job.next_frame * height + y) * width + x;
+            Lanes<T> color[4], adj[4], saved[4];
+            read_pixels(job.image + pixel * channels, channels, width - x, color);
+            read_pixels(job.image_adj + pixel * channels, channels, width - x, adj);
+            read_pixels(job.saved + pixel * softras_saved::count, softras_saved::count, width - x, saved);
+            store(planes.at(DEPTH, x, y), saved[softras_saved::depth]);
+            store(planes.at(INVERSE_SUM, x, y), saved[softras_saved::inverse_sum]);
+            for (int k = 0; k < 3; k++) store(planes.at(RED + k, x, y), adj[k]);
+            store(planes.at(MEAN, x, y), adj[0] * color[0] + adj[1] * color[1] + adj[2] * color[2]);
+            store(planes.at(TRANSMITTANCE, x, y), channels == 4 ? adj[3] * (1 - color[3]) : Lanes<T>{});
+        }
+        for (int plane = 0; plane < PLANES; plane++)  // the padding has no adjoint
+            for (int x = width; x < planes.stride; x++) *planes.at(plane, x, y) = 0;
+    }
+}
+
+template <class T, int A> void softras_backward(RasterJob<T>& job) {
+    const SoftOptions<T> soft(job);
+    for (; has_next_frame(job); job.next_frame++) {
         Arena arena(job.scratch, job.scratch_size);
-        Frame<T, A> frame(job, job.next, arena, true, soft.margin);
-        Planes<T, PLANES> planes(height, width, arena);
+        Frame<T, A> frame(job, job.next_frame, arena, true, soft.margin);
+        Planes<T, soft_backward::PLANES> planes((int)job.height, (int)job.width, arena);
         if (!arena.fits()) {
-            job.scratch_need = arena.used;
+            job.scratch_needed = arena.used;
             return;
         }
-        const Int first = job.next * height * width;
-        for (int y = 0; y < height; y++) {
-            for (int x = 0; x < width; x += PixelTypes<T>::width) {
-                const Int pixel = first + (Int)y * width + x;
-                Row<T> color[4], adj[4], kept[4];
-                read_pixels(job.image + pixel * channels, channels, width - x, color);
-                read_pixels(job.image_adj + pixel * channels, channels, width - x, adj);
-                read_pixels(job.kept + pixel * 3, 3, width - x, kept);
-                store(planes.at(DEPTH, x, y), kept[1]);
-                store(planes.at(INVERSE, x, y), kept[2]);
-                for (int k = 0; k < 3; k++) store(planes.at(RED + k, x, y), adj[k]);
-                store(planes.at(LEVEL, x, y), adj[0] * color[0] + adj[1] * color[1] + adj[2] * color[2]);
-                store(planes.at(CLEAR, x, y), channels == 4 ? adj[3] * (1 - color[3]) : Row<T>{});
-            }
-            for (int plane = 0; plane < PLANES; plane++)  // what lies beside the image has no adjoint
-                for (int x = width; x < planes.stride; x++) *planes.at(plane, x, y) = 0;
-        }
-        for (int i = 0; i < frame.triangle_count; i++) blend_adjoint(frame, frame.triangles[i], soft, planes);
-        job.broken |= !frame.retreat();
+        read_frame(job, planes);
+        for (int i = 0; i < frame.triangle_count; i++) blend_backward(frame, frame.triangles[i], soft, planes);
+        job.non_finite |= !frame.project_backward();
     }
 }
 

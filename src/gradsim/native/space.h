@@ -1,4 +1,4 @@
-// Vectors, rotations and symmetric matrices of numbers S, which are single numbers T or lanes of them.
+// Vectors, quaternions, rotations and symmetric matrices over a scalar S: a number, or the lanes of a vector.
 #pragma once
 #include "lanes.h"
 
@@ -40,7 +40,7 @@ template <class S> struct Symmetric {
     }
 };
 
-// A unit quaternion, or a sum of such: vector part and real part.
+// A quaternion: vector part and real part. Rotations are unit quaternions.
 template <class S> struct Quaternion {
     Vector<S> a;
     S w;
@@ -48,7 +48,7 @@ template <class S> struct Quaternion {
 template <class S> LANES_INLINE Quaternion<S> operator*(const Quaternion<S>& p, const Quaternion<S>& q) {
     return {cross(p.a, q.a) + p.a * q.w + q.a * p.w, p.w * q.w - dot(p.a, q.a)};
 }
-// Times a pure quaternion, from either side.
+// Products with a pure quaternion.
 template <class S> LANES_INLINE Quaternion<S> operator*(const Quaternion<S>& p, const Vector<S>& b) {
     return {cross(p.a, b) + b * p.w, -dot(p.a, b)};
 }
@@ -61,10 +61,8 @@ template <class S> LANES_INLINE Quaternion<S> operator+(const Quaternion<S>& p, 
 template <class S> LANES_INLINE Quaternion<S> scaled(const Quaternion<S>& p, S s) { return {p.a * s, p.w * s}; }
 template <class S> LANES_INLINE Quaternion<S> conjugate(const Quaternion<S>& p) { return {-p.a, p.w}; }
 
-template <class S> LANES_INLINE S square_root(S a) { return __builtin_elementwise_sqrt(a); }
-
-// 1 / sqrt(a) of numbers that are neither zero nor denormal. A root and a division of lanes take 40 to 60 cycles; an
-// estimate that Newton's rule brings to the last or last but one bit takes a quarter of that.
+// 1 / sqrt(a), a neither zero nor denormal. A square root and a division of lanes take 40 to 60 cycles; an estimate,
+// refined by Newton's method to one or two units in the last place, takes a quarter of that.
 template <class S> LANES_INLINE S inverse_root(S a) { return 1 / square_root(a); }
 #ifdef __AVX512F__
 LANES_INLINE Lanes<float> inverse_root(Lanes<float> a) {
@@ -82,7 +80,7 @@ template <class S> LANES_INLINE Quaternion<S> normalized(const Quaternion<S>& p)
     return scaled(p, inverse_root(dot(p.a, p.a) + p.w * p.w));
 }
 
-// A rotation, by the images of the axes.
+// A rotation matrix by its columns, the rotated axes.
 template <class S> struct Rotation {
     Vector<S> x, y, z;
     Rotation() = default;
@@ -98,11 +96,7 @@ template <class S> struct Rotation {
     LANES_MEMBER Vector<S> back(const Vector<S>& a) const { return {dot(x, a), dot(y, a), dot(z, a)}; }
 };
 
-// Masks: what a comparison gives.
-LANES_INLINE bool any(bool mask) { return mask; }
-template <class M> LANES_INLINE bool any(M mask) { return __builtin_reduce_or(mask) != 0; }
-
-// From numbers of a body to lanes, and from lanes back, by their sum where they are points of one body.
+// `lift` broadcasts a number of a body to lanes. `fold` is its adjoint: it sums lanes that are points of one body.
 LANES_INLINE Lanes<float> lift(float a) { return splat(a); }
 LANES_INLINE Lanes<double> lift(double a) { return splat(a); }
 LANES_INLINE Lanes<float> lift(Lanes<float> a) { return a; }
