@@ -1,9 +1,9 @@
-"""What is the ground made of? Stiffness, damping and friction of a contact from the way a cube bounces off it.
+"""Contact parameters from the motion of a bouncing cube: stiffness, damping and friction.
 
-A cube is thrown, tumbles, bounces and slides for half a second. Its corners are observed, here made by the simulation
-itself, but with a quarter of the time step: what is found then carries the error of the coarser step, as it would with
-a real cube. All four parameters of the contact are unknown within a factor of ten. 128 random guesses run as one batch;
-L-BFGS on logarithms goes on from the best, through every touch-down of every corner.
+A cube is thrown, tumbles, bounces and slides for half a second. The observations are the positions of its corners, here
+simulated with a quarter of the time step, so that the estimate contains the discretization error, as with a real cube.
+All four contact parameters are unknown within a factor of ten. 128 random guesses are evaluated in one batch. L-BFGS
+then optimizes logarithms from the best guess, through all impacts.
 """
 
 import torch
@@ -30,7 +30,7 @@ def motion(contact: torch.Tensor, substeps: int = 400) -> torch.Tensor:
 
 
 def misfit(contact: torch.Tensor) -> torch.Tensor:
-    """Mean square distance from what was observed [m^2], [...]."""
+    """Mean squared distance to the observations [m^2], [...]."""
     return (motion(contact) - observed).pow(2).sum(-1).mean((-2, -1))
 
 
@@ -50,9 +50,9 @@ def loss() -> torch.Tensor:
 
 
 optimizer.step(loss)
-found = unknown.detach().exp()
-for name, *values in zip(NAMES, best.tolist(), found.tolist(), TRUTH.tolist(), strict=True):
-    print(f"{name:11} best guess {values[0]:8.3g}, found {values[1]:8.5g}, truth {values[2]:8.5g}")
-error = (found / TRUTH - 1).abs().max()
-print(f"largest error {error:.1e}; corners off by {1e3 * misfit(found).sqrt():.2f} mm, root mean square")
+estimate = unknown.detach().exp()
+for name, *values in zip(NAMES, best.tolist(), estimate.tolist(), TRUTH.tolist(), strict=True):
+    print(f"{name:11} best guess {values[0]:8.3g}, estimate {values[1]:8.5g}, truth {values[2]:8.5g}")
+error = (estimate / TRUTH - 1).abs().max()
+print(f"largest error {error:.1e}; RMS error of the corners {1e3 * misfit(estimate).sqrt():.2f} mm")
 assert error < 0.01

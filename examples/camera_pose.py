@@ -1,7 +1,7 @@
-"""Where was the camera? Its place, direction and field of view from a single picture of a known scene.
+"""Camera pose and field of view from one image of a known scene.
 
-The loss is the mean square difference of pixels, minimized over three sizes of the picture: pixels see only as far as
-things overlap with their images, and large pixels see further. The picture is rounded to 8 bits, as from a file.
+The loss is the mean squared difference of pixels, minimized at three resolutions: its gradient is useful only while
+rendered and observed objects overlap, and coarse pixels extend that range. The image is rounded to 8 bits, as in files.
 """
 
 import torch
@@ -10,15 +10,15 @@ import gradsim as gs
 
 TRUTH = torch.tensor([1.2, 1.5, 3.0, 0.1, 0.3, 40.0], dtype=torch.float64)  # eye [m], target x and y [m], fov [degrees]
 GUESS = torch.tensor([0.8, 1.8, 3.4, 0.0, 0.4, 45.0], dtype=torch.float64)
-SCALE = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, 20.0], dtype=torch.float64)  # of a sensible step
+SCALE = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, 20.0], dtype=torch.float64)  # of the unknowns
 
 wood, paint = gs.Look(color=(0.93, 0.68, 0.29)), gs.Look(color=(0.18, 0.53, 0.67))
 box = gs.Rigid("box", gs.meshes.box((0.8, 0.5, 0.5)), mass=1.0, position=(-0.3, 0.25, 0.0), look=wood)
 ball = gs.Rigid("ball", gs.meshes.icosphere(0.3, 2), mass=1.0, position=(0.5, 0.3, 0.4), look=paint)
 
 
-def picture(camera: torch.Tensor, size: int) -> torch.Tensor:
-    """[size, size, 3]."""
+def image(camera: torch.Tensor, size: int) -> torch.Tensor:
+    """Image of the scene, [size, size, 3]."""
     target = torch.cat([camera[3:5], torch.zeros(1, dtype=torch.float64)])
     view = gs.Camera(eye=camera[:3], target=target, fov=camera[5])
     scene = gs.Scene([box, ball], ground=gs.Ground(look=gs.Checker(size=4.0)), camera=view, background=(0.9, 0.95, 1.0))
@@ -26,19 +26,19 @@ def picture(camera: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def fit(size: int) -> None:
-    """The best camera for the picture at one size, from where the last one ended."""
-    observed = (255 * picture(TRUTH, size)).round() / 255
+    """Optimizes the camera at one resolution, from the current estimate."""
+    observed = (255 * image(TRUTH, size)).round() / 255
     optimizer = torch.optim.LBFGS([unknown], max_iter=60, tolerance_change=0.0, line_search_fn="strong_wolfe")
 
     def loss() -> torch.Tensor:
         optimizer.zero_grad()
-        value = (picture(unknown * SCALE, size) - observed).pow(2).mean()
+        value = (image(unknown * SCALE, size) - observed).pow(2).mean()
         value.backward()
         return value
 
     optimizer.step(loss)
     errors = (unknown.detach() * SCALE - TRUTH).abs()
-    print(f"{size:3} pixels: the eye is off by {errors[:3].max():.1e} m, the field of view by {errors[5]:.1e} degrees")
+    print(f"{size:3} pixels: error of the eye {errors[:3].max():.1e} m, of the field of view {errors[5]:.1e} degrees")
 
 
 unknown = (GUESS / SCALE).requires_grad_()

@@ -1,7 +1,7 @@
-"""How was it thrown? The initial velocity of a cloth from its final shape.
+"""Initial velocity of a cloth from its final shape.
 
-A cloth flies for half a second through air that drags and lifts it. Where its nodes are at the end is all that is
-known; L-BFGS, starting from a cloth that is merely dropped, finds the velocity it was thrown with.
+A cloth flies through air, with drag and lift, for half a second. Only the final positions of its nodes are observed.
+L-BFGS, starting from zero velocity, finds the initial velocity.
 """
 
 import torch
@@ -12,7 +12,7 @@ TRUTH = torch.tensor([2.0, 3.0, -1.0], dtype=torch.float64)  # [m/s]
 
 
 def final_shape(velocity: torch.Tensor) -> torch.Tensor:
-    """Positions of the nodes half a second after the throw [m], [V, 3]."""
+    """Positions of the nodes after half a second [m], [V, 3]."""
     cloth = gs.Cloth(
         "cloth",
         gs.meshes.grid((0.6, 0.6), (8, 8)),
@@ -42,8 +42,8 @@ def loss() -> torch.Tensor:
 
 
 optimizer.step(loss)
-found = velocity.detach()
-error = (found - TRUTH).norm().item()
-print(f"velocity: found ({', '.join(f'{v:.6f}' for v in found.tolist())}) m/s, truth {tuple(TRUTH.tolist())} m/s")
+estimate = velocity.detach()
+error = (estimate - TRUTH).norm().item()
+print(f"velocity: estimate ({', '.join(f'{v:.6f}' for v in estimate.tolist())}) m/s, truth {tuple(TRUTH.tolist())} m/s")
 print(f"error {error:.1e} m/s after {len(losses)} rollouts; loss from {losses[0]:.1e} to {losses[-1]:.1e} m^2")
 assert error < 1e-6

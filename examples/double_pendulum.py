@@ -1,8 +1,8 @@
-"""How long are the rods? Both lengths of a double pendulum from the path of its lower bob, in spite of chaos.
+"""Lengths of a double pendulum from the trajectory of its lower bob, in spite of chaos.
 
-The bob is seen for six seconds, each position 1 cm off at random. Over that time two double pendula that differ a
-little part company, and the misfit as a function of the lengths has local minima everywhere; over one second it is a
-bowl. So the horizon grows: what a short path says is good enough to start from with a longer one, which says more.
+The position of the bob is observed for six seconds, with Gaussian noise of 1 cm. Over that time nearby trajectories
+diverge, and the loss as a function of the lengths has many local minima; over one second it has one. So the horizon
+grows: the estimate from a short part of the trajectory is the initial guess for a longer part.
 """
 
 import torch
@@ -15,7 +15,7 @@ NOISE = 0.01  # [m]
 
 
 def path(lengths: torch.Tensor, frames: int) -> torch.Tensor:
-    """Positions of the lower bob at 30 frames a second [m], [frames, 2]."""
+    """Positions of the lower bob at 30 frames per second [m], [frames, 2]."""
     pendulum = gs.DoublePendulum("pendulum", lengths, masses=(1.0, 0.8), angles=(2.2, 2.6))
     angle = gs.simulate(gs.Scene([pendulum]), frames=frames, fps=30, substeps=8)["pendulum"].angle  # [frames, 2]
     rods = lengths[:, None] * torch.stack([angle.sin(), -angle.cos()], -1)
@@ -23,7 +23,7 @@ def path(lengths: torch.Tensor, frames: int) -> torch.Tensor:
 
 
 def fit(guess: torch.Tensor, frames: int) -> torch.Tensor:
-    """Lengths that explain the first frames, from a guess."""
+    """Lengths that fit the first frames, starting from a guess."""
     logs = guess.log().requires_grad_()
     optimizer = torch.optim.LBFGS([logs], max_iter=15, tolerance_change=0.0, line_search_fn="strong_wolfe")
 
@@ -44,11 +44,11 @@ def error(lengths: torch.Tensor) -> float:
 torch.manual_seed(0)
 observed = path(TRUTH, 181)
 observed += NOISE * torch.randn_like(observed)
-at_once = fit(GUESS, 181)
-print(f"6 s at once, from {GUESS.tolist()} m: largest error {error(at_once):.0e}")
+direct = fit(GUESS, 181)
+print(f"all 6 s directly, from {GUESS.tolist()} m: largest error {error(direct):.0e}")
 lengths = GUESS
 for frames in (31, 61, 91, 121, 151, 181):
     lengths = fit(lengths, frames)
-    print(f"then {frames // 30} s: largest error {error(lengths):.0e}")
-print(f"found {lengths[0]:.5f} and {lengths[1]:.5f} m, truth {TRUTH.tolist()} m")
+    print(f"horizon {frames // 30} s: largest error {error(lengths):.0e}")
+print(f"estimate {lengths[0]:.5f} and {lengths[1]:.5f} m, truth {TRUTH.tolist()} m")
 assert error(lengths) < 3e-4

@@ -1,8 +1,8 @@
-"""How heavy is a cube? Its mass from a video: 24 frames, 64 x 64 pixels, 8 bits, and nothing else.
+"""Mass of a cube from a video of 24 frames, 64 x 64 pixels, 8 bits.
 
-A known push sends a cube tumbling over a checkered ground. The loss is the mean square difference of pixels; its
-gradient goes back through the renderer and the physics to the mass. Pixels see no further than the cube overlaps
-itself, so the fit first looks at the start of the video, where a wrong mass has not yet led far astray.
+A known impulse makes a cube tumble over a checkered ground. The loss is the mean squared difference of pixels; its
+gradient with respect to the mass passes through the renderer and the physics. It is useful only while the rendered and
+the observed cube overlap, so the fit begins with the first frames, in which a wrong mass causes small displacements.
 """
 
 import math
@@ -20,7 +20,7 @@ red = gs.Look(color=(0.8, 0.3, 0.2))
 
 
 def video(mass: torch.Tensor | float, frames: int = 24) -> torch.Tensor:
-    """Pictures of the cube, [frames, 64, 64, 3]."""
+    """Rendered frames, [frames, 64, 64, 3]."""
     cube = gs.Rigid("cube", gs.meshes.box(0.3), mass=mass, position=(0.0, 0.5, 0.0), pushes=[push], look=red)
     scene = gs.Scene([cube], ground=gs.Ground(look=gs.Checker()), camera=camera)
     trajectory = gs.simulate(scene, frames=frames, fps=30, substeps=64)
@@ -32,7 +32,7 @@ log_mass = torch.tensor(math.log(GUESS), dtype=torch.float64, requires_grad=True
 
 
 def fit(frames: int) -> None:
-    """The best mass for the first frames."""
+    """Optimizes the mass for the first frames, from the current estimate."""
     optimizer = torch.optim.LBFGS([log_mass], max_iter=20, tolerance_change=0.0, line_search_fn="strong_wolfe")
 
     def loss() -> torch.Tensor:
@@ -49,5 +49,5 @@ for frames in (4, 8, 24):
     fit(frames)
 mass = log_mass.exp().item()
 error = abs(mass / TRUTH - 1.0)
-print(f"mass: guess {GUESS} kg, found {mass:.9f} kg, truth {TRUTH} kg, relative error {error:.1e}")
+print(f"mass: guess {GUESS} kg, estimate {mass:.9f} kg, truth {TRUTH} kg, relative error {error:.1e}")
 assert error < 1e-6

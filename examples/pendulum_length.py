@@ -1,7 +1,7 @@
-"""How long is the rod, how stiff the joint? Length and damping of a pendulum from the path of its bob.
+"""Length and joint damping of a pendulum from the trajectory of its bob.
 
-The bob is seen at 30 frames a second for three seconds, here made by the same simulation with the two to be found.
-L-BFGS works on logarithms: they keep length and damping positive and of one scale.
+The bob is observed at 30 frames per second for three seconds, here in the same simulation with the true parameters.
+L-BFGS optimizes logarithms, which keeps length and damping positive and similarly scaled.
 """
 
 import torch
@@ -35,9 +35,9 @@ def loss() -> torch.Tensor:
 
 
 optimizer.step(loss)
-found = logs.detach().exp()
-errors = (found / TRUTH - 1.0).abs()
+estimate = logs.detach().exp()
+errors = (estimate / TRUTH - 1.0).abs()
 for k, name in enumerate(("length [m]", "damping [N m s]")):
-    print(f"{name:15}  guess {GUESS[k]:.2f}, found {found[k]:.9f}, truth {TRUTH[k]:.2f}")
+    print(f"{name:15}  guess {GUESS[k]:.2f}, estimate {estimate[k]:.9f}, truth {TRUTH[k]:.2f}")
 print(f"largest error {errors.max():.1e} after {len(losses)} rollouts; loss {losses[0]:.1e} to {losses[-1]:.1e} m^2")
 assert errors.max() < 1e-8

@@ -1,7 +1,7 @@
-"""Look at it: a soft ball bounces on a checkered ground, saved as an animated PNG that any browser plays.
+"""Rendering: a soft ball bounces on a checkered ground, saved as an animated PNG that browsers play.
 
-A scene with a camera is all that `render` needs; the looks say how things appear. The picture's values are numbers from
-0 to 1, here turned into bytes for Pillow. The frames of the video are those of the trajectory.
+`render` needs a scene with a camera; a `Look` sets the appearance of a body. Pixel values are numbers from 0 to 1, here
+converted to bytes for Pillow. The video has the frames of the trajectory.
 """
 
 from pathlib import Path
@@ -31,18 +31,16 @@ scene = gs.Scene(
 trajectory = gs.simulate(scene, frames=37, fps=30, substeps=200)
 video = gs.render(scene, trajectory, size=(180, 240))  # [37, 180, 240, 3]
 
-pictures = [Image.fromarray(frame) for frame in (255 * video.clamp(0, 1)).round().byte().numpy()]
+images = [Image.fromarray(frame) for frame in (255 * video.clamp(0, 1)).round().byte().numpy()]
 path = Path("out/render_video.png")
 path.parent.mkdir(exist_ok=True)
-pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=1000 / 30, loop=0)
+images[0].save(path, save_all=True, append_images=images[1:], duration=1000 / 30, loop=0)
 
 height = trajectory["ball"].position[:, 1]
 lowest = int(height.argmin())
-print(
-    f"{len(video)} frames in {path}; the ball is lowest at {trajectory.time[lowest]:.2f} s, {height[lowest]:.2f} m up"
-)
+print(f"{len(video)} frames in {path}; lowest position {height[lowest]:.2f} m, at {trajectory.time[lowest]:.2f} s")
 with Image.open(path) as saved:
     assert saved.n_frames == 37
 assert video.min() >= 0.0
-assert video.max() < 1.3  # highlights may exceed 1: render clamps nothing
-assert 0.1 < height[lowest] < 0.35 < height[-1]  # flattened, and up again
+assert video.max() < 1.3  # highlights can exceed 1: render does not clamp
+assert 0.1 < height[lowest] < 0.35 < height[-1]  # compressed by the impact, then back above its radius

@@ -1,8 +1,8 @@
-"""How heavy is a cube? Its mass from the way a known push sends it off.
+"""Mass of a cube from its motion after a known impulse.
 
-Free fall says nothing of mass: every body falls alike. A push of known impulse does, and one beside the centre of mass
-also makes the cube spin. Where the corners are over the second that follows is observed, here made by the same
-simulation with the mass to be found. L-BFGS works on the logarithm, so that it may start far away.
+Free fall does not depend on mass. A known impulse makes the mass identifiable; applied off-centre, it also makes the
+cube rotate. The observations are the positions of the corners over one second, here from the same simulation with the
+true mass. L-BFGS optimizes the logarithm, which keeps the mass positive.
 """
 
 import math
@@ -40,6 +40,6 @@ def loss() -> torch.Tensor:
 optimizer.step(loss)
 mass = log_mass.exp().item()
 error = abs(mass / TRUTH - 1.0)
-print(f"mass: guess {GUESS} kg, found {mass:.12f} kg, truth {TRUTH} kg")
+print(f"mass: guess {GUESS} kg, estimate {mass:.12f} kg, truth {TRUTH} kg")
 print(f"relative error {error:.1e} after {len(losses)} rollouts; loss from {losses[0]:.1e} to {losses[-1]:.1e} m^2")
 assert error < 1e-9

@@ -1,7 +1,7 @@
-"""Which breath of air draws a picture? The initial velocity that turns a ball of smoke into a letter.
+"""Control of smoke: the initial velocity field that turns a disc of smoke into a letter.
 
-A disc of smoke hangs in a closed box. Adam looks for the velocity of the air, 2 x 110 x 110 numbers, that in 99 steps
-stirs the disc into a G. The air is incompressible: it can only move smoke, neither make nor squeeze it.
+A disc of smoke is at rest in a closed box. Adam optimizes the initial velocity, 2 x 110 x 110 numbers, so that after 99
+steps the smoke has the shape of a G. The flow is incompressible: it moves smoke but neither creates nor compresses it.
 """
 
 import time
@@ -12,25 +12,25 @@ import torch
 import gradsim as gs
 
 SIZE, ITERATIONS = 110, 50
-torch.set_num_threads(1)  # at this size a second thread gains a quarter, and on a busy machine loses far more
+torch.set_num_threads(1)  # at this size a second thread saves a quarter at best, and costs more on a busy machine
 
 
-def drawn(distance: np.ndarray) -> torch.Tensor:
-    """A shape of smoke with an edge one cell wide, from the distance to its outline, positive inside."""
+def shape(distance: np.ndarray) -> torch.Tensor:
+    """Density with an edge one cell wide, from the signed distance to the outline, positive inside."""
     return torch.as_tensor(1.0 / (1.0 + np.exp(-2.0 * SIZE * distance)), dtype=torch.float32)
 
 
 def letter(thickness: float) -> torch.Tensor:
-    """A G: an arc with a gap, and a bar."""
+    """The letter G: an arc with a gap, and a bar."""
     radius, angle = np.hypot(x - 0.5, y - 0.5), np.arctan2(y - 0.5, x - 0.5)
     arc = np.where((angle > 0.0) & (angle < 0.9), -0.05, thickness - np.abs(radius - 0.28))
     bar = np.minimum(thickness - np.abs(y - 0.5), np.minimum(x - 0.5, 0.78 - x))
-    return drawn(np.maximum(arc, bar))
+    return shape(np.maximum(arc, bar))
 
 
 x, y = np.meshgrid(*2 * [(np.arange(SIZE) + 0.5) / SIZE])
-disc = drawn(0.25 - np.hypot(x - 0.35, y - 0.42))
-goal = min((letter(t) for t in np.linspace(0.03, 0.1, 71)), key=lambda g: abs((g - disc).sum().item()))  # as much smoke
+disc = shape(0.25 - np.hypot(x - 0.35, y - 0.42))
+goal = min((letter(t) for t in np.linspace(0.03, 0.1, 71)), key=lambda g: abs((g - disc).sum().item()))  # equal mass
 velocity = torch.zeros(SIZE, SIZE, 2, requires_grad=True)
 optimizer = torch.optim.Adam([velocity], lr=0.03)
 schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, ITERATIONS)

@@ -1,7 +1,7 @@
-"""Which springs are weak? Every stiffness of a net from its motion.
+"""Stiffness of each spring of a net from its motion.
 
-A net hangs from two corners and every node starts with a kick of its own. The springs differ in stiffness by a factor
-of up to four: 85 unknowns, all in the one gradient that a rollout gives, found by L-BFGS on their logarithms.
+A net hangs from two corners, and every node has a random initial velocity. The stiffnesses differ by a factor of up to
+four. All 85 are unknown; one backward pass gives their gradient. L-BFGS optimizes the logarithms.
 """
 
 import torch
@@ -47,6 +47,6 @@ def loss() -> torch.Tensor:
 
 optimizer.step(loss)
 errors = (log_stiffness.detach().exp() / truth - 1.0).abs()
-print(f"{len(truth)} stiffnesses from {truth.min():.0f} to {truth.max():.0f} N/m, all guessed as 200 N/m")
-print(f"relative error: median {errors.median():.1e}, worst {errors.max():.1e}, after {len(losses)} rollouts")
+print(f"{len(truth)} stiffnesses from {truth.min():.0f} to {truth.max():.0f} N/m, initial guess 200 N/m")
+print(f"relative error: median {errors.median():.1e}, largest {errors.max():.1e}, after {len(losses)} rollouts")
 assert errors.max() < 1e-3

@@ -1,11 +1,11 @@
-"""How to throw a box so that it is seen where a picture shows it, half a second later."""
+"""Initial velocity of a thrown box from an image of it half a second later."""
 
 import torch
 
 import gradsim as gs
 
 
-def thrown(velocity):
+def scene(velocity):
     box = gs.Rigid(
         "box",
         gs.meshes.box((0.5, 0.3, 0.4)),
@@ -21,9 +21,9 @@ def thrown(velocity):
 
 time = {"frames": 16, "fps": 30.0, "substeps": 8}
 true = torch.tensor([3.5, 3.0, -1.0], dtype=torch.float64)
-picture = gs.render(thrown(true), gs.simulate(thrown(true), **time), (96, 96), frames=[-1], alpha=True)[0]
+image = gs.render(scene(true), gs.simulate(scene(true), **time), (96, 96), frames=[-1], alpha=True)[0]
 
-plan = gs.control(thrown(gs.unknown((0.0, 0.0, 0.0))), picture, **time)
+plan = gs.control(scene(gs.unknown((0.0, 0.0, 0.0))), image, **time)
 print(plan)
 
 error = (plan.best.values["box.velocity"] - true).norm() / true.norm()
