@@ -80,6 +80,14 @@ def real_type(dtype: torch.dtype) -> Any:
     return {torch.float32: wp.float32, torch.float64: wp.float64}[dtype]
 
 
+def has_device(device: torch.device) -> bool:
+    """Whether kernels can run where a tensor lives: on the CPU, or on a CUDA device that Warp has found."""
+    if device.type == "cpu":
+        return True
+    initialize()
+    return device.type == "cuda" and bool(wp.is_cuda_available())
+
+
 def warp_device(device: torch.device) -> str:
     return "cpu" if device.type == "cpu" else f"cuda:{device.index or 0}"
 

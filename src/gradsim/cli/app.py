@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import warnings
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +21,7 @@ from gradsim.cli.exit_codes import INTERRUPTED, INVALID_INPUT
 from gradsim.cli.landscape import landscape
 from gradsim.cli.reproduce import reproduce
 from gradsim.cli.simulate import simulate
-from gradsim.scene.errors import GradsimError
+from gradsim.scene.errors import GradsimError, InvalidInput
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,10 +38,35 @@ app.add_typer(reproduce, name="reproduce")
 
 
 @app.callback(invoke_without_command=True)
-def version(show: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+def start(
+    show: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    modules: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--import",
+            metavar="FILE.py",
+            help="Run a Python file first that declares forces or integrators of your own; scene files may then name "
+            "them. The file is executed: import only what you trust. May be repeated.",
+        ),
+    ] = None,
+) -> None:
     if show:
         console.print(__version__)
         raise typer.Exit
+    for module in modules or ():
+        _import_file(module)
+
+
+def _import_file(path: Path) -> None:
+    """Executes a Python file as a module of its own."""
+    if path.suffix != ".py" or not path.is_file():
+        raise InvalidInput("--import", str(path), "must be an existing .py file")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # Warp reads the source of its functions through their module
+    spec.loader.exec_module(module)
 
 
 def main() -> None:

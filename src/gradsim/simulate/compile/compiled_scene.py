@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from gradsim import bridge
-from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
+from gradsim.scene.errors import MixedDevices, MixedDtypes, UnsupportedDevice, WrongShape
 from gradsim.scene.quantity import PerElement, batch_shape, check_known, unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State
@@ -163,4 +163,7 @@ def _common(
     dtype = dtype or (lead[1].dtype if lead is not None else torch.float64)
     if dtype not in (torch.float32, torch.float64):
         raise MixedDtypes("dtype", dtype, "must be torch.float32 or torch.float64")
-    return batch, dtype, lead[1].device if lead is not None else torch.device("cpu")
+    device = lead[1].device if lead is not None else torch.device("cpu")
+    if lead is not None and not bridge.has_device(device):
+        raise UnsupportedDevice(lead[0], f"a tensor on {device}", "Warp has no such device here; use tensor.cpu()")
+    return batch, dtype, device

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from gradsim import bridge
+from gradsim.scene.errors import UnsupportedDevice
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.engine.launch import Clock, PartArrays, PortableSystem
@@ -51,6 +52,8 @@ class BatchShard:
         self.dt = bridge.Settings(2, dtype, device)
         self.clock = bridge.Settings(4, torch.int32, device)
         self.native = device.type == "cpu" and topology.is_native if native is None else native
+        if self.native and device.type != "cpu":
+            raise UnsupportedDevice("device", device, "the native kernels read memory of the CPU: use portable kernels")
         self.columns = column_counts(topology, dtype, self.native)
         self._allocate()
         self._create_views()
