@@ -5,7 +5,7 @@ import torch
 import gradsim as gs
 from gradsim.experiments.control.task import Method, Task
 
-TIME = {"frames": 6, "fps": 20.0, "substeps": 4}
+TIME = {"frames": 6, "fps": 20.0, "substeps": 4, "integrator": gs.SymplecticEuler()}
 
 
 def scene(velocity) -> gs.Scene:

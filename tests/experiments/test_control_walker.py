@@ -68,5 +68,6 @@ def test_an_update_brings_the_walker_nearer(monkeypatch):
 def _walked(policy: gs.Sinusoids, dtype: torch.dtype) -> torch.Tensor:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        controls = {"walker.actuation": policy}
-        return gs.rollout(walker.scene(), controls, frames=61, fps=60.0, substeps=16, dtype=dtype)["walker"].vertices
+        time = {"frames": 61, "fps": 60.0, "substeps": 16, "integrator": gs.SymplecticEuler()}
+        moved = gs.rollout(walker.scene(), {"walker.actuation": policy}, **time, dtype=dtype)
+    return moved["walker"].vertices

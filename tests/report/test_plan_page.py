@@ -14,7 +14,7 @@ from gradsim.report.plan_charts import signal_charts
 from gradsim.report.plan_page import _size
 from gradsim.report.words import plan_summary
 
-TIME = {"frames": 8, "fps": 20.0, "substeps": 4}
+TIME = {"frames": 8, "fps": 20.0, "substeps": 4, "integrator": gs.SymplecticEuler()}
 FILES = ["control.npz", "plan.json", "plan.yaml", "reached.mp4", "report.html"]
 CAMERA = gs.Camera(eye=(0.0, 0.0, 4.0), target=(0.0, 0.0, 0.0), fov=40)
 
@@ -48,7 +48,9 @@ def wriggle():
     scene = gs.Scene([beam], camera=CAMERA, gravity=(0.0, 0.0, 0.0))
     goal = gs.GoalState({"beam.velocity": torch.tensor([0.1, 0.0, 0.0], dtype=torch.float64)})
     policy = {"beam.actuation": gs.Sinusoids(len(mesh.tets), waves=3, frequency=9.0)}
-    return gs.control(scene, goal, policy, stages=[(gs.Cumulative(), gs.Adam(3))], frames=5, fps=60, substeps=8)
+    stages = [(gs.Cumulative(), gs.Adam(3))]
+    time = {"frames": 5, "fps": 60, "substeps": 8, "integrator": gs.SymplecticEuler()}
+    return gs.control(scene, goal, policy, stages=stages, **time)
 
 
 @pytest.fixture(scope="module")

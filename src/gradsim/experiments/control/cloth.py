@@ -30,6 +30,7 @@ from gradsim.fit.optimizers import RandomSearch
 from gradsim.render.render import render
 from gradsim.scene.bodies import Cloth
 from gradsim.scene.camera import Camera
+from gradsim.scene.integrators import SymplecticEuler
 from gradsim.scene.lights import AmbientLight, DirectionalLight
 from gradsim.scene.looks import Look
 from gradsim.scene.materials import Membrane
@@ -116,7 +117,7 @@ def hidden(seed: int) -> Task:
     d = draw(seed)
     start = (START, d.height, 0.0)
     thrown = scene(d.cells, start, d.velocity)
-    flight = simulate(thrown, frames=FRAMES, fps=FPS, substeps=SUBSTEPS)
+    flight = simulate(thrown, frames=FRAMES, fps=FPS, substeps=SUBSTEPS, integrator=SymplecticEuler())
     image = render(thrown, flight, SIZE, frames=[FRAMES - 1], alpha=True)[0]
     return _task(
         "cloth, hidden velocity",
