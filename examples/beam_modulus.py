@@ -23,8 +23,7 @@ def motion(young: torch.Tensor | float) -> torch.Tensor:
         material=gs.NeoHookean.from_young(young, 0.4, damping=100.0),
         pinned=gs.Region(high=(-0.499, None, None)),
     )
-    time = {"frames": 16, "fps": 30, "substeps": 100, "integrator": gs.SymplecticEuler()}  # allows larger steps
-    return gs.simulate(gs.Scene([beam]), **time)["beam"].vertices
+    return gs.simulate(gs.Scene([beam]), frames=16, fps=30, substeps=100)["beam"].vertices
 
 
 observed = motion(TRUTH)
