@@ -1,8 +1,8 @@
-"""Makes control_cloth.png: flights that were found from one picture, framed at the right of each.
+"""Makes control_cloth.png: flights found from one image of the goal, which is framed at the right of each row.
 
     python docs/images/make_control_cloth.py
 
-Above the end of a flight with a hidden velocity is the goal, below the paper's undeformed sheet.
+The goal of the upper row is the end of a flight with a hidden velocity, that of the lower row the paper's flat sheet.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WALL, RIM = 0.03, 0.7
 
 
 def goal(name: str) -> torch.Tensor:
-    """The goal in full size, [H, W, 3]."""
+    """Returns an image of the goal in full size, [H, W, 3]."""
     d = cloth.draw(SEED)
     if name == "hidden":
         scene = cloth.scene(d.cells, (cloth.START, d.height, 0.0), d.velocity)
@@ -35,10 +35,10 @@ def goal(name: str) -> torch.Tensor:
 
 
 def strip(name: str, task: Task) -> torch.Tensor:
-    """Frames of the last iterate side by side, and the goal, [H, W, 3]."""
+    """Returns frames of the last iterate and the goal side by side, [H, W, 3]."""
     end = task.run().last
-    pictures = [*gs.render(end.scene, end.trajectory, SIZE, frames=FRAMES), goal(name)]
-    tiles = [picture[ROWS].clamp(0, 1) for picture in pictures]
+    images = [*gs.render(end.scene, end.trajectory, SIZE, frames=FRAMES), goal(name)]
+    tiles = [image[ROWS].clamp(0, 1) for image in images]
     for tile in tiles:
         tile[-1], tile[:, -1] = 4 * WALL, 4 * WALL
     tiles[-1][[0, 1, -2, -1]], tiles[-1][:, [0, 1, -2, -1]] = RIM, RIM
@@ -47,6 +47,6 @@ def strip(name: str, task: Task) -> torch.Tensor:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    film = torch.cat([strip("hidden", cloth.hidden(SEED)), strip("posed", cloth.posed(SEED))])
-    image = (film.clamp(WALL, 1) ** (1 / 1.5) * 255).round().byte().numpy()
+    rows = torch.cat([strip("hidden", cloth.hidden(SEED)), strip("flat", cloth.posed(SEED))])
+    image = (rows.clamp(WALL, 1) ** (1 / 1.5) * 255).round().byte().numpy()
     Image.fromarray(image).save(Path(__file__).parent / "control_cloth.png", optimize=True)

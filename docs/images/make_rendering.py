@@ -1,10 +1,10 @@
-"""Makes the pictures of docs/rendering.md and README.md; needs the extra `mitsuba`.
+"""Makes the images of docs/rendering.md and README.md; needs the extra `mitsuba`.
 
     python docs/images/make_rendering.py
 
 bounce.png      six frames of a soft cube that bounces
 renderers.png   one scene in every renderer and shading variant
-gradients.png   what a motion changes in the image, and what the gradient sees of it
+gradients.png   the change of an image by a motion, and the gradient integrated along the motion
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RENDERERS = {"Exact": gs.Exact(), "SoftRas": gs.SoftRas(), "DIB-R": gs.DIBR()}
 
 
 def letters(size: int = 96) -> np.ndarray:
-    """A framed tile with two letters, [size, size, 3], drawn large and averaged."""
+    """Returns a framed tile with two letters, [size, size, 3], drawn large and downsampled."""
     big = Image.new("RGB", (400, 400), "#edae49")
     draw = ImageDraw.Draw(big)
     draw.rectangle((0, 0, 399, 399), outline="#d1495b", width=28)
@@ -37,25 +37,25 @@ def letters(size: int = 96) -> np.ndarray:
 
 
 def gores(size: int = 96) -> np.ndarray:
-    """Six stripes from pole to pole as on a beach ball, softened over a texel, [2, size, 3]."""
+    """Returns stripes from pole to pole as on a beach ball, anti-aliased, [2, size, 3]."""
     palette = np.array([[0.93, 0.93, 0.9], [0.18, 0.53, 0.67], [0.93, 0.93, 0.9], [0.4, 0.63, 0.51]])
     stripes = palette[np.arange(6 * size) * 12 // (6 * size) % 4]
     return np.repeat(stripes.reshape(1, size, 6, 3).mean(2), 2, axis=0)
 
 
 def patches() -> np.ndarray:
-    """Sixteen colours that run into each other, [4, 4, 3]."""
+    """Returns a texture of sixteen smoothly varying colours, [4, 4, 3]."""
     y, x = np.mgrid[0:4, 0:4] * (np.pi / 2)
     return 0.72 + 0.25 * np.stack([np.cos(x) * np.cos(y), np.sin(x + y), np.cos(2 * x - y)], -1)
 
 
 def around(mesh: gs.TriMesh) -> np.ndarray:
-    """Longitude and latitude of faces' corners as texture coordinates, [F, 3, 2]."""
+    """Returns longitude and latitude of the corners of faces as texture coordinates, [F, 3, 2]."""
     x, y, z = np.moveaxis(mesh.vertices[mesh.faces], -1, 0)
     pole = np.hypot(x, z) < 1e-9
     u = np.arctan2(z, x) / (2 * np.pi)
-    first = np.take_along_axis(u, np.argmin(pole, 1)[:, None], 1)  # a corner that is no pole
-    u = u - np.round(u - first)  # across the seam: go on counting
+    first = np.take_along_axis(u, np.argmin(pole, 1)[:, None], 1)  # of a corner that is not a pole
+    u = u - np.round(u - first)  # continues across the seam
     u = np.where(pole, (u * ~pole).sum(1, keepdims=True) / (~pole).sum(1, keepdims=True), u)
     return np.stack([u, 0.5 + np.arcsin(np.clip(y / np.sqrt(x**2 + y**2 + z**2), -1, 1)) / np.pi], -1)
 
@@ -91,7 +91,7 @@ def bounce() -> None:
 
 
 def still_life(*, lights: Any = None, textured: bool = False) -> gs.Scene:
-    """A cube and a ball on tiles."""
+    """Returns a scene with a cube and a ball on a checkerboard."""
     box, sphere = gs.meshes.box(0.64), gs.meshes.sphere(0.36, 24, 48)
     looks = [gs.Look(color=(0.93, 0.68, 0.29)), gs.Look(color=(0.18, 0.53, 0.67), specular=0.3)]
     if textured:
@@ -142,7 +142,7 @@ def renderers() -> None:
 
 
 def two_cubes(x: torch.Tensor, size: tuple[int, int], renderer: Any) -> torch.Tensor:
-    """A textured cube at x [...], behind another one, [..., H, W, 3]."""
+    """Renders a textured cube at x [...] behind another one, [..., H, W, 3]."""
     place = torch.stack([x, torch.zeros_like(x), torch.zeros_like(x)], -1)
     turn = (0.25, 0.3, 0.06, 1.0)
     back = gs.Rigid("back", gs.meshes.box(1.0), 1.0, position=place, rotation=turn, look=gs.Look(texture=patches()))
@@ -153,18 +153,18 @@ def two_cubes(x: torch.Tensor, size: tuple[int, int], renderer: Any) -> torch.Te
 
 
 def brightness(image: torch.Tensor) -> torch.Tensor:
-    """Mean of the colours, [..., H W]."""
+    """Returns the mean over colour channels, [..., H W]."""
     return image.mean(-1).flatten(-2)
 
 
 def derivative(x: float, size: tuple[int, int], renderer: Any) -> torch.Tensor:
-    """Of every pixel in x, from backward passes, [H W]: one pixel for each world of a batch."""
+    """Returns the derivative of every pixel in x, [H W], by backward passes: one world of a batch per pixel."""
     count = size[0] * size[1]
     pieces = []
     for pixels in torch.arange(count).split(512):
         place = torch.full((len(pixels),), x, dtype=torch.float64, requires_grad=True)
-        seen = brightness(two_cubes(place, size, renderer)).gather(1, pixels[:, None])
-        pieces += torch.autograd.grad(seen.sum(), place)
+        values = brightness(two_cubes(place, size, renderer)).gather(1, pixels[:, None])
+        pieces += torch.autograd.grad(values.sum(), place)
     return torch.cat(pieces)
 
 
@@ -179,11 +179,11 @@ def gradients() -> None:
         images = two_cubes(ends, size, renderer)
         before, after = brightness(images)
         change = after - before
-        seen = pixel * sum(derivative(x, size, renderer) for x in path) / points
-        missed = float((change - seen).abs().sum() / change.abs().sum())
+        integral = pixel * sum(derivative(x, size, renderer) for x in path) / points
+        missed = float((change - integral).abs().sum() / change.abs().sum())
         print(f"{name}: the gradient misses {missed:.2g} of the change")
         column[0].imshow(bytes_of(images[0]))
-        for axis, image in zip(column[1:], (change, seen), strict=True):
+        for axis, image in zip(column[1:], (change, integral), strict=True):
             shown = axis.imshow(image.detach().reshape(size), cmap="RdBu_r", vmin=-0.3, vmax=0.3)
         for axis in column:
             axis.set(xticks=[], yticks=[])
@@ -206,7 +206,7 @@ def save(picture: np.ndarray | Figure, name: str) -> None:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore", gs.SilhouetteWarning)  # to show what it warns of
+    warnings.simplefilter("ignore", gs.SilhouetteWarning)  # the figure shows the missing silhouettes
     bounce()
     renderers()
     gradients()

@@ -69,7 +69,7 @@ def test_policy_is_trained_by_its_gradient():
     policy, target = Push(), torch.tensor([0.3, 0.2, 0.0], dtype=torch.float64)
     goal = gs.GoalState({"sheet.position": target})
     stages = [(gs.Blur(), gs.LBFGS(iterations=20))]
-    plan = gs.control(scene, goal, {"sheet.force": policy}, frames=3, fps=2, substeps=16, stages=stages)
+    plan = gs.control(scene, goal, {"sheet.force": policy}, frames=3, fps=2, substeps=64, stages=stages)
     torch.testing.assert_close(plan.trajectory["sheet"].position[-1], target, rtol=0, atol=1e-5)
     assert float(policy.force.detach().abs().max()) == 0.0  # only a copy is trained
     force = plan.policies["sheet.force"].force.detach()

@@ -22,7 +22,7 @@ from gradsim.fit.plan import Iterate, Plan
 from gradsim.fit.policies import Feedback, Policy, module_of
 from gradsim.fit.policy_runner import PolicyRunner
 from gradsim.scene.errors import InvalidInput, OutOfRange
-from gradsim.scene.integrators import Integrator, SymplecticEuler
+from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 
@@ -51,7 +51,7 @@ def control(
     metric: Metric | None = None,
     starts: int = 1,
     seed: int = 0,
-    integrator: Integrator = SymplecticEuler(),
+    integrator: Integrator = Time.integrator,
     dtype: torch.dtype = torch.float64,
     memory: float | None = None,
     checkpoint: str | Path | None = None,

@@ -8,7 +8,7 @@ import torch
 
 from gradsim.fit.policies import Policy
 from gradsim.fit.policy_runner import PolicyRunner
-from gradsim.scene.integrators import Integrator, SymplecticEuler
+from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 from gradsim.scene.trajectory import State, Trajectory
@@ -21,7 +21,7 @@ def rollout(
     frames: int,
     fps: float = 30.0,
     substeps: int = 32,
-    integrator: Integrator = SymplecticEuler(),
+    integrator: Integrator = Time.integrator,
     start: State | None = None,
     dtype: torch.dtype | None = None,
     memory: float | None = None,
