@@ -77,7 +77,8 @@ def visible_surfaces(scene: Scene) -> Iterator[tuple[Any, Surface]]:
         elif isinstance(body, Soft):
             yield body, Surface(body.name, body.look, body.mesh.vertices, body.mesh.surface, body.mesh.key)
         else:
-            yield body, _mesh_surface(body.name, body.look, body.mesh, stiff=isinstance(body, Rigid))
+            mesh = getattr(body, "mesh")  # noqa: B009
+            yield body, _mesh_surface(body.name, body.look, mesh, stiff=isinstance(body, Rigid))
 
 
 def _mesh_surface(name: str, look: Look | Checker, mesh: TriMesh, *, stiff: bool) -> Surface:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gradsim.scene.body import NodeBody
 from gradsim.scene.errors import DegenerateElement, InvalidInput, OutOfRange, WrongShape, WrongType
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import Bending, Contact, Membrane, NeoHookean
@@ -98,7 +99,7 @@ def _validate_body(body: Any, counts: dict[str, int]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Soft:
+class Soft(NodeBody):
     """An elastic solid, discretized by linear tetrahedra.
 
     Args:
@@ -151,7 +152,7 @@ class Soft:
 
 
 @dataclass(frozen=True, eq=False)
-class Cloth:
+class Cloth(NodeBody):
     """A triangulated sheet with stretching, shearing, bending and aerodynamic forces.
 
     Args:
@@ -209,7 +210,7 @@ class Cloth:
 
 
 @dataclass(frozen=True, eq=False)
-class Springs:
+class Springs(NodeBody):
     """Point masses connected by damped springs.
 
     Args:
@@ -257,10 +258,7 @@ class Springs:
         return np.zeros((0, 3), dtype=np.int32)
 
 
-NodeBody: TypeAlias = "Soft | Cloth | Springs"
-
-
-def node_count(body: NodeBody) -> int:
+def node_count(body: Any) -> int:
     """Returns the number of nodes of a body."""
     return unwrap(body.points).shape[-2] if isinstance(body, Springs) else len(body.mesh.vertices)
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gradsim.scene.bodies import Cloth, Soft, Springs, check_name, node_count
+from gradsim.scene.bodies import check_name, node_count
+from gradsim.scene.body import Body, NodeBody
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName, WrongShape, WrongType
 from gradsim.scene.quantity import Quantity, quantities, quantity
 from gradsim.scene.rigid import Rigid
@@ -52,7 +53,7 @@ class Force:
             known = ", ".join(body.name for body in scene.bodies if isinstance(body, kinds)) or "none"
             raise UnknownName(f"{self.name}.{field}", repr(name), f"the bodies that it can act on are {known}")
         if not isinstance(found, kinds):
-            valid = " or ".join(f"gs.{kind.__name__}" for kind in kinds)
+            valid = " or ".join(f"gs.{kind.__name__}" for kind in Body.kinds if issubclass(kind, kinds))
             raise WrongType(f"{self.name}.{field}", f"{name!r}, a {type(found).__name__}", f"must name a {valid}")
         return found
 
@@ -84,7 +85,8 @@ class BodyForce(Force, abstract=True):
 
     def check(self, scene: Scene) -> None:
         if not self.bodies_in(scene):
-            valid = " or ".join(f"gs.{kind.__name__}" for kind in self.body_kinds) or "bodies: declare how it acts"
+            kinds = [kind for kind in Body.kinds if issubclass(kind, self.body_kinds)]
+            valid = " or ".join(f"gs.{kind.__name__}" for kind in kinds) or "body: declare how it acts"
             raise InvalidInput(self.name, "a force on no body", f"the scene needs a {valid}")
 
     def bodies_in(self, scene: Scene) -> list[Any]:
@@ -136,8 +138,8 @@ class Tether(Force):
             raise OutOfRange(f"{self.name}.nodes", bad, f"node indices must lie in [0, {count})")
         self.rigid_of(scene)
 
-    def body_of(self, scene: Scene) -> Soft | Cloth | Springs:
-        found: Soft | Cloth | Springs = self.find_body(scene, "body", self.body, (Soft, Cloth, Springs))
+    def body_of(self, scene: Scene) -> NodeBody:
+        found: NodeBody = self.find_body(scene, "body", self.body, (NodeBody,))
         return found
 
     def rigid_of(self, scene: Scene) -> Rigid:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from gradsim.scene.bodies import check_name
+from gradsim.scene.body import Body
 from gradsim.scene.errors import OutOfRange
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.quantity import Quantity, quantity
@@ -17,7 +18,7 @@ from gradsim.scene.validation import validate_quantities
 
 
 @dataclass(frozen=True, eq=False)
-class Pendulum:
+class Pendulum(Body):
     """A simple pendulum: a'' = -(g / length) sin a - damping / (mass length^2) a'.
 
     Args:
@@ -57,7 +58,7 @@ class Pendulum:
 
 
 @dataclass(frozen=True, eq=False)
-class DoublePendulum:
+class DoublePendulum(Body):
     """Two rods and bobs, the second suspended from the first; quantities of the links are pairs.
 
     Args:

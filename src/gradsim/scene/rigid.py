@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from gradsim.scene.bodies import check_contact, check_name, check_rotation
+from gradsim.scene.body import Body
 from gradsim.scene.closed_surfaces import check_closed
 from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
 from gradsim.scene.inertia import MassProperties, point_masses, solid
@@ -71,7 +72,7 @@ class Push:
 
 
 @dataclass(frozen=True, eq=False)
-class Rigid:
+class Rigid(Body):
     """A rigid body with a closed surface.
 
     Args:

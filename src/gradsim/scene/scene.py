@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
-from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs, node_count
+from gradsim.scene.bodies import Springs, node_count
+from gradsim.scene.body import Body, NodeBody
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongShape, WrongType
 from gradsim.scene.forces import Force, check_forces
@@ -15,17 +16,12 @@ from gradsim.scene.lights import DEFAULT_LIGHTS, LIGHTS, Light
 from gradsim.scene.looks import check_color, look_quantities
 from gradsim.scene.materials import Ground
 from gradsim.scene.paths import with_values
-from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum
 from gradsim.scene.quantity import Quantity, Spec, TensorLike, inner_unknown, quantities, quantity
-from gradsim.scene.rigid import Rigid
 from gradsim.scene.shapes import SHAPES, StaticShape
 from gradsim.scene.smoke import Smoke
 from gradsim.scene.time import Time
 from gradsim.scene.unknown import Unknown
 from gradsim.scene.validation import validate_quantities, validated_array
-
-Body: TypeAlias = "NodeBody | Rigid | AnyPendulum | Smoke"
-BODIES = (Soft, Cloth, Springs, Rigid, Pendulum, DoublePendulum, Smoke)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +60,8 @@ class Scene:
             raise InvalidInput("scene.bodies", "()", "a scene needs at least one body")
         names: set[str] = {"scene", "ground", "camera", *map(str, self.shapes)}
         for body in given:
-            if not isinstance(body, BODIES):
-                kinds = ", ".join(f"gs.{kind.__name__}" for kind in BODIES)
+            if not isinstance(body, Body):
+                kinds = ", ".join(f"gs.{kind.__name__}" for kind in Body.kinds)
                 raise WrongType("scene.bodies", type(body).__name__, f"must hold {kinds}")
             if body.name in names:
                 raise InvalidInput("name", repr(body.name), "every body needs a name of its own")
@@ -164,8 +160,8 @@ class Scene:
                 for name, single in (("density", ()), ("velocity", (2,))):
                     field_ = getattr(body, name)
                     yield f"{body.name}.{name}", field_, Spec("", single if field_.ndim < 2 else (*body.size, *single))
-            if isinstance(body, (Soft, Cloth, Springs)):
-                points = body.points if isinstance(body, Springs) else body.vertices
+            if isinstance(body, NodeBody):
+                points: Any = getattr(body, "points" if isinstance(body, Springs) else "vertices")
                 if points is not None:
                     name = "points" if isinstance(body, Springs) else "vertices"
                     yield f"{body.name}.{name}", points, Spec("m", shape=(node_count(body), 3))

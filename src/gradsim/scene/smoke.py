@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import torch
 
 from gradsim.scene.bodies import check_name
+from gradsim.scene.body import Body
 from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
 from gradsim.scene.quantity import Quantity, Spec, TensorLike, quantity
 from gradsim.scene.validation import check_positive_length, validate_quantities, validated_array
@@ -30,7 +31,7 @@ Boundary: TypeAlias = Closed | Periodic
 
 
 @dataclass(frozen=True, eq=False)
-class Smoke:
+class Smoke(Body):
     """Smoke advected by an incompressible flow on a rectangular grid of square cells.
 
     Element [row, column] of a field lies at x = (column + 1/2) h, y = (row + 1/2) h, h = length / W: x points right, y

@@ -9,7 +9,8 @@ from gradsim.check.physics.elements import curved_sheet, uneven_ball
 from gradsim.check.physics.measure import INTEGRATORS, NO_GRAVITY, PhysicsCheck, node_masses, simulate_stable
 from gradsim.check.result import CheckResult, expect_close, expect_zero
 from gradsim.scene import meshes
-from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs
+from gradsim.scene.bodies import Cloth, Soft, Springs
+from gradsim.scene.body import NodeBody
 from gradsim.scene.materials import Bending, Membrane, NeoHookean
 from gradsim.scene.quantity import PerElement, per_element
 from gradsim.scene.scene import Scene

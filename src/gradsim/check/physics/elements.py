@@ -8,7 +8,8 @@ import torch
 from gradsim.check.physics.measure import NO_GRAVITY, PhysicsCheck, node_forces
 from gradsim.check.result import CheckResult, expect_close, expect_zero
 from gradsim.scene import meshes
-from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs
+from gradsim.scene.bodies import Cloth, Soft, Springs
+from gradsim.scene.body import NodeBody
 from gradsim.scene.materials import Bending, Membrane, NeoHookean
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.quantity import per_element

@@ -31,6 +31,7 @@ from pydantic import (
 )
 
 from gradsim.scene.bodies import Region
+from gradsim.scene.body import Body
 from gradsim.scene.camera import Camera
 from gradsim.scene.closed_surfaces import outward
 from gradsim.scene.errors import InvalidInput, WrongType
@@ -45,7 +46,7 @@ from gradsim.scene.mesh_files import load_mesh, tetrahedralize
 from gradsim.scene.meshes import TetMesh, TriMesh, grid, oriented, tet_ball, tet_box
 from gradsim.scene.quantity import specs_of
 from gradsim.scene.rigid import Push
-from gradsim.scene.scene import BODIES, Scene
+from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import SHAPES
 from gradsim.scene.smoke import Closed, Periodic
 from gradsim.scene.spelling import did_you_mean
@@ -259,7 +260,7 @@ def _file_types() -> TypesByName:
         "Integrator": ("integrator", tuple(Integrator.kinds)),
         "Light": ("light", LIGHTS),
         "StaticShape": ("shape", SHAPES),
-        "Body": ("body", BODIES),
+        "Body": ("body", tuple(Body.kinds)),
         "Force": ("force", tuple(Force.kinds)),
     }
     for alias, (owner, classes) in unions.items():
@@ -269,11 +270,11 @@ def _file_types() -> TypesByName:
 
 def scene_model() -> type[BaseModel]:
     """Returns the model of a whole file: the fields of a scene, and `time`."""
-    return _scene_model(len(Force.kinds), len(Integrator.kinds))
+    return _scene_model(len(Body.kinds), len(Force.kinds), len(Integrator.kinds))
 
 
-@functools.cache  # created at first use because it takes time, and again when a force or an integrator is declared
-def _scene_model(force_count: int, integrator_count: int) -> type[BaseModel]:
+@functools.cache  # created at first use because it takes time, and again when a kind is declared
+def _scene_model(*counts: int) -> type[BaseModel]:
     types = _file_types()
     return _model(Scene, types, time=_built_type(Time, types))
 

@@ -25,7 +25,8 @@ import warp as wp
 
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
-from gradsim.scene.bodies import Cloth, Soft, Springs, node_count
+from gradsim.scene.bodies import node_count
+from gradsim.scene.body import NodeBody
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.forces import BodyForce
 from gradsim.scene.quantity import Spec, component, specs_of
@@ -71,8 +72,7 @@ def node_force(function: Callable[..., Any], *, stable_rate: StableRate = no_rat
         stable_rate: Function of a `StabilityView` that returns the largest squared frequency [1/s^2] and damping rate
             [1/s]; without one the force does not limit `gs.stable_dt`.
     """
-    bodies = (Soft, Cloth, Springs)
-    return _declared(function, stable_rate, "node", "nodes", bodies, _NODE_KERNEL, ("x", "v", "t"), _node_elements)
+    return _declared(function, stable_rate, "node", "nodes", (NodeBody,), _NODE_KERNEL, ("x", "v", "t"), _node_elements)
 
 
 def rigid_force(function: Callable[..., Any], *, stable_rate: StableRate = no_rate) -> Callable[[F], F]:

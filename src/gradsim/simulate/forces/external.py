@@ -8,7 +8,8 @@ import warp as wp
 
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
-from gradsim.scene.bodies import Cloth, Soft, Springs, node_count
+from gradsim.scene.bodies import node_count
+from gradsim.scene.body import NodeBody
 from gradsim.scene.quantity import component, is_zero
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 
@@ -36,7 +37,7 @@ def external_kernels(real: Any) -> ForceKernels:
 EXTERNAL = ForceFamily(
     name="external",
     rows=ROWS,
-    owners=(Soft, Cloth, Springs),
+    owners=(NodeBody,),
     elements=external_elements,
     parameters={
         "force_x": lambda body: component(body.force, 0),

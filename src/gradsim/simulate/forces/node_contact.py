@@ -7,7 +7,8 @@ import warp as wp
 
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
-from gradsim.scene.bodies import Cloth, Soft, Springs, node_count
+from gradsim.scene.bodies import node_count
+from gradsim.scene.body import NodeBody
 from gradsim.simulate.forces.contact_law import ROW_NAMES, contact_columns, contact_law_functions, contact_pairs
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 from gradsim.simulate.forces.shapes import KINDS, shape_functions
@@ -96,7 +97,7 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
 NODE_CONTACT = ForceFamily(
     name="node_contact",
     rows=Rows("node_contact", *ROW_NAMES),
-    owners=(Soft, Cloth, Springs),
+    owners=(NodeBody,),
     elements=node_contact_elements,
     columns=node_contact_columns,
     period=lambda scene: len(scene.obstacles),

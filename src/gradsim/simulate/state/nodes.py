@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs, node_count
+from gradsim.scene.bodies import Soft, Springs, node_count
+from gradsim.scene.body import NodeBody
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.quantity import PerElement, is_per_element
 from gradsim.scene.rotation import rotate
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from gradsim.simulate.compile.topology import Topology
 
 
-def node_key(body: NodeBody) -> Hashable:
+def node_key(body: Any) -> Hashable:
     """What the nodes of a body and everything built on them depend on."""
     if isinstance(body, Springs):
         shape = hashlib.sha1(body.edges.tobytes()).hexdigest() + f":{node_count(body)}"
@@ -32,7 +33,7 @@ def node_key(body: NodeBody) -> Hashable:
     return shape, np.asarray(body.pinned).tobytes()
 
 
-def node_elements(body: NodeBody, place: Any) -> Elements:
+def node_elements(body: Any, place: Any) -> Elements:
     count = node_count(body)
     free, degree = np.ones(count), np.zeros(count)
     free[np.asarray(body.pinned)] = 0.0
@@ -75,7 +76,7 @@ def node_columns(body: Any, scene: Any, topology: Topology, batcher: SceneBatche
     return torch.addcdiv(fixed, shares, batcher.broadcastable(body.mass if density is None else density, 1))
 
 
-def _node_masses(body: NodeBody, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+def _node_masses(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Masses of a body's nodes where each node or element has its own [kg], [B, N]."""
     first, end = topology.ranges["node", body.name]
     if isinstance(body, Springs) or body.density is None:
@@ -90,7 +91,7 @@ def _node_masses(body: NodeBody, topology: Topology, batcher: SceneBatcher) -> t
     return empty.index_add(1, corners, mass.repeat_interleave(nodes.shape[1], 1))
 
 
-def initial_positions(body: NodeBody, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+def initial_positions(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     points, rotation = (body.points, None) if isinstance(body, Springs) else (body.vertices, body.rotation)
     first, end = topology.ranges["node", body.name]
 
@@ -105,12 +106,12 @@ def initial_positions(body: NodeBody, topology: Topology, batcher: SceneBatcher)
     return batcher.cached(("rest", body.name), rest) + batcher(body.position, 1, (3,))
 
 
-def initial_velocities(body: NodeBody, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+def initial_velocities(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     first, end = topology.ranges["node", body.name]
     return batcher(body.velocity, end - first, (3,))
 
 
-def node_motion(body: NodeBody, compiled: Any, states: dict[str, torch.Tensor]) -> Callable[[], BodyMotion]:
+def node_motion(body: Any, compiled: Any, states: dict[str, torch.Tensor]) -> Callable[[], BodyMotion]:
     first, end = compiled.topology.ranges["node", body.name]
     return lambda: BodyMotion(*(states[name][..., first:end, :] for name in NODES.state_names))
 
@@ -118,7 +119,7 @@ def node_motion(body: NodeBody, compiled: Any, states: dict[str, torch.Tensor]) 
 NODES = StatePart(
     name="node",
     rows=ROWS,
-    owners=(Soft, Cloth, Springs),
+    owners=(NodeBody,),
     elements=node_elements,
     columns=node_columns,
     key=node_key,
