@@ -1,6 +1,8 @@
 """The code in README and docs runs as it stands, and their links lead somewhere."""
 
 import re
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -26,11 +28,12 @@ def test_code_runs(page, tmp_path, monkeypatch):
     text = page.read_text()
     blocks = list(BLOCK.finditer(text))
     assert blocks, "a page without code shows nothing"
-    namespace = {"__name__": page.stem}
+    module = types.ModuleType(f"page_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclasses and Warp look up the module of a class
     for block in blocks:
         above = text.count("\n", 0, block.start(1))  # so that a traceback names the line of the page
         try:
-            exec(compile("\n" * above + block[1], str(page), "exec"), namespace)
+            exec(compile("\n" * above + block[1], str(page), "exec"), module.__dict__)
         except gs.MissingExtra as error:
             pytest.skip(f"line {above}: {error}")
 
