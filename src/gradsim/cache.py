@@ -43,11 +43,13 @@ class Cache(Generic[V]):
         """
         if key is None:
             return build()
-        with self._lock:
-            value = self._values.pop(key, None)
-            if value is not None:
-                self._values[key] = value  # now the most recently used
-                return value
+        value = self._values.get(key)
+        if value is not None:
+            if value is not next(reversed(self._values.values()), None):
+                with self._lock:  # now the most recently used
+                    self._values.pop(key, None)
+                    self._values[key] = value
+            return value
         with torch.inference_mode(False):
             value = build()
         if self.keep is not None and not self.keep(value):
@@ -108,9 +110,9 @@ def signature_key(*values: Any, size: int = 16384, skip: tuple[str, ...] = ()) -
 
 
 def _key(values: Iterable[Any], size: int, skip: tuple[str, ...], *, tensors: bool) -> Hashable:
-    key: list[Hashable] = []
+    key: list[Any] = []
     arrays: list[np.ndarray] = []
-    _extend(key, arrays, values, size, skip, tensors)
+    _extend(key, arrays, values, size, _readers(skip), tensors)
     try:
         return *key, b"".join(arrays)  # type: ignore[arg-type]
     except TypeError:  # some are not contiguous
@@ -118,11 +120,11 @@ def _key(values: Iterable[Any], size: int, skip: tuple[str, ...], *, tensors: bo
 
 
 def _extend(
-    key: list[Hashable],
+    key: list[Any],
     arrays: list[np.ndarray],
     values: Iterable[Any],
     size: int,
-    skip: tuple[str, ...],
+    readers: _Readers,
     tensors: bool,
 ) -> None:
     """Append values to a key; every entry also determines where the next one begins."""
@@ -137,30 +139,45 @@ def _extend(
             key.append(None)
         elif kind in _ATOMS:
             key.append(value)
-        elif is_dataclass(kind):
+        elif (reader := readers[kind]) is not None:
             key.append(kind)
-            _extend(key, arrays, _reader(kind, skip)(value), size, skip, tensors)
+            _extend(key, arrays, reader(value), size, readers, tensors)
         elif isinstance(value, torch.Tensor):
             if not tensors:
                 raise _NoKey
             key += (torch.Tensor, value.shape, value.dtype, value.device)
         elif kind is tuple or kind is list:
             key += (Sequence, len(value))
-            _extend(key, arrays, value, size, skip, tensors)
+            _extend(key, arrays, value, size, readers, tensors)
         elif isinstance(value, Mapping):
             key += (Mapping, tuple(value))
-            _extend(key, arrays, value.values(), size, skip, tensors)
+            _extend(key, arrays, value.values(), size, readers, tensors)
         else:
             raise _NoKey
 
 
-@functools.cache
-def _reader(kind: type, skip: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """Returns a function that reads the fields of a dataclass; one with a property `key` is known by that alone."""
-    if hasattr(kind, "key"):
-        return lambda scene_object: (scene_object.key,)
-    names = [item.name for item in fields(kind) if item.name not in skip]
-    if len(names) == 1:
-        read_one = operator.attrgetter(names[0])
-        return lambda scene_object: (read_one(scene_object),)
-    return operator.attrgetter(*names) if names else lambda scene_object: ()
+class _Readers(dict[type, Callable[[Any], tuple[Any, ...]] | None]):
+    """For each dataclass a function that reads its fields but for those to skip; None for other types.
+
+    A dataclass with a property `key` is known by that alone.
+    """
+
+    def __init__(self, skip: tuple[str, ...]):
+        super().__init__()
+        self._skip = skip
+
+    def __missing__(self, kind: type) -> Callable[[Any], tuple[Any, ...]] | None:
+        self[kind] = reader = self._create(kind) if is_dataclass(kind) else None
+        return reader
+
+    def _create(self, kind: Any) -> Callable[[Any], tuple[Any, ...]]:
+        if hasattr(kind, "key"):
+            return lambda scene_object: (scene_object.key,)
+        names = [item.name for item in fields(kind) if item.name not in self._skip]
+        if len(names) == 1:
+            read_one = operator.attrgetter(names[0])
+            return lambda scene_object: (read_one(scene_object),)
+        return operator.attrgetter(*names) if names else lambda scene_object: ()
+
+
+_readers = functools.cache(_Readers)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from gradsim.scene.errors import OutOfRange, WrongType
@@ -37,17 +36,17 @@ class Time:
             raise OutOfRange("time.fps", self.fps, "must be > 0 and finite [1/s]")
         check_integrator("time.integrator", self.integrator)
 
-    @cached_property
+    @property
     def steps(self) -> int:
         """Time steps from the first frame to the last."""
         return (self.frames - 1) * self.steps_per_frame
 
-    @cached_property
+    @property
     def dt(self) -> float:
         """Time step [s]."""
         return 1.0 / (self.fps * self.steps_per_frame)
 
-    @cached_property
+    @property
     def steps_per_frame(self) -> int:
         """Time steps between two frames, which must be known."""
         if self.substeps is None:

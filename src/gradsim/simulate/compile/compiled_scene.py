@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,7 @@ class CompiledScene:
     def world_count(self) -> int:
         return math.prod(self.batch)
 
-    @cached_property
+    @property
     def inputs(self) -> tuple[torch.Tensor, ...]:
         """Everything a rollout is a function of, in the order in which the engine takes it."""
         return *self.states.values(), *self.parameters.values(), *self.signals
