@@ -26,7 +26,7 @@ def rigid(mesh=BOX, name="cube", **options):
 
 
 def triangles_of(scene, frames=None, size=(16, 24)):
-    return visible_triangles(scene, gs.simulate(scene, frames=3, fps=30, substeps=2), size, frames)
+    return visible_triangles(scene, gs.simulate(scene, frames=3, fps=30, substeps=4), size, frames)
 
 
 def scene_of(*bodies, **options):
@@ -170,7 +170,7 @@ def test_batches_broadcast():
 def test_rigid_poses_agree_with_their_motion(count):
     velocity = torch.tensor([[[1.0, 0.0, 0.0]], [[0.0, 2.0, 0.0]]], dtype=torch.float64)[:, 0]
     body = rigid(velocity=velocity, look=gs.Look())
-    trajectory = gs.simulate(scene_of(body), frames=3, fps=30, substeps=2)
+    trajectory = gs.simulate(scene_of(body), frames=3, fps=30, substeps=4)
     center = torch.linspace(0.1, 0.6, 3 * count, dtype=torch.float64).view(count, 1, 3)
     around = trajectory["cube"].column[..., :1, :].flatten(0, -3)[:1].expand(count, 1, -1)
     column = torch.cat([around[..., :4], center, around[..., 7:]], dim=-1)

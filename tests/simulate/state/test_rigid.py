@@ -61,7 +61,7 @@ def test_batch_equals_single_calls():
 def test_recomputed_gradients_equal_kept_ones(problem, integrator, monkeypatch):
     values = problem.values()
     kept = adjoint_gradients(objective(problem, integrator), values)
-    scalars = 4 if "pendulum" in problem.row else 19
+    scalars = 4 if "pendulum" in problem.system else 19
     monkeypatch.setattr(simulate_module, "default_limit", lambda: 12 * scalars * 8 * integrator.evaluations)
     again = adjoint_gradients(objective(problem, integrator), values)
     for name, gradient in kept.items():
