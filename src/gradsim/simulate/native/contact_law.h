@@ -10,15 +10,15 @@ template <class S> struct ContactLaw {
     S ke, kd, kf, mu, delta, per_delta;
     bool printed;  // some have delta = 0
 };
-template <class S> LANES_INLINE auto lift(const ContactLaw<S>& a) -> ContactLaw<decltype(lift(a.ke))> {
-    return {lift(a.ke), lift(a.kd), lift(a.kf), lift(a.mu), lift(a.delta), lift(a.per_delta), a.printed};
+template <class S> LANES_INLINE auto broadcast(const ContactLaw<S>& a) -> ContactLaw<decltype(broadcast(a.ke))> {
+    return {broadcast(a.ke), broadcast(a.kd), broadcast(a.kf), broadcast(a.mu), broadcast(a.delta), broadcast(a.per_delta), a.printed};
 }
 
 // Normal force: elastic lever ke (the law's parabola and line in one, with t = min(c / delta, 1)) and damping.
 template <class L> struct Normal {
     L t, lever, blend, vn, elastic, drag, part, force;
     template <class T> LANES_MEMBER Normal(const ContactLaw<L>& law, L c, const Vector<L>& n, const Vector<L>& u, T) {
-        t = __builtin_elementwise_min(c * law.per_delta, splat(T(1)));
+        t = smaller(c * law.per_delta, splat(T(1)));
         lever = t * (c - T(0.5) * law.delta * t);
         blend = t * t * (T(3) - T(2) * t);
         vn = dot(n, u);

@@ -25,15 +25,15 @@ LANES_INLINE Triples<float> repeated(Lanes<float> a) {
             SHUFFLE(a, a, 5, 5, 6, 6, 6, 7, 7, 7, 8, 8, 8, 9, 9, 9, 10, 10),
             SHUFFLE(a, a, 10, 11, 11, 11, 12, 12, 12, 13, 13, 13, 14, 14, 14, 15, 15, 15)};
 }
-LANES_INLINE Triples<float> interleaved(Lanes<float> a, Lanes<float> b, Lanes<float> c) {
-    return {SHUFFLE(SHUFFLE(a, b, 0, 16, -1, 1, 17, -1, 2, 18, -1, 3, 19, -1, 4, 20, -1, 5), c,
+LANES_INLINE Triples<float> interleaved(const Vector<Lanes<float>>& a) {
+    return {SHUFFLE(SHUFFLE(a.x, a.y, 0, 16, -1, 1, 17, -1, 2, 18, -1, 3, 19, -1, 4, 20, -1, 5), a.z,
                     0, 1, 16, 3, 4, 17, 6, 7, 18, 9, 10, 19, 12, 13, 20, 15),
-            SHUFFLE(SHUFFLE(a, b, 21, -1, 6, 22, -1, 7, 23, -1, 8, 24, -1, 9, 25, -1, 10, 26), c,
+            SHUFFLE(SHUFFLE(a.x, a.y, 21, -1, 6, 22, -1, 7, 23, -1, 8, 24, -1, 9, 25, -1, 10, 26), a.z,
                     0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11, 12, 25, 14, 15),
-            SHUFFLE(SHUFFLE(a, b, -1, 11, 27, -1, 12, 28, -1, 13, 29, -1, 14, 30, -1, 15, 31, -1), c,
+            SHUFFLE(SHUFFLE(a.x, a.y, -1, 11, 27, -1, 12, 28, -1, 13, 29, -1, 14, 30, -1, 15, 31, -1), a.z,
                     26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14, 31)};
 }
-LANES_INLINE Vec<float> separated(const Triples<float>& t) {
+LANES_INLINE Vector<Lanes<float>> separated(const Triples<float>& t) {
     return {SHUFFLE(SHUFFLE(t.c[0], t.c[1], 0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, -1, -1, -1, -1, -1), t.c[2],
                     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17, 20, 23, 26, 29),
             SHUFFLE(SHUFFLE(t.c[0], t.c[1], 1, 4, 7, 10, 13, 16, 19, 22, 25, 28, 31, -1, -1, -1, -1, -1), t.c[2],
@@ -46,15 +46,15 @@ LANES_INLINE Triples<double> repeated(Lanes<double> a) {
             SHUFFLE(a, a, 2, 3, 3, 3, 4, 4, 4, 5),
             SHUFFLE(a, a, 5, 5, 6, 6, 6, 7, 7, 7)};
 }
-LANES_INLINE Triples<double> interleaved(Lanes<double> a, Lanes<double> b, Lanes<double> c) {
-    return {SHUFFLE(SHUFFLE(a, b, 0, 8, -1, 1, 9, -1, 2, 10), c,
+LANES_INLINE Triples<double> interleaved(const Vector<Lanes<double>>& a) {
+    return {SHUFFLE(SHUFFLE(a.x, a.y, 0, 8, -1, 1, 9, -1, 2, 10), a.z,
                     0, 1, 8, 3, 4, 9, 6, 7),
-            SHUFFLE(SHUFFLE(a, b, -1, 3, 11, -1, 4, 12, -1, 5), c,
+            SHUFFLE(SHUFFLE(a.x, a.y, -1, 3, 11, -1, 4, 12, -1, 5), a.z,
                     10, 1, 2, 11, 4, 5, 12, 7),
-            SHUFFLE(SHUFFLE(a, b, 13, -1, 6, 14, -1, 7, 15, -1), c,
+            SHUFFLE(SHUFFLE(a.x, a.y, 13, -1, 6, 14, -1, 7, 15, -1), a.z,
                     0, 13, 2, 3, 14, 5, 6, 15)};
 }
-LANES_INLINE Vec<double> separated(const Triples<double>& t) {
+LANES_INLINE Vector<Lanes<double>> separated(const Triples<double>& t) {
     return {SHUFFLE(SHUFFLE(t.c[0], t.c[1], 0, 3, 6, 9, 12, 15, -1, -1), t.c[2],
                     0, 1, 2, 3, 4, 5, 10, 13),
             SHUFFLE(SHUFFLE(t.c[0], t.c[1], 1, 4, 7, 10, 13, -1, -1, -1), t.c[2],
@@ -97,6 +97,7 @@ LANES_INLINE void to_rows(double* p, const Triples<double>& t) {
 
 template <class T> struct NodeBlock {
     static constexpr int width = LaneTypes<T>::width;
+    typedef Lanes<T> L;
     const Nodes<T>& all;
     long long first, place;  // nodes before the block, and scalars before it in the history
     LANES_MEMBER NodeBlock(const Nodes<T>& nodes, long long block, int r)
@@ -121,21 +122,21 @@ template <class T> struct NodeBlock {
     LANES_MEMBER Triples<T> acceleration(const Triples<T>& f) const {
         const T* node = all.table.value + first;
         const long long stride = all.table.stride;
-        const Lanes<T> w = load(node + node_row::inverse_mass * stride), none = {};
+        const L w = load(node + node_row::inverse_mass * stride), zero = {};
         const auto pinned = w == T(0);
-        const Lanes<T> gx = load(node + node_row::gravity_x * stride), gy = load(node + node_row::gravity_y * stride),
-                       gz = load(node + node_row::gravity_z * stride);
-        return f * repeated(w) + interleaved(pinned ? none : gx, pinned ? none : gy, pinned ? none : gz);
+        const Vector<L> g = load_vectors(node + node_row::gravity_x * stride, stride);
+        return f * repeated(w) + interleaved(Vector<L>{pinned ? zero : g.x, pinned ? zero : g.y, pinned ? zero : g.z});
     }
     // The adjoint of the force, from that of the acceleration.
     LANES_MEMBER Triples<T> acceleration_adjoint(const Triples<T>& f, const Triples<T>& a_adj) const {
         const long long stride = all.table.stride;
-        const Lanes<T> w = load(all.table.value + node_row::inverse_mass * stride + first), none = {};
+        const L w = load(all.table.value + node_row::inverse_mass * stride + first), zero = {};
         const auto pinned = w == T(0);
-        const Vec<T> work = separated(a_adj * f), g_adj = separated(a_adj);
+        const Vector<L> products = separated(a_adj * f), g_adj = separated(a_adj);
         T* p = all.table.grad + first;
-        accumulate(p + node_row::inverse_mass * stride, pinned ? none : work.c[0] + work.c[1] + work.c[2]);
-        for (int k = 0; k < 3; k++) accumulate(p + (node_row::gravity_x + k) * stride, pinned ? none : g_adj.c[k]);
+        accumulate(p + node_row::inverse_mass * stride, pinned ? zero : products.x + products.y + products.z);
+        accumulate_vectors(p + node_row::gravity_x * stride, stride,
+                           Vector<L>{pinned ? zero : g_adj.x, pinned ? zero : g_adj.y, pinned ? zero : g_adj.z});
         return a_adj * repeated(w);
     }
 };

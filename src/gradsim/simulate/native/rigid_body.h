@@ -155,15 +155,15 @@ template <class T, class S> struct RigidBody {
     // Fraction of this step's time in which a push acts, as `active_fraction` in ../forces/pushes.py.
     LANES_MEMBER S active_fraction(const Push<S>& push, int step) const {
         const T dt = clock.dt, number = T(clock.step + step), begin = number * dt;
-        const S from = __builtin_elementwise_max(push.start, S{} + begin);
-        const S till = __builtin_elementwise_min(push.end, S{} + (begin + dt));
-        const S part = __builtin_elementwise_max(till - from, S{}) * (1 / dt), whole = S{} + 1 / dt;
+        const S from = larger(push.start, S{} + begin);
+        const S till = smaller(push.end, S{} + (begin + dt));
+        const S part = larger(till - from, S{}) * (1 / dt), whole = S{} + 1 / dt;
         const S moment = __builtin_elementwise_floor(push.start / dt + T(1e-3));
         return push.end < push.start ? (moment == number ? whole : S{}) : part;
     }
 
     // Calls visit(pair, shape, plane) with the shape in the body's frame, unless it is out of reach.
-    template <class F> LANES_MEMBER void for_each_shape(const Rotation<S>& R, const Vector<S>& p, F visit) const {
+    template <class F> LANES_MEMBER void for_each_shape(const Matrix<S>& R, const Vector<S>& p, F visit) const {
         const Frame<S> frame = {R, p, center};
         for (int j = 0; j < all.shape_count; j++) {
             ShapePair<S>& pair = pairs[j];
@@ -181,21 +181,21 @@ template <class T, class S> struct RigidBody {
     }
 
     // Force and torque about the centre, in the world's axes.
-    LANES_MEMBER void forces(const RigidState<S>& s, const Rotation<S>& R, int step, Vector<S>& f, Vector<S>& t) const {
+    LANES_MEMBER void forces(const RigidState<S>& s, const Matrix<S>& R, int step, Vector<S>& f, Vector<S>& t) const {
         f = {}, t = {};
         if (all.shape_count) {
             Vector<L> force = {}, torque = {};
             bool in_contact = false;
-            const Vector<S> v = R.back(s.v), w = inverse_inertia * R.back(s.l);
-            const Motion<L> motion = {lift(center), lift(v), lift(w)};
+            const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
+            const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool) LANES_LAMBDA {
-                in_contact |= add_rigid_contact<T, S>(points, lift(shape), lift(pair.law), motion, force, torque);
+                in_contact |= add_rigid_contact<T, S>(points, broadcast(shape), broadcast(pair.law), motion, force, torque);
             });
             if (in_contact) {
                 Vector<S> sum;
-                fold(force, sum);
+                sum_lanes(force, sum);
                 f = R * sum;
-                fold(torque, sum);
+                sum_lanes(torque, sum);
                 t = R * sum;
             }
         }
@@ -211,8 +211,8 @@ template <class T, class S> struct RigidBody {
     // --- adjoints ------------------------------------------------------------------------------------------------
 
     // Of J R' l, for its adjoint w.
-    LANES_MEMBER void add_spin_adjoint(const Vector<S>& w, const Rotation<S>& R, const Vector<S>& l, Adjoint& adj) {
-        inverse_inertia_adj.add_adjoint(w, R.back(l));
+    LANES_MEMBER void add_spin_adjoint(const Vector<S>& w, const Matrix<S>& R, const Vector<S>& l, Adjoint& adj) {
+        inverse_inertia_adj.add_adjoint(w, transpose(R) * l);
         const Vector<S> a = R * (inverse_inertia * w);
         adj.l += a;
         adj.turn += cross(a, l);
@@ -220,37 +220,37 @@ template <class T, class S> struct RigidBody {
 
     // Adds the adjoints of state and parameters, for the adjoint a_adj of the acceleration and t_adj of the torque;
     // returns the force in world axes.
-    LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Rotation<S>& R, int step,
+    LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Matrix<S>& R, int step,
                                               const Vector<S>& a_adj, const Vector<S>& t_adj, Adjoint& adj) {
         const Vector<S> f_adj = a_adj * inverse_mass;
         Vector<S> total = {};
         gravity_adj += a_adj;
         if (all.shape_count) {
-            const Vector<S> v = R.back(s.v), w = inverse_inertia * R.back(s.l);
-            const Vector<S> f_own = R.back(f_adj), t_own = R.back(t_adj);
-            const Motion<L> motion = {lift(center), lift(v), lift(w)};
+            const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
+            const Vector<S> f_own = transpose(R) * f_adj, t_own = transpose(R) * t_adj;
+            const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool plane) LANES_LAMBDA {
                 RigidContactAdjoint<L> sum = {};
-                if (!add_rigid_contact_adjoint<T, S>(points, lift(shape), lift(pair.law), motion, lift(f_own),
-                                                     lift(t_own), plane, sum))
+                if (!add_rigid_contact_adjoint<T, S>(points, broadcast(shape), broadcast(pair.law), motion, broadcast(f_own),
+                                                     broadcast(t_own), plane, sum))
                     return;
                 Vector<S> force, torque, v_own, w_own, x, turn;
-                fold(sum.force, force), fold(sum.torque, torque), fold(sum.v, v_own), fold(sum.w, w_own);
+                sum_lanes(sum.force, force), sum_lanes(sum.torque, torque), sum_lanes(sum.v, v_own), sum_lanes(sum.w, w_own);
                 if (plane) {
                     Vector<S> normal;
                     S distance;
-                    fold(sum.normal, normal), fold(sum.distance, distance);
-                    const Vector<S> n = R.back(corner(pair.shape));
+                    sum_lanes(sum.normal, normal), sum_lanes(sum.distance, distance);
+                    const Vector<S> n = transpose(R) * corner(pair.shape);
                     pair.normal_adj += R * normal + s.p * distance;
                     pair.offset_adj -= distance;
                     x = n * distance;
                     turn = cross(normal, n);
                 } else {
-                    fold(sum.x, x), fold(sum.turn, turn);
+                    sum_lanes(sum.x, x), sum_lanes(sum.turn, turn);
                 }
                 for (int k = 0; k < contact_row::count; k++) {
                     S part;
-                    fold(sum.law[k], part);
+                    sum_lanes(sum.law[k], part);
                     pair.law_adj[k] += part;
                 }
                 total += R * force;
@@ -266,7 +266,7 @@ template <class T, class S> struct RigidBody {
             const S part = active_fraction(push, step);
             if (!any(part > 0)) continue;
             const Vector<S> force = push.force * part, arm = R * (push.point - center), arm_adj = cross(force, t_adj);
-            const Vector<S> point_adj = R.back(arm_adj);
+            const Vector<S> point_adj = transpose(R) * arm_adj;
             total += force;
             push.force_adj += (f_adj + cross(t_adj, arm)) * part;
             push.point_adj += point_adj;

@@ -54,7 +54,7 @@ constexpr bool uses_velocities(int stage) {
 template <class T, class S> struct RigidStep {
     typedef RigidBody<T, S> Body;
     RigidState<S> s, start;
-    Rotation<S> R;
+    Matrix<S> R;
     Vector<S> f, t;
     struct Slope {
         Quaternion<S> q;  // dq/dt
@@ -63,14 +63,14 @@ template <class T, class S> struct RigidStep {
 
     // Records the state and computes the body's own forces.
     template <int stage> LANES_MEMBER void begin_stage(const Body& body, int step) {
-        R = Rotation<S>(s.q);
+        R = rotation_matrix(s.q);
         body.record(Tableau::stages * step + stage, s);
         body.forces(s, R, step, f, t);
     }
 
     // Spin in the body's axes times half a time.
-    static LANES_MEMBER Vector<S> half_spin(const Body& body, const Rotation<S>& rotation, const Vector<S>& l, T time) {
-        return (body.inverse_inertia * rotation.back(l)) * (T(0.5) * time);
+    static LANES_MEMBER Vector<S> half_spin(const Body& body, const Matrix<S>& rotation, const Vector<S>& l, T time) {
+        return (body.inverse_inertia * (transpose(rotation) * l)) * (T(0.5) * time);
     }
 
     // From the forces at a stage to the state of the next one, or at the end of the step.
@@ -86,9 +86,9 @@ template <class T, class S> struct RigidStep {
         if constexpr (Tableau::new_velocity[stage] != 0) {
             const T h = T(Tableau::new_velocity[stage]) * dt;
             next.p += next.v * h;
-            const Rotation<S> Q = starts_at_stage(stage) ? R : Rotation<S>(next.q);
+            const Matrix<S> Q = starts_at_stage(stage) ? R : rotation_matrix(next.q);
             const Quaternion<S> middle = rotated(next.q, next.q, half_spin(body, Q, next.l, T(0.5) * h));
-            next.q = rotated(next.q, middle, half_spin(body, Rotation<S>(middle), next.l, h));
+            next.q = rotated(next.q, middle, half_spin(body, rotation_matrix(middle), next.l, h));
         }
         s = next;
     }
@@ -143,7 +143,7 @@ template <class T, class S> struct RigidStep {
         if constexpr (stage < Tableau::stages) {
             if constexpr (is_used_later(stage)) {
                 const RigidState<S> at = stage == 0 ? start : body.recorded(Tableau::stages * step + stage);
-                slopes[stage].q = at.q * half_spin(body, Rotation<S>(at.q), at.l, T(1));
+                slopes[stage].q = at.q * half_spin(body, rotation_matrix(at.q), at.l, T(1));
             }
             read_rates<stage + 1>(body, step);
         }
@@ -154,7 +154,7 @@ template <class T, class S> struct RigidStep {
         const T dt = body.clock.dt;
         const RigidState<S> next = s;
         s = stage == 0 ? start : body.recorded(Tableau::stages * step + stage);
-        R = Rotation<S>(s.q);
+        R = rotation_matrix(s.q);
         if constexpr (needs_rate(stage) && !is_used_later(stage)) slopes[stage].q = s.q * half_spin(body, R, s.l, T(1));
         Quaternion<S> sum = start.q;
         if constexpr (uses_velocities(stage)) add_rates<stage>(sum, dt);
@@ -216,16 +216,16 @@ template <class T, class S> struct RigidStep {
         const T h = T(Tableau::new_velocity[stage]) * dt, half = T(0.5) * h, quarter = T(0.25) * h;
         const Quaternion<S> q = uses_velocities(stage) ? normalized(sum) : sum;
         adj.v += adj.p * h;
-        const Rotation<S> Q = starts_at_stage(stage) ? R : Rotation<S>(q);
-        const Vector<S> first = (body.inverse_inertia * Q.back(l)) * quarter;
+        const Matrix<S> Q = starts_at_stage(stage) ? R : rotation_matrix(q);
+        const Vector<S> first = (body.inverse_inertia * (transpose(Q) * l)) * quarter;
         const Quaternion<S> middle = rotated(q, q, first);
-        const Rotation<S> M(middle);
-        const Vector<S> second = (body.inverse_inertia * M.back(l)) * half;
+        const Matrix<S> M = rotation_matrix(middle);
+        const Vector<S> second = (body.inverse_inertia * (transpose(M) * l)) * half;
         Vector<S> start_turn, middle_turn, second_adj;
         rotated_adjoint(adj.turn, q, middle, second, start_turn, middle_turn, second_adj);
         adj.turn = middle_turn;
         body.add_spin_adjoint(second_adj * half, M, l, adj);
-        const Vector<S> first_adj = own_rotated_adjoint(Q.back(adj.turn), first);
+        const Vector<S> first_adj = own_rotated_adjoint(transpose(Q) * adj.turn, first);
         adj.turn += start_turn;
         body.add_spin_adjoint(first_adj * quarter, Q, l, adj);
     }

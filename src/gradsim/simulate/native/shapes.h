@@ -6,9 +6,9 @@ namespace gradsim {
 
 // The frame of a body: x in world axes is R'(x - p) + center in the body's.
 template <class S> struct Frame {
-    Rotation<S> R;
+    Matrix<S> R;
     Vector<S> p, center;
-    LANES_MEMBER Vector<S> point(const Vector<S>& x) const { return R.back(x - p) + center; }
+    LANES_MEMBER Vector<S> point(const Vector<S>& x) const { return transpose(R) * (x - p) + center; }
 };
 
 // The first and the second vector of a shape's rows.
@@ -27,15 +27,15 @@ template <class S> struct Plane {
     LANES_MEMBER Plane(const Vector<S>& n_, S offset_) : n(n_), offset(offset_) {}
     LANES_MEMBER Plane(const S* c, const Frame<S>& frame) {
         const Vector<S> up = corner(c);
-        n = frame.R.back(up);
+        n = transpose(frame.R) * up;
         offset = c[shape_row::radius] - dot(up, frame.p) + dot(n, frame.center);
     }
     LANES_MEMBER S distance(const Vector<S>& x) const { return dot(n, x) - offset; }
     LANES_MEMBER Vector<S> normal(const Vector<S>&) const { return n; }
     LANES_MEMBER Vector<S> hessian(const Vector<S>&, const Vector<S>&, const Vector<S>&) const { return {}; }
 };
-template <class S> LANES_INLINE auto lift(const Plane<S>& a) -> Plane<decltype(lift(a.offset))> {
-    return {lift(a.n), lift(a.offset)};
+template <class S> LANES_INLINE auto broadcast(const Plane<S>& a) -> Plane<decltype(broadcast(a.offset))> {
+    return {broadcast(a.n), broadcast(a.offset)};
 }
 
 // A ball around a point or a segment.
@@ -45,13 +45,12 @@ template <class S> struct Round {
     LANES_MEMBER Round(const Vector<S>& f, const Vector<S>& a, S s, S r) : first(f), axis(a), per_axis2(s), radius(r) {}
     LANES_MEMBER Round(const S* c, const Frame<S>& frame) {
         first = frame.point(corner(c));
-        axis = frame.R.back(second(c) - corner(c));
+        axis = transpose(frame.R) * (second(c) - corner(c));
         per_axis2 = 1 / (dot(axis, axis) + (S{} + 1e-30f));
         radius = c[shape_row::radius];
     }
     LANES_MEMBER S place(const Vector<S>& x) const {
-        const S t = dot(x - first, axis) * per_axis2, one = S{} + 1;
-        return __builtin_elementwise_min(__builtin_elementwise_max(t, S{}), one);
+        return saturate(dot(x - first, axis) * per_axis2);
     }
     LANES_MEMBER Vector<S> away(const Vector<S>& x) const { return x - first - axis * place(x); }
     LANES_MEMBER S distance(const Vector<S>& x) const { return length(away(x)) - radius; }
@@ -65,30 +64,30 @@ template <class S> struct Round {
         return (a - flat) * (1 / (length(away(x)) + (S{} + 1e-30f)));
     }
 };
-template <class S> LANES_INLINE auto lift(const Round<S>& a) -> Round<decltype(lift(a.radius))> {
-    return {lift(a.first), lift(a.axis), lift(a.per_axis2), lift(a.radius)};
+template <class S> LANES_INLINE auto broadcast(const Round<S>& a) -> Round<decltype(broadcast(a.radius))> {
+    return {broadcast(a.first), broadcast(a.axis), broadcast(a.per_axis2), broadcast(a.radius)};
 }
 
 template <class S> struct Box {
     Vector<S> center, half;
-    Rotation<S> axes;
-    LANES_MEMBER Box(const Vector<S>& c, const Vector<S>& h, const Rotation<S>& r) : center(c), half(h), axes(r) {}
+    Matrix<S> axes;
+    LANES_MEMBER Box(const Vector<S>& c, const Vector<S>& h, const Matrix<S>& r) : center(c), half(h), axes(r) {}
     LANES_MEMBER Box(const S* c, const Frame<S>& frame) {
         center = frame.point(corner(c));
         half = second(c);
-        const Rotation<S> r(Quaternion<S>{{c[shape_row::qx], c[shape_row::qy], c[shape_row::qz]}, c[shape_row::qw]});
-        axes = {frame.R.back(r.x), frame.R.back(r.y), frame.R.back(r.z)};
+        const Quaternion<S> q = {{c[shape_row::qx], c[shape_row::qy], c[shape_row::qz]}, c[shape_row::qw]};
+        axes = transpose(frame.R) * rotation_matrix(q);
     }
     LANES_MEMBER Vector<S> beyond(const Vector<S>& a) const {  // the faces, where positive
         return {magnitude(a.x) - half.x, magnitude(a.y) - half.y, magnitude(a.z) - half.z};
     }
     LANES_MEMBER S distance(const Vector<S>& x) const {
-        const Vector<S> q = beyond(axes.back(x - center));
+        const Vector<S> q = beyond(transpose(axes) * (x - center));
         const S most = larger(larger(q.x, q.y), q.z), zero = {};
         return most > 0 ? length(Vector<S>{larger(q.x, zero), larger(q.y, zero), larger(q.z, zero)}) : most;
     }
     LANES_MEMBER Vector<S> normal(const Vector<S>& x) const {
-        const Vector<S> a = axes.back(x - center), q = beyond(a);
+        const Vector<S> a = transpose(axes) * (x - center), q = beyond(a);
         const auto on_x = (q.x >= q.y) & (q.x >= q.z);
         const S zero = {}, one = zero + 1, minus = zero - 1;
         const S sx = a.x < 0 ? minus : one, sy = a.y < 0 ? minus : one, sz = a.z < 0 ? minus : one;
@@ -97,8 +96,8 @@ template <class S> struct Box {
     }
     LANES_MEMBER Vector<S> hessian(const Vector<S>&, const Vector<S>&, const Vector<S>&) const { return {}; }
 };
-template <class S> LANES_INLINE auto lift(const Box<S>& a) -> Box<decltype(lift(a.half.x))> {
-    return {lift(a.center), lift(a.half), lift(a.axes)};
+template <class S> LANES_INLINE auto broadcast(const Box<S>& a) -> Box<decltype(broadcast(a.half.x))> {
+    return {broadcast(a.center), broadcast(a.half), broadcast(a.axes)};
 }
 
 }  // namespace gradsim

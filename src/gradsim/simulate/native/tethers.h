@@ -26,7 +26,7 @@ template <class T> struct TetherElement {
         local = point - bodies[body].body.center;
         arm = node_vector(nodes.x, id) - b.s.p;
         d = arm - b.R * local;
-        w = b.R * (bodies[body].body.inverse_inertia * b.R.back(b.s.l));
+        w = b.R * (bodies[body].body.inverse_inertia * (transpose(b.R) * b.s.l));
         u = node_vector(nodes.v, id) - b.s.v - cross(w, arm);
         length = gradsim::length(d) + T(1e-30);
         force = -(d * elastic() + u * damping);
@@ -73,11 +73,11 @@ LANES_INLINE void tether_force_adjoint(const ForceArrays<T>& arrays, long long e
     b.adj.v -= u_adj;
     const Vector<T> w_adj = -cross(tether.arm, u_adj);
     arm_adj += -cross(u_adj, tether.w);
-    body.add_spin_adjoint(b.R.back(w_adj), b.R, b.s.l, b.adj);
+    body.add_spin_adjoint(transpose(b.R) * w_adj, b.R, b.s.l, b.adj);
     b.adj.turn += cross(tether.w, w_adj);  // of the rotation of the spin from the body's axes to the world's
     // d = arm - R local, arm = x - p
     arm_adj += d_adj;
-    const Vector<T> offset = b.R * tether.local, local_adj = -b.R.back(d_adj);
+    const Vector<T> offset = b.R * tether.local, local_adj = -(transpose(b.R) * d_adj);
     b.adj.turn += cross(offset, -d_adj);
     add_node_vector(nodes.x_adj, tether.id, arm_adj);
     b.adj.p -= arm_adj;
