@@ -13,8 +13,8 @@ template <class T> LANES_INLINE void accumulate_vectors(T* p, long long stride, 
 }
 
 // A node has four scalars: x, y, z and one that is unused. Its index counts scalars. Nodes are read and written whole
-// and transposed in registers: gathers and scatters of single scalars cost two to three times as much, and nodes of three
-// scalars would need two stores each.
+// and transposed in registers: gathers and scatters of single scalars cost two to three times as much, and nodes of
+// three scalars would need two stores each.
 template <class T> LANES_INLINE typename LaneTypes<T>::Node load_node(const T* x, int i) {
     return load_as<typename LaneTypes<T>::Node>(x + i);
 }
@@ -62,8 +62,10 @@ LANES_INLINE Lanes<double> second_pairs(Lanes<double> a, Lanes<double> b) {
     return SHUFFLE(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
 }
 
+// Positions, velocities or forces of the nodes id[0], id[1], ..., one a lane.
 template <class T> LANES_INLINE Vector<Lanes<T>> gather(const T* x, const int* id) {
-    Lanes<T> r0 = every_fourth_node(x, id), r1 = every_fourth_node(x, id + 1), r2 = every_fourth_node(x, id + 2), r3 = every_fourth_node(x, id + 3);
+    Lanes<T> r0 = every_fourth_node(x, id), r1 = every_fourth_node(x, id + 1);
+    Lanes<T> r2 = every_fourth_node(x, id + 2), r3 = every_fourth_node(x, id + 3);
     Lanes<T> xy = low(r0, r1), zw = high(r0, r1), xy2 = low(r2, r3), zw2 = high(r2, r3);
     return {first_pairs(xy, xy2), second_pairs(xy, xy2), first_pairs(zw, zw2)};
 }

@@ -110,7 +110,9 @@ template <class S> LANES_INLINE Quaternion<S> normalized(const Quaternion<S>& p)
 template <class S> LANES_INLINE Matrix<S> rotation_matrix(const Quaternion<S>& q) {
     const Vector<S> a = q.a, d = q.a + q.a, wd = d * q.w;
     const S xx = a.x * d.x, yy = a.y * d.y, zz = a.z * d.z, xy = a.x * d.y, yz = a.y * d.z, zx = a.z * d.x;
-    return {{1 - (yy + zz), xy + wd.z, zx - wd.y}, {xy - wd.z, 1 - (xx + zz), yz + wd.x}, {zx + wd.y, yz - wd.x, 1 - (xx + yy)}};
+    return {{1 - (yy + zz), xy + wd.z, zx - wd.y},
+            {xy - wd.z, 1 - (xx + zz), yz + wd.x},
+            {zx + wd.y, yz - wd.x, 1 - (xx + yy)}};
 }
 
 // `broadcast` repeats a number in all lanes; `sum_lanes` is its adjoint. Both leave lanes as they are.

@@ -6,9 +6,9 @@
 
 namespace gradsim {
 
-// One edge of a triangle, seen from its near end k: `a` is the corner opposite to it, `b` the node across, `e` its far
-// end l. N is the normal of the triangle, M = b x e that of the one across; ga = -ha N and gb = -hb M are the
-// gradients of the angle in a and b, and ta, tb tell how those in k and l share what balances them.
+// One edge of a triangle. Relative to its near end k, `a` is the opposite corner, `b` the opposite node of the adjacent
+// triangle and `e` the far end l. N is the normal of the triangle, M = b x e that of the adjacent one. The gradients of
+// the angle in a and b are ga = -ha N and gb = -hb M; those in k and l balance them, with the fractions ta and tb at l.
 template <class T> struct Edge {
     typedef Lanes<T> L;
     Vector<L> a, b, e, M;
@@ -23,8 +23,8 @@ template <class T> struct Edge {
         sM = T(1) / dot(M, M);
         ha = length * sN, hb = length * sM;
     }
-    LANES_MEMBER L angle(const Vector<L>& N) const { return angle_of<T>(-length * dot(N, b), dot(N, M)); }
-    // Rate of the angle while the nodes move with u.
+    LANES_MEMBER L angle(const Vector<L>& N) const { return atan2<T>(-length * dot(N, b), dot(N, M)); }
+    // Rate of the angle for node velocities u.
     LANES_MEMBER L rate(const Vector<L>* u, int i, const Vector<L>& N) const {
         const Vector<L>& near = u[(i + 1) % 3];
         const Vector<L> along = u[(i + 2) % 3] - near;
@@ -39,7 +39,7 @@ template <class T> struct Edge {
         f[(i + 2) % 3] += far;
         f[(i + 1) % 3] += ga + gb - far;
     }
-    // Adds the gradient in the positions of `rate` under fixed u; what goes through N is left in aN.
+    // Adds the gradient of `rate` with respect to the positions, for fixed u; adds the part through N to aN.
     LANES_MEMBER void add_rate_gradient(Vector<L>* ax, Vector<L>& aN, const Vector<L>* u, int i, const Vector<L>& N,
                                         L sN) const {
         const Vector<L>& near = u[(i + 1) % 3];
@@ -49,7 +49,7 @@ template <class T> struct Edge {
         aN += N * (T(2) * ha * da * sN) - ca * ha;
         const Vector<L> aM = M * (T(2) * hb * db * sM) - cb * hb;
         const L ata = ha * dot(N, along) * inverse, atb = hb * dot(M, along) * inverse;
-        // Along the edge: from its length, and from its square under ta and tb.
+        // Along the edge: through its length, and through its square in ta and tb.
         const L stretch = -(sN * da + sM * db) * length * inverse - T(2) * (ata * ta + atb * tb);
         const Vector<L> aa = e * ata, ab = cross(e, aM) + e * atb;
         const Vector<L> ae = cross(aM, b) + a * ata + b * atb + e * stretch;
@@ -60,8 +60,8 @@ template <class T> struct Edge {
     }
 };
 
-// A block's triangles: the corners and the nodes across, the edges' columns in `folding`, rest angles and coupling. The
-// coupling of edges without a node across is zero, so they need no care.
+// A block of triangles: corners and opposite nodes of the adjacent triangles, the edges' columns in `folding`, rest
+// angles and couplings. Edges without an adjacent triangle have zero coupling and need no special case.
 template <class T> struct BendBlock {
     static constexpr int width = LaneTypes<T>::width;
     typedef Lanes<T> L;
@@ -82,8 +82,8 @@ template <class T> struct BendBlock {
     LANES_MEMBER void scatter_nodes(T* x, const Vector<L>* u) const {
         for (int n = 0; n < 6; n++) scatter_add(x, id + n * width, u[n]);
     }
-    // The angle that is resisted at edge i is what this leaves of the present one.
-    LANES_MEMBER L flat(int i, const T* folding) const {
+    // The angle of edge i without bending: rest angle and folding.
+    LANES_MEMBER L natural_angle(int i, const T* folding) const {
         L r;
         for (int k = 0; k < width; k++) r[k] = folding[hinge[i * width + k]];
         return r + load(shape + i * width);
@@ -109,7 +109,8 @@ template <class T> LANES_INLINE void bend_force(const ForceArrays<T>& arrays, lo
     const Edge<T> edges[3] = {{x, 0, sN}, {x, 1, sN}, {x, 2, sN}};
     L q[3], m[3];
     for (int i = 0; i < 3; i++)
-        q[i] = bend.stiffness * (edges[i].angle(N) - bend.flat(i, folding)) + bend.damping * edges[i].rate(v, i, N);
+        q[i] = bend.stiffness * (edges[i].angle(N) - bend.natural_angle(i, folding)) +
+               bend.damping * edges[i].rate(v, i, N);
     bend.couple(m, q);
     for (int i = 0; i < 3; i++) edges[i].add_gradient(force, i, N, -m[i]);
     bend.scatter_nodes(nodes.f, force);
@@ -131,7 +132,7 @@ LANES_INLINE void bend_force_adjoint(const ForceArrays<T>& arrays, long long blo
     const Edge<T> edges[3] = {{x, 0, sN}, {x, 1, sN}, {x, 2, sN}};
     L p[3], r[3], q[3], m[3], am[3], aq[3];
     for (int i = 0; i < 3; i++) {
-        p[i] = edges[i].angle(N) - bend.flat(i, folding), r[i] = edges[i].rate(v, i, N);
+        p[i] = edges[i].angle(N) - bend.natural_angle(i, folding), r[i] = edges[i].rate(v, i, N);
         q[i] = stiffness * p[i] + damping * r[i];
         am[i] = -edges[i].rate(af, i, N);
     }
@@ -147,7 +148,7 @@ LANES_INLINE void bend_force_adjoint(const ForceArrays<T>& arrays, long long blo
         for (int k = 0; k < bend.width; k++) folding_adj[bend.hinge[i * bend.width + k]] -= ap[k];
         edges[i].add_gradient(ax, i, N, ap);
         edges[i].add_gradient(av, i, N, ar);
-        // The gradients of the angle move with the nodes, under the velocities and under the adjoint of the forces.
+        // The gradients of the angle depend on the positions, through the rate and through the forces.
         Vector<L> u[6];
         for (int n = 0; n < 6; n++) u[n] = v[n] * ar - af[n] * m[i];
         edges[i].add_rate_gradient(ax, aN, u, i, N, sN);

@@ -17,7 +17,8 @@ LANES_INLINE void external_force_adjoint(const ForceArrays<T>& force, long long 
     constexpr int width = LaneTypes<T>::width;
     T* grad = force.tables[0].grad + block * width;
     const long long stride = force.tables[0].stride;
-    accumulate_vectors(grad + external_row::force_x * stride, stride, gather(nodes.f_adj, force.ints(0) + block * width));
+    accumulate_vectors(grad + external_row::force_x * stride, stride,
+                       gather(nodes.f_adj, force.ints(0) + block * width));
 }
 
 }  // namespace gradsim

@@ -7,7 +7,7 @@
 
 namespace gradsim {
 
-// A block of pairs of a node and a shape; shapes are numbered through all worlds, and -1 where a lane is none.
+// A block of pairs of a node and a shape. Shape indices count through all worlds; -1 marks an unused lane.
 template <class T> struct PairBlock {
     static constexpr int width = LaneTypes<T>::width;
     typedef Lanes<T> L;
@@ -27,7 +27,7 @@ template <class T> struct PairBlock {
                 any(~smooth)};
     }
 
-    // Calls visit(j, shape, depth) for every shape j that some lanes are in contact with; depth is zero in all others.
+    // Calls visit(j, shape, depth) for every shape j in contact with some lanes; depth is zero in the other lanes.
     template <class F> LANES_MEMBER void for_each_contact(const Vector<L>& x, F visit) const {
         for (int k = 0, end; k < width; k = end) {
             const int j = shape[k];
@@ -44,7 +44,7 @@ template <class T> struct PairBlock {
             else if (kinds[j] == shape_kind::box)
                 visit_shape(j, Box<T>(column, frame), x, k, end, visit);
             else
-                visit_shape(j, Round<T>(column, frame), x, k, end, visit);
+                visit_shape(j, Capsule<T>(column, frame), x, k, end, visit);
         }
     }
 

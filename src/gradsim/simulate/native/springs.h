@@ -19,7 +19,7 @@ template <class T> struct SpringBlock {
         rest = load(values + spring_row::rest_length * stride);
         const Vector<L> d = difference(nodes.x);
         length = square_root(dot(d, d));
-        inverse = length > T(0) ? T(1) / length : L{};  // no direction where the ends meet
+        inverse = length > T(0) ? T(1) / length : L{};  // zero where the ends coincide: no direction
         n = d * inverse;
         u = difference(nodes.v);
         rate = dot(u, n);

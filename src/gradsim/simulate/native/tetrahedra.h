@@ -83,7 +83,7 @@ LANES_INLINE void tet_force_adjoint(const ForceArrays<T>& force, long long block
     accumulate(grad + tet_row::actuation * stride, -l * AC);
     accumulate(grad + tet_row::damping * stride, inner(S, E));
     const Matrix<L> F_adj = A * (m * (T(1) - r)) + F * (T(2) * m * AF * r * r) + C * (l * AC) +
-                         cofactor_gradient(F, A) * p + (A * E + dF * S) * d;
+                            cofactor_gradient(F, A) * p + (A * E + dF * S) * d;
     add_edges(nodes.x_adj, tet.id, F_adj * transpose(tet.rest));
     add_edges(nodes.v_adj, tet.id, F * S * d * transpose(tet.rest));
 }

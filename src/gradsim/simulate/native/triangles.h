@@ -50,7 +50,7 @@ template <class T> struct TriangleBlock {
         const Vector<L> x0 = gather(x, id), q = gather(x, id + width) - x0, r = gather(x, id + 2 * width) - x0;
         return {q * d00 + r * d10, q * d01 + r * d11};
     }
-    // Transpose of `gradient`, plus the same vector c for each of the three nodes.
+    // Adds the transpose of `gradient`, applied to p, and the vector c to each of the three nodes.
     LANES_MEMBER void add(T* f, const Matrix32<L>& p, const Vector<L>& c) const {
         const Vector<L> q = p.a * d00 + p.b * d01, r = p.a * d10 + p.b * d11;
         scatter_add(f, id, c - q - r);
@@ -102,7 +102,7 @@ LANES_INLINE void triangle_force_adjoint(const ForceArrays<T>& force, long long 
     accumulate(grad + triangle_row::actuation * stride, -l * AC);
     accumulate(grad + triangle_row::damping * stride, S.aa * E.aa + S.bb * E.bb + T(2) * S.ab * E.ab);
 
-    // Air: u the mean velocity, flux = area vector . u, force = -(drag |flux| u + lift flux |u| n), a third a node.
+    // Air: u the mean velocity, flux = area vector . u, force = -(drag |flux| u + lift flux |u| n), a third per node.
     const Vector<L> u = tri.mean(nodes.v);
     const L flux = tri.area * dot(N, u), speed = square_root(dot(u, u));
     const Vector<L> b = -tri.mean(nodes.f_adj);
@@ -112,9 +112,11 @@ LANES_INLINE void triangle_force_adjoint(const ForceArrays<T>& force, long long 
     accumulate(grad + triangle_row::lift * stride, flux * speed * bn);
     const L sign = __builtin_elementwise_copysign(one, flux);
     const L flux_adj = kd * sign * bu + kl * speed * bn;
-    const Vector<L> u_adj = b * (kd * size) + u * (kl * flux * bn / larger(speed, splat(T(1e-30)))) + N * (flux_adj * tri.area);
+    const L speed_adj = kl * flux * bn;
+    const Vector<L> u_adj =
+        b * (kd * size) + u * (speed_adj / larger(speed, splat(T(1e-30)))) + N * (flux_adj * tri.area);
 
-    // The normal gathers from the volume term (through C) and from the air.
+    // Adjoint of the normal, from the area term (through C) and from the air.
     const Vector<L> w = (cross(A.a, F.b) + cross(F.a, A.b)) * p + b * (kl * flux * speed);
     const Vector<L> N_adj = (w - n * dot(n, w)) * inverse + u * (flux_adj * tri.area);
     Matrix32<L> F_adj = A * (m * (T(1) - r)) + F * (T(2) * m * AF * r * r) + C * (l * AC) + (A * E + G * S) * d;
