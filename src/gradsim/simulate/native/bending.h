@@ -46,7 +46,7 @@ template <class T> struct Edge {
         const Vector<L> along = u[(i + 2) % 3] - near;
         const Vector<L> ca = u[i] - near - along * ta, cb = u[3 + i] - near - along * tb;
         const L da = dot(N, ca), db = dot(M, cb);
-        aN += N * (T(2) * ha * da * sN) - ca * ha;
+        aN = aN + N * (T(2) * ha * da * sN) - ca * ha;
         const Vector<L> aM = M * (T(2) * hb * db * sM) - cb * hb;
         const L ata = ha * dot(N, along) * inverse, atb = hb * dot(M, along) * inverse;
         // Along the edge: through its length, and through its square in ta and tb.
