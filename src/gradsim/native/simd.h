@@ -1,8 +1,8 @@
 // Vectors of one cache line, 16 floats or 8 doubles, and the operations that all native kernels build on.
 //
-// Clang's vector extensions are used throughout, so the same source serves AVX-512 (one register a vector), AVX2 and
-// NEON (several registers) and plain scalar targets. Headers that include this one set the floating-point contraction
-// mode first: the functions below are compiled in the mode of their user.
+// They use Clang's vector extensions, so the same source compiles for AVX-512 (one register a vector), AVX2 and NEON
+// (several registers) and scalar targets. Headers that include this one set the floating-point contraction mode first:
+// the functions below are compiled in the mode of the including header.
 #pragma once
 
 #define LANES_INLINE static inline __attribute__((always_inline))
@@ -31,10 +31,10 @@ template <> struct LaneTypes<double> {
     enum { width = 8 };
 };
 template <class T> using Lanes = typename LaneTypes<T>::Wide;
-template <class T> using Mask = typename LaneTypes<T>::Mask;    // of a comparison of lanes: all bits set where true
+template <class T> using Mask = typename LaneTypes<T>::Mask;    // result of a comparison: all bits set where true
 template <class T> using Index = typename LaneTypes<T>::Index;  // one int a lane
 
-// Loads and stores need no alignment.
+// Loads and stores without alignment requirements.
 template <class V, class U> LANES_INLINE V load_as(const U* p) {
     V r;
     __builtin_memcpy(&r, p, sizeof(r));
@@ -68,7 +68,7 @@ template <class T> LANES_INLINE unsigned bits(Mask<T> mask) {
     __builtin_memcpy(&r, &packed, sizeof(r));
     return r;
 }
-// The mask of a comparison of indices, with lanes as wide as scalars.
+// A mask of an index comparison, converted to lanes as wide as T.
 template <class T> LANES_INLINE Mask<T> widened(Index<T> mask) { return __builtin_convertvector(mask, Mask<T>); }
 
 }  // namespace gradsim

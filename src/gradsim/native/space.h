@@ -1,6 +1,10 @@
-// Vectors, quaternions, rotations and symmetric matrices over a scalar S: a number, or the lanes of a vector.
+// Vectors, matrices and quaternions in space over a scalar S: a number, or lanes.
 #pragma once
-#include "lanes.h"
+
+// Products and sums fuse, which Warp's compiler does not do by itself.
+#pragma clang fp contract(fast)
+
+#include "simd.h"
 
 namespace gradsim {
 
@@ -26,6 +30,28 @@ template <class S> LANES_INLINE Vector<S> cross(const Vector<S>& a, const Vector
     return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }
 
+// A matrix by its columns.
+template <class S> struct Matrix {
+    Vector<S> x, y, z;
+};
+template <class S> LANES_INLINE Matrix<S> operator+(const Matrix<S>& a, const Matrix<S>& b) {
+    return {a.x + b.x, a.y + b.y, a.z + b.z};
+}
+template <class S> LANES_INLINE Matrix<S> operator*(const Matrix<S>& a, S s) { return {a.x * s, a.y * s, a.z * s}; }
+template <class S> LANES_INLINE Vector<S> operator*(const Matrix<S>& a, const Vector<S>& b) {
+    return a.x * b.x + a.y * b.y + a.z * b.z;
+}
+template <class S> LANES_INLINE Matrix<S> operator*(const Matrix<S>& a, const Matrix<S>& b) {
+    return {a * b.x, a * b.y, a * b.z};
+}
+template <class S> LANES_INLINE Matrix<S> transpose(const Matrix<S>& a) {
+    return {{a.x.x, a.y.x, a.z.x}, {a.x.y, a.y.y, a.z.y}, {a.x.z, a.y.z, a.z.z}};
+}
+// Frobenius inner product.
+template <class S> LANES_INLINE S inner(const Matrix<S>& a, const Matrix<S>& b) {
+    return dot(a.x, b.x) + dot(a.y, b.y) + dot(a.z, b.z);
+}
+
 // A symmetric matrix: xx, yy, zz, yz, zx, xy.
 template <class S> struct Symmetric {
     S c[6];
@@ -40,7 +66,7 @@ template <class S> struct Symmetric {
     }
 };
 
-// A quaternion: vector part and real part. Rotations are unit quaternions.
+// A quaternion: vector part and real part. Unit quaternions are rotations.
 template <class S> struct Quaternion {
     Vector<S> a;
     S w;
@@ -80,49 +106,42 @@ template <class S> LANES_INLINE Quaternion<S> normalized(const Quaternion<S>& p)
     return scaled(p, inverse_root(dot(p.a, p.a) + p.w * p.w));
 }
 
-// A rotation matrix by its columns, the rotated axes.
-template <class S> struct Rotation {
-    Vector<S> x, y, z;
-    Rotation() = default;
-    LANES_MEMBER Rotation(const Vector<S>& a, const Vector<S>& b, const Vector<S>& c) : x(a), y(b), z(c) {}
-    LANES_MEMBER explicit Rotation(const Quaternion<S>& q) {
-        const Vector<S> a = q.a, d = q.a + q.a, wd = d * q.w;
-        const S xx = a.x * d.x, yy = a.y * d.y, zz = a.z * d.z, xy = a.x * d.y, yz = a.y * d.z, zx = a.z * d.x;
-        x = {1 - (yy + zz), xy + wd.z, zx - wd.y};
-        y = {xy - wd.z, 1 - (xx + zz), yz + wd.x};
-        z = {zx + wd.y, yz - wd.x, 1 - (xx + yy)};
-    }
-    LANES_MEMBER Vector<S> operator*(const Vector<S>& a) const { return x * a.x + y * a.y + z * a.z; }
-    LANES_MEMBER Vector<S> back(const Vector<S>& a) const { return {dot(x, a), dot(y, a), dot(z, a)}; }
-};
-
-// `lift` broadcasts a number of a body to lanes. `fold` is its adjoint: it sums lanes that are points of one body.
-LANES_INLINE Lanes<float> lift(float a) { return splat(a); }
-LANES_INLINE Lanes<double> lift(double a) { return splat(a); }
-LANES_INLINE Lanes<float> lift(Lanes<float> a) { return a; }
-LANES_INLINE Lanes<double> lift(Lanes<double> a) { return a; }
-template <class S> LANES_INLINE auto lift(const Vector<S>& a) -> Vector<decltype(lift(a.x))> {
-    return {lift(a.x), lift(a.y), lift(a.z)};
-}
-template <class S> LANES_INLINE auto lift(const Rotation<S>& r) -> Rotation<decltype(lift(r.x.x))> {
-    return {lift(r.x), lift(r.y), lift(r.z)};
+// The matrix of a unit quaternion; its columns are the rotated axes.
+template <class S> LANES_INLINE Matrix<S> rotation_matrix(const Quaternion<S>& q) {
+    const Vector<S> a = q.a, d = q.a + q.a, wd = d * q.w;
+    const S xx = a.x * d.x, yy = a.y * d.y, zz = a.z * d.z, xy = a.x * d.y, yz = a.y * d.z, zx = a.z * d.x;
+    return {{1 - (yy + zz), xy + wd.z, zx - wd.y},
+            {xy - wd.z, 1 - (xx + zz), yz + wd.x},
+            {zx + wd.y, yz - wd.x, 1 - (xx + yy)}};
 }
 
-LANES_INLINE void fold(Lanes<float> a, Lanes<float>& sum) { sum = a; }
-LANES_INLINE void fold(Lanes<double> a, Lanes<double>& sum) { sum = a; }
-LANES_INLINE void fold(Lanes<float> a, float& sum) {
+// `broadcast` repeats a number in all lanes; `sum_lanes` is its adjoint. Both leave lanes as they are.
+LANES_INLINE Lanes<float> broadcast(float a) { return splat(a); }
+LANES_INLINE Lanes<double> broadcast(double a) { return splat(a); }
+LANES_INLINE Lanes<float> broadcast(Lanes<float> a) { return a; }
+LANES_INLINE Lanes<double> broadcast(Lanes<double> a) { return a; }
+template <class S> LANES_INLINE auto broadcast(const Vector<S>& a) -> Vector<decltype(broadcast(a.x))> {
+    return {broadcast(a.x), broadcast(a.y), broadcast(a.z)};
+}
+template <class S> LANES_INLINE auto broadcast(const Matrix<S>& r) -> Matrix<decltype(broadcast(r.x.x))> {
+    return {broadcast(r.x), broadcast(r.y), broadcast(r.z)};
+}
+
+LANES_INLINE void sum_lanes(Lanes<float> a, Lanes<float>& sum) { sum = a; }
+LANES_INLINE void sum_lanes(Lanes<double> a, Lanes<double>& sum) { sum = a; }
+LANES_INLINE void sum_lanes(Lanes<float> a, float& sum) {
     auto b = SHUFFLE(a, a, 0, 1, 2, 3, 4, 5, 6, 7) + SHUFFLE(a, a, 8, 9, 10, 11, 12, 13, 14, 15);
     auto c = SHUFFLE(b, b, 0, 1, 2, 3) + SHUFFLE(b, b, 4, 5, 6, 7);
     auto d = SHUFFLE(c, c, 0, 1) + SHUFFLE(c, c, 2, 3);
     sum = d[0] + d[1];
 }
-LANES_INLINE void fold(Lanes<double> a, double& sum) {
+LANES_INLINE void sum_lanes(Lanes<double> a, double& sum) {
     auto b = SHUFFLE(a, a, 0, 1, 2, 3) + SHUFFLE(a, a, 4, 5, 6, 7);
     auto c = SHUFFLE(b, b, 0, 1) + SHUFFLE(b, b, 2, 3);
     sum = c[0] + c[1];
 }
-template <class L, class S> LANES_INLINE void fold(const Vector<L>& a, Vector<S>& sum) {
-    fold(a.x, sum.x), fold(a.y, sum.y), fold(a.z, sum.z);
+template <class L, class S> LANES_INLINE void sum_lanes(const Vector<L>& a, Vector<S>& sum) {
+    sum_lanes(a.x, sum.x), sum_lanes(a.y, sum.y), sum_lanes(a.z, sum.z);
 }
 
 }  // namespace gradsim

@@ -1,4 +1,4 @@
-// The angle of a point in the plane, in lanes: there is no libm here, and none that works on vectors.
+// atan2 of lanes: Warp's CPU compiler provides no math library, scalar or vectorized, to native code.
 #pragma once
 #include "lanes.h"
 
@@ -22,13 +22,13 @@ LANES_INLINE Lanes<double> small_atan(Lanes<double> t) {
 }
 
 // atan2(y, x), between -pi and pi; 0 where both are 0.
-template <class T> LANES_INLINE Lanes<T> angle_of(Lanes<T> y, Lanes<T> x) {
+template <class T> LANES_INLINE Lanes<T> atan2(Lanes<T> y, Lanes<T> x) {
     const T pi = T(3.14159265358979323846);
     const Lanes<T> u = magnitude(x), w = magnitude(y);
     const Lanes<T> high = larger(u, w), low = u + w - high;
-    const auto steep = low > T(0.41421356237309505) * high;  // beyond pi / 8: seen from the diagonal
-    const Lanes<T> up = steep ? low - high : low, across = steep ? low + high : high;
-    Lanes<T> r = small_atan(up / larger(across, splat(T(1e-30))));
+    const auto steep = low > T(0.41421356237309505) * high;  // beyond pi / 8: measured from pi / 4
+    const Lanes<T> numerator = steep ? low - high : low, denominator = steep ? low + high : high;
+    Lanes<T> r = small_atan(numerator / larger(denominator, splat(T(1e-30))));
     r = steep ? r + pi / T(4) : r;
     r = w > u ? pi / T(2) - r : r;
     r = x < T(0) ? pi - r : r;

@@ -1,6 +1,6 @@
 // The contact law and its adjoint, one contact per lane.
-// ../forces/contact_law.py defines it; its portable functions are the reference. A point out of contact has depth 0, where
-// force and gradients vanish.
+// ../forces/contact_law.py defines it; its portable functions are the reference. A point out of contact has depth 0,
+// where force and gradients vanish.
 #pragma once
 #include "space.h"
 
@@ -8,78 +8,81 @@ namespace gradsim {
 
 template <class S> struct ContactLaw {
     S ke, kd, kf, mu, delta, per_delta;
-    bool printed;  // some have delta = 0
+    bool any_nonsmooth;  // some lanes have delta = 0
 };
-template <class S> LANES_INLINE auto lift(const ContactLaw<S>& a) -> ContactLaw<decltype(lift(a.ke))> {
-    return {lift(a.ke), lift(a.kd), lift(a.kf), lift(a.mu), lift(a.delta), lift(a.per_delta), a.printed};
+template <class S> LANES_INLINE auto broadcast(const ContactLaw<S>& a) -> ContactLaw<decltype(broadcast(a.ke))> {
+    return {broadcast(a.ke),    broadcast(a.kd),        broadcast(a.kf), broadcast(a.mu),
+            broadcast(a.delta), broadcast(a.per_delta), a.any_nonsmooth};
 }
 
-// Normal force: elastic lever ke (the law's parabola and line in one, with t = min(c / delta, 1)) and damping.
+// Normal force: elastic = ke lever, where t = min(c / delta, 1) unites the parabola and the line of the law, and
+// damping.
 template <class L> struct Normal {
     L t, lever, blend, vn, elastic, drag, part, force;
     template <class T> LANES_MEMBER Normal(const ContactLaw<L>& law, L c, const Vector<L>& n, const Vector<L>& u, T) {
-        t = __builtin_elementwise_min(c * law.per_delta, splat(T(1)));
+        t = smaller(c * law.per_delta, splat(T(1)));
         lever = t * (c - T(0.5) * law.delta * t);
         blend = t * t * (T(3) - T(2) * t);
         vn = dot(n, u);
         elastic = law.ke * lever;
         drag = -law.kd * blend * vn;
-        auto out = drag < 0;
-        if (law.printed) out &= law.delta > 0;
-        part = out ? elastic / (elastic - drag) : splat(T(1));
-        force = out ? elastic * part : elastic + drag;
-        if (law.printed) force = larger(force, L{});
+        auto separating = drag < 0;
+        if (law.any_nonsmooth) separating &= law.delta > 0;
+        part = separating ? elastic / (elastic - drag) : splat(T(1));
+        force = separating ? elastic * part : elastic + drag;
+        if (law.any_nonsmooth) force = larger(force, L{});
     }
 };
 
 template <class T> LANES_INLINE Vector<Lanes<T>> contact_force(const ContactLaw<Lanes<T>>& law, Lanes<T> c,
-                                                           const Vector<Lanes<T>>& n, const Vector<Lanes<T>>& v) {
+                                                               const Vector<Lanes<T>>& n, const Vector<Lanes<T>>& v) {
     typedef Lanes<T> L;
     const Normal<L> normal(law, c, n, v, T(0));
     const Vector<L> u = v - n * normal.vn;
     const L slip2 = dot(u, u), a = law.mu * normal.force;
     L k = a * law.kf * inverse_root(law.kf * law.kf * slip2 + a * a + T(1e-30));
-    if (law.printed) {
+    if (law.any_nonsmooth) {
         const L slip = square_root(slip2 + T(1e-30));
         k = law.delta > 0 ? k : law.kf * slip > a ? a / slip : law.kf;
     }
     return n * normal.force - u * k;
 }
 
-// Adjoints of everything the force depends on, for the adjoint b of the force; also the force itself.
+// Adjoints of all inputs of the force, for the adjoint b of the force; also the force itself.
 template <class L> struct ContactAdjoint {
     Vector<L> force, n, v;
     L c, law[contact_row::count];
 };
 template <class T>
-LANES_INLINE ContactAdjoint<Lanes<T>> contact_force_adjoint(const ContactLaw<Lanes<T>>& law, const Vector<Lanes<T>>& b, Lanes<T> c,
-                                              const Vector<Lanes<T>>& n, const Vector<Lanes<T>>& v) {
+LANES_INLINE ContactAdjoint<Lanes<T>> contact_force_adjoint(const ContactLaw<Lanes<T>>& law, const Vector<Lanes<T>>& b,
+                                                            Lanes<T> c, const Vector<Lanes<T>>& n,
+                                                            const Vector<Lanes<T>>& v) {
     typedef Lanes<T> L;
     const Normal<L> normal(law, c, n, v, T(0));
     const L fn = normal.force, vn = normal.vn, t = normal.t;
-    const auto live = fn > 0;
+    const auto active = fn > 0;
     const Vector<L> u = v - n * vn;
     const L slip2 = dot(u, u), a = law.mu * fn;
     // Friction -k u: k and its derivatives in a, in kf and in u^2.
     L r = inverse_root(law.kf * law.kf * slip2 + a * a + T(1e-30));
-    r = live ? r : L{};
+    r = active ? r : L{};
     const L kr = law.kf * r, ar = a * r;
     L k = a * kr, k_a = kr * kr * kr * slip2, k_kf = ar * ar * ar, k_slip2 = T(-0.5) * k * kr * kr;
-    if (law.printed) {
+    if (law.any_nonsmooth) {
         const L slip = square_root(slip2 + T(1e-30)), zero = {};
         const auto smooth = law.delta > 0;
-        const auto slides = law.kf * slip > a;
-        const L most = a / slip;
-        k = smooth ? k : live ? (slides ? most : law.kf) : zero;
-        k_a = smooth ? k_a : (live & slides) ? T(1) / slip : zero;
-        k_kf = smooth ? k_kf : (live & ~slides) ? splat(T(1)) : zero;
-        k_slip2 = smooth ? k_slip2 : (live & slides) ? T(-0.5) * most / (slip2 + T(1e-30)) : zero;
+        const auto sliding = law.kf * slip > a;
+        const L sliding_k = a / slip;
+        k = smooth ? k : active ? (sliding ? sliding_k : law.kf) : zero;
+        k_a = smooth ? k_a : (active & sliding) ? T(1) / slip : zero;
+        k_kf = smooth ? k_kf : (active & ~sliding) ? splat(T(1)) : zero;
+        k_slip2 = smooth ? k_slip2 : (active & sliding) ? T(-0.5) * sliding_k / (slip2 + T(1e-30)) : zero;
     }
     const L k_adj = -dot(b, u);
     const Vector<L> u_adj = u * (T(2) * k_adj * k_slip2) - b * k;
     L fn_adj = dot(b, n) + k_adj * k_a * law.mu;
-    fn_adj = live ? fn_adj : L{};
-    const L part = live ? normal.part : L{};
+    fn_adj = active ? fn_adj : L{};
+    const L part = active ? normal.part : L{};
     const L elastic_adj = fn_adj * part * (T(2) - part), drag_adj = fn_adj * part * part;
     const L vn_adj = -drag_adj * law.kd * normal.blend - dot(u_adj, n);
     const L blend_adj = -drag_adj * law.kd * vn, blend_c = T(6) * t * (T(1) - t) * law.per_delta;
@@ -94,7 +97,7 @@ LANES_INLINE ContactAdjoint<Lanes<T>> contact_force_adjoint(const ContactLaw<Lan
     adj.law[contact_row::mu] = k_adj * k_a * fn;
     adj.law[contact_row::delta] = T(-0.5) * elastic_adj * law.ke * t * t - blend_adj * blend_c * t;
     L& delta_adj = adj.law[contact_row::delta];
-    if (law.printed) delta_adj = law.delta > 0 ? delta_adj : L{};
+    if (law.any_nonsmooth) delta_adj = law.delta > 0 ? delta_adj : L{};
     return adj;
 }
 

@@ -1,4 +1,4 @@
-// The state of a rigid body, and how lanes reach the same body of several worlds in arrays.
+// The state of a rigid body, and array access with the same body of several worlds in lanes.
 #pragma once
 #include "space.h"
 
@@ -11,7 +11,7 @@ template <class S> struct RigidState {
 };
 static_assert(sizeof(RigidState<double>) == sizes::rigid_state * sizeof(double), "scalars of a rigid body's state");
 
-// Access to one number of each of some worlds, which lie `step` apart in an array. Lanes beyond the last world repeat it.
+// Access to one number per world, `step` apart in an array. Lanes beyond the last world repeat it.
 template <class T, class S> struct LaneWorlds {
     enum { width = sizeof(S) / sizeof(T) };
     long long first;

@@ -7,15 +7,7 @@
 
 namespace gradsim {
 
-template <class T> LANES_INLINE Vector<Lanes<T>> gather_vector(const T* x, const int* id) {
-    const Vec<T> a = gather(x, id);
-    return {a.c[0], a.c[1], a.c[2]};
-}
-template <class T> LANES_INLINE void scatter_vector(T* x, const int* id, const Vector<Lanes<T>>& a) {
-    scatter_add(x, id, Vec<T>{a.x, a.y, a.z});
-}
-
-// A block of pairs of a node and a shape; shapes are numbered through all worlds, and -1 where a lane is none.
+// A block of pairs of a node and a shape. Shape indices count through all worlds; -1 marks an unused lane.
 template <class T> struct PairBlock {
     static constexpr int width = LaneTypes<T>::width;
     typedef Lanes<T> L;
@@ -35,7 +27,7 @@ template <class T> struct PairBlock {
                 any(~smooth)};
     }
 
-    // Calls visit(j, shape, depth) for every shape j that some lanes are in contact with; depth is zero in all others.
+    // Calls visit(j, shape, depth) for every shape j in contact with some lanes; depth is zero in the other lanes.
     template <class F> LANES_MEMBER void for_each_contact(const Vector<L>& x, F visit) const {
         for (int k = 0, end; k < width; k = end) {
             const int j = shape[k];
@@ -52,14 +44,14 @@ template <class T> struct PairBlock {
             else if (kinds[j] == shape_kind::box)
                 visit_shape(j, Box<T>(column, frame), x, k, end, visit);
             else
-                visit_shape(j, Round<T>(column, frame), x, k, end, visit);
+                visit_shape(j, Capsule<T>(column, frame), x, k, end, visit);
         }
     }
 
 private:
     template <class Shape, class F>
     LANES_MEMBER void visit_shape(int j, const Shape& one, const Vector<L>& x, int begin, int end, F visit) const {
-        const auto lanes = lift(one);
+        const auto lanes = broadcast(one);
         L depth = -lanes.distance(x);
         for (int k = 0; k < width; k++) depth[k] = k >= begin && k < end ? depth[k] : T(0);
         if (any(depth > T(0))) visit(j, lanes, larger(depth, L{}));
@@ -70,10 +62,10 @@ template <class T>
 LANES_INLINE void node_contact_force(const ForceArrays<T>& force, long long block, const Nodes<T>& nodes) {
     typedef Lanes<T> L;
     const PairBlock<T> pairs(force, block);
-    const Vector<L> x = gather_vector(nodes.x, pairs.id);
+    const Vector<L> x = gather(nodes.x, pairs.id);
     pairs.for_each_contact(x, [&](int, const auto& shape, L depth) LANES_LAMBDA {
-        const Vector<L> v = gather_vector(nodes.v, pairs.id);
-        scatter_vector(nodes.f, pairs.id, contact_force<T>(pairs.law(), depth, shape.normal(x), v));
+        const Vector<L> v = gather(nodes.v, pairs.id);
+        scatter_add(nodes.f, pairs.id, contact_force<T>(pairs.law(), depth, shape.normal(x), v));
     });
 }
 
@@ -81,9 +73,9 @@ template <class T>
 LANES_INLINE void node_contact_force_adjoint(const ForceArrays<T>& force, long long block, const Nodes<T>& nodes) {
     typedef Lanes<T> L;
     const PairBlock<T> pairs(force, block);
-    const Vector<L> x = gather_vector(nodes.x, pairs.id);
+    const Vector<L> x = gather(nodes.x, pairs.id);
     pairs.for_each_contact(x, [&](int j, const auto& shape, L depth) LANES_LAMBDA {
-        const Vector<L> v = gather_vector(nodes.v, pairs.id), b = gather_vector(nodes.f_adj, pairs.id);
+        const Vector<L> v = gather(nodes.v, pairs.id), b = gather(nodes.f_adj, pairs.id);
         const Vector<L> n = shape.normal(x);
         const ContactAdjoint<L> adj = contact_force_adjoint<T>(pairs.law(), b, depth, n, v);
         for (int q = 0; q < contact_row::count; q++)
@@ -91,15 +83,15 @@ LANES_INLINE void node_contact_force_adjoint(const ForceArrays<T>& force, long l
         if (pairs.kinds[j] == shape_kind::plane) {
             Vector<T> normal;
             T offset;
-            fold(adj.n - x * adj.c, normal);
-            fold(adj.c, offset);
+            sum_lanes(adj.n - x * adj.c, normal);
+            sum_lanes(adj.c, offset);
             T* a = pairs.shapes.grad + j;
             const long long stride = pairs.shapes.stride;
             a[shape_row::x * stride] += normal.x, a[shape_row::y * stride] += normal.y;
             a[shape_row::z * stride] += normal.z, a[shape_row::radius * stride] += offset;
         }
-        scatter_vector(nodes.x_adj, pairs.id, shape.hessian(x, n, adj.n) - n * adj.c);
-        scatter_vector(nodes.v_adj, pairs.id, adj.v);
+        scatter_add(nodes.x_adj, pairs.id, shape.hessian(x, n, adj.n) - n * adj.c);
+        scatter_add(nodes.v_adj, pairs.id, adj.v);
     });
 }
 

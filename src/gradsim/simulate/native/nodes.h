@@ -5,7 +5,7 @@
 
 namespace gradsim {
 
-// x, y, z of `width` nodes one after the other, as they lie in the history.
+// x, y, z of `width` nodes, node after node as in the history: elementwise arithmetic needs no separate x, y and z.
 template <class T> struct Triples {
     Lanes<T> c[3];
 };
@@ -19,21 +19,21 @@ template <class T> LANES_INLINE Triples<T> operator*(const Triples<T>& a, T s) {
     return {a.c[0] * s, a.c[1] * s, a.c[2] * s};
 }
 
-// From a number a node to that number three times; from lanes of x, y, z to triples, and back.
+// `repeated` gives one number per node to its x, y and z; `interleaved` and `separated` convert from and to vectors.
 LANES_INLINE Triples<float> repeated(Lanes<float> a) {
     return {SHUFFLE(a, a, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5),
             SHUFFLE(a, a, 5, 5, 6, 6, 6, 7, 7, 7, 8, 8, 8, 9, 9, 9, 10, 10),
             SHUFFLE(a, a, 10, 11, 11, 11, 12, 12, 12, 13, 13, 13, 14, 14, 14, 15, 15, 15)};
 }
-LANES_INLINE Triples<float> interleaved(Lanes<float> a, Lanes<float> b, Lanes<float> c) {
-    return {SHUFFLE(SHUFFLE(a, b, 0, 16, -1, 1, 17, -1, 2, 18, -1, 3, 19, -1, 4, 20, -1, 5), c,
+LANES_INLINE Triples<float> interleaved(const Vector<Lanes<float>>& a) {
+    return {SHUFFLE(SHUFFLE(a.x, a.y, 0, 16, -1, 1, 17, -1, 2, 18, -1, 3, 19, -1, 4, 20, -1, 5), a.z,
                     0, 1, 16, 3, 4, 17, 6, 7, 18, 9, 10, 19, 12, 13, 20, 15),
-            SHUFFLE(SHUFFLE(a, b, 21, -1, 6, 22, -1, 7, 23, -1, 8, 24, -1, 9, 25, -1, 10, 26), c,
+            SHUFFLE(SHUFFLE(a.x, a.y, 21, -1, 6, 22, -1, 7, 23, -1, 8, 24, -1, 9, 25, -1, 10, 26), a.z,
                     0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11, 12, 25, 14, 15),
-            SHUFFLE(SHUFFLE(a, b, -1, 11, 27, -1, 12, 28, -1, 13, 29, -1, 14, 30, -1, 15, 31, -1), c,
+            SHUFFLE(SHUFFLE(a.x, a.y, -1, 11, 27, -1, 12, 28, -1, 13, 29, -1, 14, 30, -1, 15, 31, -1), a.z,
                     26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14, 31)};
 }
-LANES_INLINE Vec<float> separated(const Triples<float>& t) {
+LANES_INLINE Vector<Lanes<float>> separated(const Triples<float>& t) {
     return {SHUFFLE(SHUFFLE(t.c[0], t.c[1], 0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, -1, -1, -1, -1, -1), t.c[2],
                     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17, 20, 23, 26, 29),
             SHUFFLE(SHUFFLE(t.c[0], t.c[1], 1, 4, 7, 10, 13, 16, 19, 22, 25, 28, 31, -1, -1, -1, -1, -1), t.c[2],
@@ -46,15 +46,15 @@ LANES_INLINE Triples<double> repeated(Lanes<double> a) {
             SHUFFLE(a, a, 2, 3, 3, 3, 4, 4, 4, 5),
             SHUFFLE(a, a, 5, 5, 6, 6, 6, 7, 7, 7)};
 }
-LANES_INLINE Triples<double> interleaved(Lanes<double> a, Lanes<double> b, Lanes<double> c) {
-    return {SHUFFLE(SHUFFLE(a, b, 0, 8, -1, 1, 9, -1, 2, 10), c,
+LANES_INLINE Triples<double> interleaved(const Vector<Lanes<double>>& a) {
+    return {SHUFFLE(SHUFFLE(a.x, a.y, 0, 8, -1, 1, 9, -1, 2, 10), a.z,
                     0, 1, 8, 3, 4, 9, 6, 7),
-            SHUFFLE(SHUFFLE(a, b, -1, 3, 11, -1, 4, 12, -1, 5), c,
+            SHUFFLE(SHUFFLE(a.x, a.y, -1, 3, 11, -1, 4, 12, -1, 5), a.z,
                     10, 1, 2, 11, 4, 5, 12, 7),
-            SHUFFLE(SHUFFLE(a, b, 13, -1, 6, 14, -1, 7, 15, -1), c,
+            SHUFFLE(SHUFFLE(a.x, a.y, 13, -1, 6, 14, -1, 7, 15, -1), a.z,
                     0, 13, 2, 3, 14, 5, 6, 15)};
 }
-LANES_INLINE Vec<double> separated(const Triples<double>& t) {
+LANES_INLINE Vector<Lanes<double>> separated(const Triples<double>& t) {
     return {SHUFFLE(SHUFFLE(t.c[0], t.c[1], 0, 3, 6, 9, 12, 15, -1, -1), t.c[2],
                     0, 1, 2, 3, 4, 5, 10, 13),
             SHUFFLE(SHUFFLE(t.c[0], t.c[1], 1, 4, 7, 10, 13, -1, -1, -1), t.c[2],
@@ -63,8 +63,8 @@ LANES_INLINE Vec<double> separated(const Triples<double>& t) {
                     0, 1, 2, 3, 4, 9, 12, 15)};
 }
 
-// From rows of four scalars a node, of which the fourth is zero, to triples, and back.
-LANES_INLINE Triples<float> from_rows(Lanes<float> a, Lanes<float> b, Lanes<float> c, Lanes<float> d) {
+// Conversion from and to padded nodes, four scalars each, of which the fourth is zero.
+LANES_INLINE Triples<float> unpadded(Lanes<float> a, Lanes<float> b, Lanes<float> c, Lanes<float> d) {
     return {SHUFFLE(a, b, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18, 20),
             SHUFFLE(b, c, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18, 20, 21, 22, 24, 25),
             SHUFFLE(c, d, 10, 12, 13, 14, 16, 17, 18, 20, 21, 22, 24, 25, 26, 28, 29, 30)};
@@ -72,14 +72,14 @@ LANES_INLINE Triples<float> from_rows(Lanes<float> a, Lanes<float> b, Lanes<floa
 LANES_INLINE Lanes<float> without_fourth(Lanes<float> a) {
     return SHUFFLE(a, Lanes<float>{}, 0, 1, 2, 16, 4, 5, 6, 16, 8, 9, 10, 16, 12, 13, 14, 16);
 }
-LANES_INLINE void to_rows(float* p, const Triples<float>& t) {
+LANES_INLINE void store_padded(float* p, const Triples<float>& t) {
     const Lanes<float> a = t.c[0], b = t.c[1], c = t.c[2];
     store(p, without_fourth(SHUFFLE(a, a, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1)));
     store(p + 16, without_fourth(SHUFFLE(a, b, 12, 13, 14, -1, 15, 16, 17, -1, 18, 19, 20, -1, 21, 22, 23, -1)));
     store(p + 32, without_fourth(SHUFFLE(b, c, 8, 9, 10, -1, 11, 12, 13, -1, 14, 15, 16, -1, 17, 18, 19, -1)));
     store(p + 48, without_fourth(SHUFFLE(c, c, 4, 5, 6, -1, 7, 8, 9, -1, 10, 11, 12, -1, 13, 14, 15, -1)));
 }
-LANES_INLINE Triples<double> from_rows(Lanes<double> a, Lanes<double> b, Lanes<double> c, Lanes<double> d) {
+LANES_INLINE Triples<double> unpadded(Lanes<double> a, Lanes<double> b, Lanes<double> c, Lanes<double> d) {
     return {SHUFFLE(a, b, 0, 1, 2, 4, 5, 6, 8, 9),
             SHUFFLE(b, c, 2, 4, 5, 6, 8, 9, 10, 12),
             SHUFFLE(c, d, 5, 6, 8, 9, 10, 12, 13, 14)};
@@ -87,7 +87,7 @@ LANES_INLINE Triples<double> from_rows(Lanes<double> a, Lanes<double> b, Lanes<d
 LANES_INLINE Lanes<double> without_fourth(Lanes<double> a) {
     return SHUFFLE(a, Lanes<double>{}, 0, 1, 2, 8, 4, 5, 6, 8);
 }
-LANES_INLINE void to_rows(double* p, const Triples<double>& t) {
+LANES_INLINE void store_padded(double* p, const Triples<double>& t) {
     const Lanes<double> a = t.c[0], b = t.c[1], c = t.c[2];
     store(p, without_fourth(SHUFFLE(a, a, 0, 1, 2, -1, 3, 4, 5, -1)));
     store(p + 8, without_fourth(SHUFFLE(a, b, 6, 7, 8, -1, 9, 10, 11, -1)));
@@ -97,57 +97,58 @@ LANES_INLINE void to_rows(double* p, const Triples<double>& t) {
 
 template <class T> struct NodeBlock {
     static constexpr int width = LaneTypes<T>::width;
+    typedef Lanes<T> L;
     const Nodes<T>& all;
-    long long first, place;  // nodes before the block, and scalars before it in the history
+    long long first, offset;  // nodes before the block, and scalars before it in the history
     LANES_MEMBER NodeBlock(const Nodes<T>& nodes, long long block, int r)
-        : all(nodes), first(block * width), place(nodes.row * r + 3 * first) {}
+        : all(nodes), first(block * width), offset(nodes.row * r + 3 * first) {}
     LANES_MEMBER Triples<T> read(const T* p) const {
         p += 4 * first;
-        return from_rows(load(p), load(p + width), load(p + 2 * width), load(p + 3 * width));
+        return unpadded(load(p), load(p + width), load(p + 2 * width), load(p + 3 * width));
     }
-    LANES_MEMBER void write(T* p, const Triples<T>& t) const { to_rows(p + 4 * first, t); }
+    LANES_MEMBER void write(T* p, const Triples<T>& t) const { store_padded(p + 4 * first, t); }
     LANES_MEMBER void clear(T* p) const {
         for (int k = 0; k < 4; k++) store(p + 4 * first + k * width, Lanes<T>{});
     }
-    // Buffer of stage j, of an array [stages, nodes].
+    // Row j of an array [stages, nodes].
     LANES_MEMBER T* stage(T* p, int j) const { return p + 4 * all.count * j; }
-    LANES_MEMBER Triples<T> recall(const T* p) const {
-        p += place;
+    LANES_MEMBER Triples<T> recorded(const T* p) const {
+        p += offset;
         return {load(p), load(p + width), load(p + 2 * width)};
     }
     LANES_MEMBER void record(T* p, const Triples<T>& t) const {
-        for (int k = 0; k < 3; k++) store(p + place + k * width, t.c[k]);
+        for (int k = 0; k < 3; k++) store(p + offset + k * width, t.c[k]);
     }
     LANES_MEMBER Triples<T> acceleration(const Triples<T>& f) const {
         const T* node = all.table.value + first;
         const long long stride = all.table.stride;
-        const Lanes<T> w = load(node + node_row::inverse_mass * stride), none = {};
+        const L w = load(node + node_row::inverse_mass * stride), zero = {};
         const auto pinned = w == T(0);
-        const Lanes<T> gx = load(node + node_row::gravity_x * stride), gy = load(node + node_row::gravity_y * stride),
-                       gz = load(node + node_row::gravity_z * stride);
-        return f * repeated(w) + interleaved(pinned ? none : gx, pinned ? none : gy, pinned ? none : gz);
+        const Vector<L> g = load_vectors(node + node_row::gravity_x * stride, stride);
+        return f * repeated(w) + interleaved(Vector<L>{pinned ? zero : g.x, pinned ? zero : g.y, pinned ? zero : g.z});
     }
     // The adjoint of the force, from that of the acceleration.
     LANES_MEMBER Triples<T> acceleration_adjoint(const Triples<T>& f, const Triples<T>& a_adj) const {
         const long long stride = all.table.stride;
-        const Lanes<T> w = load(all.table.value + node_row::inverse_mass * stride + first), none = {};
+        const L w = load(all.table.value + node_row::inverse_mass * stride + first), zero = {};
         const auto pinned = w == T(0);
-        const Vec<T> work = separated(a_adj * f), g_adj = separated(a_adj);
+        const Vector<L> products = separated(a_adj * f), g_adj = separated(a_adj);
         T* p = all.table.grad + first;
-        accumulate(p + node_row::inverse_mass * stride, pinned ? none : work.c[0] + work.c[1] + work.c[2]);
-        for (int k = 0; k < 3; k++) accumulate(p + (node_row::gravity_x + k) * stride, pinned ? none : g_adj.c[k]);
+        accumulate(p + node_row::inverse_mass * stride, pinned ? zero : products.x + products.y + products.z);
+        accumulate_vectors(p + node_row::gravity_x * stride, stride,
+                           Vector<L>{pinned ? zero : g_adj.x, pinned ? zero : g_adj.y, pinned ? zero : g_adj.z});
         return a_adj * repeated(w);
     }
 };
 
-// Which coefficients of a tableau are needed later: the compiler removes everything that is multiplied by zero.
+// Which stages later rows of the tableau use; the compiler removes terms with zero coefficients.
 template <int stage> struct StageUse {
     static constexpr bool after(const double (&weights)[Tableau::stages][Tableau::stages]) {
         for (int row = stage + 1; row < Tableau::stages; row++)
             if (weights[row][stage] != 0) return true;
         return false;
     }
-    // Whether this row is the last one that uses stage j.
+    // Whether no later row uses stage j.
     static constexpr bool last(const double (&weights)[Tableau::stages][Tableau::stages], int j) {
         for (int row = stage + 1; row < Tableau::stages; row++)
             if (weights[row][j] != 0) return false;
@@ -156,36 +157,37 @@ template <int stage> struct StageUse {
     static constexpr bool acceleration = after(Tableau::acceleration), velocity = after(Tableau::velocity);
 };
 
-// Adds what earlier stages contribute to a sum of slopes, which lie in buffers [stages, nodes].
+// Adds the earlier stages' terms to a sum of derivatives; these lie in buffers [stages, nodes].
 template <int stage, int j = 0, class T>
-LANES_INLINE void add_earlier(const NodeBlock<T>& b, const double (&weights)[Tableau::stages][Tableau::stages], T* slopes,
-                              T dt, Triples<T>& sum) {
+LANES_INLINE void add_earlier(const NodeBlock<T>& b, const double (&weights)[Tableau::stages][Tableau::stages],
+                              T* derivatives, T dt, Triples<T>& sum) {
     if constexpr (j < stage) {
-        if (weights[stage][j] != 0) sum = sum + b.read(b.stage(slopes, j)) * (T(weights[stage][j]) * dt);
-        add_earlier<stage, j + 1>(b, weights, slopes, dt, sum);
+        if (weights[stage][j] != 0) sum = sum + b.read(b.stage(derivatives, j)) * (T(weights[stage][j]) * dt);
+        add_earlier<stage, j + 1>(b, weights, derivatives, dt, sum);
     }
 }
-// Its adjoint: adds to the buffers of earlier stages; the last row that uses one comes first and overwrites it.
+// Its adjoint: adds to the buffers of earlier stages. The last row that uses a buffer is the first in the backward pass
+// and overwrites it.
 template <int stage, int j = 0, class T>
 LANES_INLINE void add_earlier_adjoint(const NodeBlock<T>& b, const double (&weights)[Tableau::stages][Tableau::stages],
-                                      T* slopes, T dt, const Triples<T>& sum_adj) {
+                                      T* derivatives, T dt, const Triples<T>& sum_adj) {
     if constexpr (j < stage) {
         if (weights[stage][j] != 0) {
             Triples<T> own = sum_adj * (T(weights[stage][j]) * dt);
-            T* p = b.stage(slopes, j);
+            T* p = b.stage(derivatives, j);
             if (!StageUse<stage>::last(weights, j)) own = own + b.read(p);
             b.write(p, own);
         }
-        add_earlier_adjoint<stage, j + 1>(b, weights, slopes, dt, sum_adj);
+        add_earlier_adjoint<stage, j + 1>(b, weights, derivatives, dt, sum_adj);
     }
 }
 
-// From the state and the force at a stage to the state of the next one, or at the end of the step.
-template <int stage, class T> LANES_INLINE void node_update(const NodeBlock<T>& b, T dt, bool keep) {
+// Computes the state of the next stage, or of the end of the step, from the state and the force at a stage.
+template <int stage, class T> LANES_INLINE void node_update(const NodeBlock<T>& b, T dt, bool record) {
     const Nodes<T>& all = b.all;
     const Triples<T> x = b.read(all.x), v = b.read(all.v), f = b.read(all.f);
     b.clear(all.f);
-    if (keep) b.record(all.xs, x), b.record(all.vs, v), b.record(all.fs, f);
+    if (record) b.record(all.xs, x), b.record(all.vs, v), b.record(all.fs, f);
     const Triples<T> a = b.acceleration(f);
     Triples<T> v1 = v, x1 = x;
     if constexpr (stage == 0) {
@@ -204,12 +206,13 @@ template <int stage, class T> LANES_INLINE void node_update(const NodeBlock<T>& 
     b.write(all.x, x1);
 }
 
-// From the adjoint of the next state to that of the force and, but for what the force adds, of the state at the stage.
+// Computes the adjoints of the force and of the state at a stage from that of the next state. The adjoints of the
+// forces add to that of the state afterwards.
 template <int stage, class T> LANES_INLINE void node_update_adjoint(const NodeBlock<T>& b, T dt) {
     const Nodes<T>& all = b.all;
     constexpr bool last = stage == Tableau::stages - 1;
-    b.write(all.x, b.recall(all.xs));
-    b.write(all.v, b.recall(all.vs));
+    b.write(all.x, b.recorded(all.xs));
+    b.write(all.v, b.recorded(all.vs));
     Triples<T> x_adj = b.read(all.x_adj), v_adj = b.read(all.v_adj);
     if constexpr (Tableau::new_velocity[stage] != 0) v_adj = v_adj + x_adj * (T(Tableau::new_velocity[stage]) * dt);
     add_earlier_adjoint<stage>(b, Tableau::acceleration, all.a_stage, dt, v_adj);
@@ -218,7 +221,7 @@ template <int stage, class T> LANES_INLINE void node_update_adjoint(const NodeBl
     Triples<T> v_sum = x_adj * (T(Tableau::velocity[stage][stage]) * dt);
     if constexpr (StageUse<stage>::acceleration) a_sum = a_sum + b.read(b.stage(all.a_stage, stage));
     if constexpr (StageUse<stage>::velocity) v_sum = v_sum + b.read(b.stage(all.v_stage, stage));
-    b.write(all.f_adj, b.acceleration_adjoint(b.recall(all.fs), a_sum));
+    b.write(all.f_adj, b.acceleration_adjoint(b.recorded(all.fs), a_sum));
     if constexpr (!last) x_adj = b.read(all.x_start) + x_adj, v_adj = b.read(all.v_start) + v_adj;
     if constexpr (stage == 0) {
         b.write(all.x_adj, x_adj);

@@ -1,7 +1,7 @@
 // A rigid body, of one world or of several in lanes: its parameters, state and history, the forces on it, and their
-// adjoints. ../state/kernels/rigid.py and ../forces/{rigid_contact,pushes}.py define these; their portable kernels are the
-// reference. Two differences of form, none of value: contact and spin are computed in the body's axes, and the adjoint of
-// a rotation is a vector, the gradient with respect to a rotation about the world axes.
+// adjoints. ../state/kernels/rigid.py and ../forces/{rigid_contact,pushes}.py define these; their portable kernels are
+// the reference. Only the form differs: contact and spin are computed in the body's axes, and the adjoint of a rotation
+// is a vector, the gradient with respect to a rotation about the world axes.
 #pragma once
 #include "lane_worlds.h"
 #include "rigid_contact.h"
@@ -10,7 +10,7 @@ namespace gradsim {
 
 constexpr int PREFETCH = 2;  // rows of history
 
-// A body and a shape, a push: their parameters, and the gradients summed for them.
+// Parameters and gradients of a body's contact with a shape, and of a push.
 template <class S> struct ShapePair {
     S shape[shape_row::count];
     ContactLaw<S> law;
@@ -25,15 +25,16 @@ template <class S> struct Push {
 };
 
 template <class S> struct RigidAdjoint {
-    Vector<S> p, turn, v, l;
+    Vector<S> p, rotation, v, l;
 };
 
-// When a launch begins: first step, first row of the history, and whether that is written.
+// Time of a launch: first step, first row of the history, and whether the history is recorded.
 template <class T> struct RolloutClock {
     int step, row;
-    bool keep;
+    bool record;
     T dt;
-    LANES_MEMBER RolloutClock(const int* clock, const T* dt_) : step(clock[0]), row(clock[1]), keep(clock[3]), dt(*dt_) {}
+    LANES_MEMBER RolloutClock(const int* clock, const T* dt_)
+        : step(clock[0]), row(clock[1]), record(clock[3]), dt(*dt_) {}
 };
 
 template <class T, class S> struct RigidBody {
@@ -45,7 +46,7 @@ template <class T, class S> struct RigidBody {
     const RolloutClock<T>& clock;
     LaneWorlds<T, S> worlds;
     int index;
-    S inverse_mass, reach;
+    S inverse_mass, radius;  // that of a sphere about the center of mass that contains all points
     Vector<S> gravity, center;
     Symmetric<S> inverse_inertia;
     Points<T> points;
@@ -75,21 +76,21 @@ template <class T, class S> struct RigidBody {
         center = {value(rigid_row::center_x), value(rigid_row::center_y), value(rigid_row::center_z)};
         for (int k = 0; k < 6; k++) inverse_inertia.c[k] = value(rigid_row::inverse_inertia_xx + k);
         const int first = all.blocks[index];
-        points = {all.points + (long long)first * sizes::point_block_rows * LaneTypes<T>::width, all.blocks[index + 1] - first,
-                  all.sizes[index]};
+        points = {all.points + (long long)first * sizes::point_block_rows * LaneTypes<T>::width,
+                  all.blocks[index + 1] - first, all.sizes[index]};
         pairs = (ShapePair<S>*)scratch;
         pushes = (Push<S>*)(pairs + all.shape_count);
         load_forces();
     }
 
     LANES_MEMBER void load_forces() {
-        S reach2 = {};
+        S radius2 = {};
         for (int k = 0; k < (all.shape_count ? points.count : 0); k++) {
             const Vector<T> x = points.point(k);
             const Vector<S> arm = {x.x - center.x, x.y - center.y, x.z - center.z};
-            reach2 = larger(dot(arm, arm), reach2);
+            radius2 = larger(dot(arm, arm), radius2);
         }
-        reach = square_root(reach2) * T(1.0001);
+        radius = square_root(radius2) * T(1.0001);
         for (int j = 0; j < all.shape_count; j++) {
             ShapePair<S>& pair = pairs[j];
             pair = {};
@@ -101,8 +102,8 @@ template <class T, class S> struct RigidBody {
             const T* law = all.contact.value + index * all.shape_count + j;
             const long long step = (long long)all.body_count * all.shape_count;
             auto value = [&](int row) LANES_LAMBDA { return worlds.read(law + row * all.contact.stride, step); };
-            const S delta = value(contact_row::delta), never = S{} + T(1e30);
-            const S per_delta = delta > 0 ? 1 / delta : never;
+            const S delta = value(contact_row::delta), huge = S{} + T(1e30);
+            const S per_delta = delta > 0 ? 1 / delta : huge;
             pair.law = {value(contact_row::ke), value(contact_row::kd), value(contact_row::kf), value(contact_row::mu),
                         delta, per_delta, any(delta <= 0)};
         }
@@ -134,7 +135,7 @@ template <class T, class S> struct RigidBody {
         worlds.write3(all.l + 3 * i, 3 * n, s.l);
     }
     LANES_MEMBER void record(int row, const RigidState<S>& s) const {
-        if (!clock.keep) return;
+        if (!clock.record) return;
         __builtin_memcpy(at(row), &s, sizeof(s));
         fetch<1>(at(row + PREFETCH));
     }
@@ -145,57 +146,57 @@ template <class T, class S> struct RigidBody {
         return s;
     }
     LANES_MEMBER T* at(int row) const { return rows + (long long)row * sizes::rigid_state * LaneWorlds<T, S>::width; }
-    // Prefetches a row that will be written (1) or read (0) some steps later.
+    // Prefetches a row for writing (1) or reading (0) some steps later.
     template <int write> LANES_MEMBER static void fetch(const T* row) {
         for (unsigned k = 0; k < sizeof(RigidState<S>); k += 64) __builtin_prefetch((const char*)row + k, write);
     }
 
     // --- forces --------------------------------------------------------------------------------------------------
 
-    // Fraction of this step's time in which a push acts, as `active_fraction` in ../forces/pushes.py.
+    // Fraction of this step in which a push acts, as `active_fraction` in ../forces/pushes.py.
     LANES_MEMBER S active_fraction(const Push<S>& push, int step) const {
         const T dt = clock.dt, number = T(clock.step + step), begin = number * dt;
-        const S from = __builtin_elementwise_max(push.start, S{} + begin);
-        const S till = __builtin_elementwise_min(push.end, S{} + (begin + dt));
-        const S part = __builtin_elementwise_max(till - from, S{}) * (1 / dt), whole = S{} + 1 / dt;
-        const S moment = __builtin_elementwise_floor(push.start / dt + T(1e-3));
-        return push.end < push.start ? (moment == number ? whole : S{}) : part;
+        const S start = larger(push.start, S{} + begin), end = smaller(push.end, S{} + (begin + dt));
+        const S interval = larger(end - start, S{}) * (1 / dt), impulse = S{} + 1 / dt;
+        const S impulse_step = __builtin_elementwise_floor(push.start / dt + T(1e-3));
+        return push.end < push.start ? (impulse_step == number ? impulse : S{}) : interval;
     }
 
-    // Calls visit(pair, shape, plane) with the shape in the body's frame, unless it is out of reach.
-    template <class F> LANES_MEMBER void for_each_shape(const Rotation<S>& R, const Vector<S>& p, F visit) const {
+    // Calls visit(pair, shape, plane) for shapes that may be in contact, in the body's frame.
+    template <class F> LANES_MEMBER void for_each_shape(const Matrix<S>& R, const Vector<S>& p, F visit) const {
         const Frame<S> frame = {R, p, center};
         for (int j = 0; j < all.shape_count; j++) {
             ShapePair<S>& pair = pairs[j];
             if (pair.kind == shape_kind::plane) {
                 const Plane<S> shape(pair.shape, frame);
-                if (any(shape.distance(center) < reach)) visit(pair, shape, true);
+                if (any(shape.distance(center) < radius)) visit(pair, shape, true);
             } else if (pair.kind == shape_kind::box) {
                 const Box<S> shape(pair.shape, frame);
-                if (any(shape.distance(center) < reach)) visit(pair, shape, false);
+                if (any(shape.distance(center) < radius)) visit(pair, shape, false);
             } else {
-                const Round<S> shape(pair.shape, frame);
-                if (any(shape.distance(center) < reach)) visit(pair, shape, false);
+                const Capsule<S> shape(pair.shape, frame);
+                if (any(shape.distance(center) < radius)) visit(pair, shape, false);
             }
         }
     }
 
-    // Force and torque about the centre, in the world's axes.
-    LANES_MEMBER void forces(const RigidState<S>& s, const Rotation<S>& R, int step, Vector<S>& f, Vector<S>& t) const {
+    // Force and torque about the center of mass, in world axes.
+    LANES_MEMBER void forces(const RigidState<S>& s, const Matrix<S>& R, int step, Vector<S>& f, Vector<S>& t) const {
         f = {}, t = {};
         if (all.shape_count) {
             Vector<L> force = {}, torque = {};
             bool in_contact = false;
-            const Vector<S> v = R.back(s.v), w = inverse_inertia * R.back(s.l);
-            const Motion<L> motion = {lift(center), lift(v), lift(w)};
+            const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
+            const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool) LANES_LAMBDA {
-                in_contact |= add_rigid_contact<T, S>(points, lift(shape), lift(pair.law), motion, force, torque);
+                in_contact |=
+                    add_rigid_contact<T, S>(points, broadcast(shape), broadcast(pair.law), motion, force, torque);
             });
             if (in_contact) {
                 Vector<S> sum;
-                fold(force, sum);
+                sum_lanes(force, sum);
                 f = R * sum;
-                fold(torque, sum);
+                sum_lanes(torque, sum);
                 t = R * sum;
             }
         }
@@ -210,54 +211,55 @@ template <class T, class S> struct RigidBody {
 
     // --- adjoints ------------------------------------------------------------------------------------------------
 
-    // Of J R' l, for its adjoint w.
-    LANES_MEMBER void add_spin_adjoint(const Vector<S>& w, const Rotation<S>& R, const Vector<S>& l, Adjoint& adj) {
-        inverse_inertia_adj.add_adjoint(w, R.back(l));
+    // Adds the adjoints of the spin J R' l in the body's axes, for its adjoint w.
+    LANES_MEMBER void add_spin_adjoint(const Vector<S>& w, const Matrix<S>& R, const Vector<S>& l, Adjoint& adj) {
+        inverse_inertia_adj.add_adjoint(w, transpose(R) * l);
         const Vector<S> a = R * (inverse_inertia * w);
         adj.l += a;
-        adj.turn += cross(a, l);
+        adj.rotation += cross(a, l);
     }
 
     // Adds the adjoints of state and parameters, for the adjoint a_adj of the acceleration and t_adj of the torque;
     // returns the force in world axes.
-    LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Rotation<S>& R, int step,
+    LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Matrix<S>& R, int step,
                                               const Vector<S>& a_adj, const Vector<S>& t_adj, Adjoint& adj) {
         const Vector<S> f_adj = a_adj * inverse_mass;
         Vector<S> total = {};
         gravity_adj += a_adj;
         if (all.shape_count) {
-            const Vector<S> v = R.back(s.v), w = inverse_inertia * R.back(s.l);
-            const Vector<S> f_own = R.back(f_adj), t_own = R.back(t_adj);
-            const Motion<L> motion = {lift(center), lift(v), lift(w)};
+            const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
+            const Vector<S> f_own = transpose(R) * f_adj, t_own = transpose(R) * t_adj;
+            const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool plane) LANES_LAMBDA {
                 RigidContactAdjoint<L> sum = {};
-                if (!add_rigid_contact_adjoint<T, S>(points, lift(shape), lift(pair.law), motion, lift(f_own),
-                                                     lift(t_own), plane, sum))
+                if (!add_rigid_contact_adjoint<T, S>(points, broadcast(shape), broadcast(pair.law), motion,
+                                                     broadcast(f_own), broadcast(t_own), plane, sum))
                     return;
-                Vector<S> force, torque, v_own, w_own, x, turn;
-                fold(sum.force, force), fold(sum.torque, torque), fold(sum.v, v_own), fold(sum.w, w_own);
+                Vector<S> force, torque, v_own, w_own, x, rotation;
+                sum_lanes(sum.force, force), sum_lanes(sum.torque, torque);
+                sum_lanes(sum.v, v_own), sum_lanes(sum.w, w_own);
                 if (plane) {
                     Vector<S> normal;
                     S distance;
-                    fold(sum.normal, normal), fold(sum.distance, distance);
-                    const Vector<S> n = R.back(corner(pair.shape));
+                    sum_lanes(sum.normal, normal), sum_lanes(sum.distance, distance);
+                    const Vector<S> n = transpose(R) * first_vector(pair.shape);
                     pair.normal_adj += R * normal + s.p * distance;
                     pair.offset_adj -= distance;
                     x = n * distance;
-                    turn = cross(normal, n);
+                    rotation = cross(normal, n);
                 } else {
-                    fold(sum.x, x), fold(sum.turn, turn);
+                    sum_lanes(sum.x, x), sum_lanes(sum.rotation, rotation);
                 }
                 for (int k = 0; k < contact_row::count; k++) {
                     S part;
-                    fold(sum.law[k], part);
+                    sum_lanes(sum.law[k], part);
                     pair.law_adj[k] += part;
                 }
                 total += R * force;
                 center_adj -= x + cross(v_own, w) + cross(force, t_own);
                 adj.p += R * x;
                 adj.v += R * v_own;
-                adj.turn += R * (turn + cross(v_own, v) + cross(force, f_own) + cross(torque, t_own));
+                adj.rotation += R * (rotation + cross(v_own, v) + cross(force, f_own) + cross(torque, t_own));
                 add_spin_adjoint(w_own, R, s.l, adj);
             });
         }
@@ -266,16 +268,16 @@ template <class T, class S> struct RigidBody {
             const S part = active_fraction(push, step);
             if (!any(part > 0)) continue;
             const Vector<S> force = push.force * part, arm = R * (push.point - center), arm_adj = cross(force, t_adj);
-            const Vector<S> point_adj = R.back(arm_adj);
+            const Vector<S> point_adj = transpose(R) * arm_adj;
             total += force;
             push.force_adj += (f_adj + cross(t_adj, arm)) * part;
             push.point_adj += point_adj;
             center_adj -= point_adj;
-            adj.turn += cross(arm, arm_adj);
+            adj.rotation += cross(arm, arm_adj);
         }
         return total;
     }
-    // The force of a stage is known: adds its share of the inverse mass's adjoint.
+    // Adds a stage's term of the inverse mass's adjoint, for its total force.
     LANES_MEMBER void add_mass_adjoint(const Vector<S>& a_adj, const Vector<S>& force) {
         inverse_mass_adj += dot(a_adj, force);
     }
@@ -283,13 +285,13 @@ template <class T, class S> struct RigidBody {
     LANES_MEMBER Adjoint load_adjoint(const RigidState<S>& s) const {
         const long long n = all.body_count, i = index;
         const Quaternion<S> q = {worlds.read3(all.q_adj + 4 * i, 4 * n), worlds.read(all.q_adj + 4 * i + 3, 4 * n)};
-        const Vector<S> turn = (q * conjugate(s.q)).a * T(0.5);
-        return {worlds.read3(all.p_adj + 3 * i, 3 * n), turn, worlds.read3(all.v_adj + 3 * i, 3 * n),
+        const Vector<S> rotation = (q * conjugate(s.q)).a * T(0.5);
+        return {worlds.read3(all.p_adj + 3 * i, 3 * n), rotation, worlds.read3(all.v_adj + 3 * i, 3 * n),
                 worlds.read3(all.l_adj + 3 * i, 3 * n)};
     }
     LANES_MEMBER void save_adjoint(const RigidState<S>& s, const Adjoint& adj) const {
         const long long n = all.body_count, i = index;
-        const Quaternion<S> q = (adj.turn + adj.turn) * s.q;
+        const Quaternion<S> q = (adj.rotation + adj.rotation) * s.q;
         worlds.write3(all.p_adj + 3 * i, 3 * n, adj.p);
         worlds.write3(all.q_adj + 4 * i, 4 * n, q.a), worlds.write(all.q_adj + 4 * i + 3, 4 * n, q.w);
         worlds.write3(all.v_adj + 3 * i, 3 * n, adj.v);

@@ -6,8 +6,8 @@
 
 namespace gradsim {
 
-// Blocks of `width` points: x, y, z; an offset of the depth, far below 0 where a lane only fills its block; centre and
-// radius of a bounding sphere.
+// Blocks of `width` points: x, y, z; an offset of the depth, far below 0 in unused lanes; center and radius of a
+// bounding sphere.
 template <class T> struct Points {
     const T* blocks;
     int block_count, count;
@@ -18,7 +18,7 @@ template <class T> struct Points {
         return {b[0], b[width], b[2 * width]};
     }
 };
-// Calls visit(x, offset) with lanes that may lie in the shape: points of one body (S = T), or the same point of several
+// Calls visit(x, offset) for lanes that may lie in the shape: points of one body (S = T), or the same point of several
 // worlds (S = Lanes<T>).
 template <class T, class S, class Shape, class F>
 LANES_INLINE void for_each_point(const Points<T>& points, const Shape& shape, F visit) {
@@ -30,23 +30,23 @@ LANES_INLINE void for_each_point(const Points<T>& points, const Shape& shape, F 
             visit(Vector<L>{load(b), load(b + width), load(b + 2 * width)}, load(b + 3 * width));
         } else {
             const T* sphere = b + 4 * width;
-            const Vector<L> middle = {splat(sphere[0]), splat(sphere[1]), splat(sphere[2])};
-            if (points.block_count > 1 && !any(shape.distance(middle) < splat(sphere[3]))) continue;
-            const int left = points.count - k * width;
-            for (int i = 0; i < (left < width ? left : width); i++)
+            const Vector<L> center = {splat(sphere[0]), splat(sphere[1]), splat(sphere[2])};
+            if (points.block_count > 1 && !any(shape.distance(center) < splat(sphere[3]))) continue;
+            const int remaining = points.count - k * width;
+            for (int i = 0; i < (remaining < width ? remaining : width); i++)
                 visit(Vector<L>{splat(b[i]), splat(b[i + width]), splat(b[i + 2 * width])}, L{});
         }
     }
 }
 
-// Motion of a body's points in the body's axes, as lanes.
+// Motion of a body: center of mass, velocity and spin in the body's axes.
 template <class L> struct Motion {
     Vector<L> center, v, w;
 };
 
 template <class T, class S, class Shape>
 LANES_INLINE bool add_rigid_contact(const Points<T>& points, const Shape& shape, const ContactLaw<Lanes<T>>& law,
-                            const Motion<Lanes<T>>& body, Vector<Lanes<T>>& force, Vector<Lanes<T>>& torque) {
+                                    const Motion<Lanes<T>>& body, Vector<Lanes<T>>& force, Vector<Lanes<T>>& torque) {
     typedef Lanes<T> L;
     bool in_contact = false;
     for_each_point<T, S>(points, shape, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
@@ -54,9 +54,9 @@ LANES_INLINE bool add_rigid_contact(const Points<T>& points, const Shape& shape,
         if (!any(depth > 0)) return;
         in_contact = true;
         const Vector<L> arm = x - body.center, u = body.v + cross(body.w, arm);
-        const Vector<L> push = contact_force<T>(law, larger(depth, L{}), shape.normal(x), u);
-        force += push;
-        torque += cross(arm, push);
+        const Vector<L> f = contact_force<T>(law, larger(depth, L{}), shape.normal(x), u);
+        force += f;
+        torque += cross(arm, f);
     });
     return in_contact;
 }
@@ -65,16 +65,17 @@ LANES_INLINE bool add_rigid_contact(const Points<T>& points, const Shape& shape,
 template <class L> struct RigidContactAdjoint {
     Vector<L> force, torque;  // not adjoints
     Vector<L> v, w;
-    Vector<L> x, turn;  // of the position, and of a rotation about it
-    Vector<L> normal;   // of a plane's own normal, and of its distances
+    Vector<L> x, rotation;  // of the body's position, and of a rotation about it
+    Vector<L> normal;       // of a plane's normal, and of the distances to it
     L distance;
     L law[contact_row::count];
 };
 
 template <class T, class S, class Shape>
 LANES_INLINE bool add_rigid_contact_adjoint(const Points<T>& points, const Shape& shape, const ContactLaw<Lanes<T>>& law,
-                                    const Motion<Lanes<T>>& body, const Vector<Lanes<T>>& force_adj,
-                                    const Vector<Lanes<T>>& torque_adj, bool plane, RigidContactAdjoint<Lanes<T>>& sum) {
+                                            const Motion<Lanes<T>>& body, const Vector<Lanes<T>>& force_adj,
+                                            const Vector<Lanes<T>>& torque_adj, bool plane,
+                                            RigidContactAdjoint<Lanes<T>>& sum) {
     typedef Lanes<T> L;
     bool in_contact = false;
     for_each_point<T, S>(points, shape, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
@@ -95,7 +96,7 @@ LANES_INLINE bool add_rigid_contact_adjoint(const Points<T>& points, const Shape
         } else {
             const Vector<L> x_adj = shape.hessian(x, n, adj.n) - n * adj.c;
             sum.x += x_adj;
-            sum.turn += cross(arm, x_adj) + cross(adj.n, n);
+            sum.rotation += cross(arm, x_adj) + cross(adj.n, n);
         }
     });
     return in_contact;

@@ -1,5 +1,5 @@
-// Rigid bodies through many steps in one launch, and back: one step of a body in stages, and the rollout of bodies that
-// no force couples to anything else, with the state in registers.
+// Rollout of rigid bodies over many steps in one launch, and its adjoint: one step of a body in stages, and the rollout
+// of bodies without coupling forces, with the state in registers.
 #pragma once
 #include "rigid_body.h"
 
@@ -7,29 +7,29 @@ namespace gradsim {
 
 // --- rotation --------------------------------------------------------------------------------------------------------
 
-// `start` rotated by what q is rotated by in half the time that b stands for: the direction of start + q b.
+// The normalized sum start + q b: `start` rotated by the spin of q over an interval h, where b = h/2 times the spin.
 template <class S>
 LANES_INLINE Quaternion<S> rotated(const Quaternion<S>& start, const Quaternion<S>& q, const Vector<S>& b) {
     return normalized(start + q * b);
 }
-// Adjoint of a normalized sum y of quaternions, for the adjoint `turn` of a rotation of the result: the quaternion z so
-// that a term m of the sum has (z conjugate(m)).a as the adjoint of its rotation.
-template <class S> LANES_INLINE Quaternion<S> normalized_adjoint(const Vector<S>& turn, const Quaternion<S>& y) {
-    return scaled(turn * y, 1 / (dot(y.a, y.a) + y.w * y.w));
+// Adjoint of the normalization of a sum y of quaternions, for the adjoint `rotation` of a rotation of the result: the
+// quaternion z such that (z conjugate(m)).a is the adjoint of a rotation of the term m.
+template <class S> LANES_INLINE Quaternion<S> normalized_adjoint(const Vector<S>& rotation, const Quaternion<S>& y) {
+    return scaled(rotation * y, 1 / (dot(y.a, y.a) + y.w * y.w));
 }
-// Adjoint of `rotated`: those of rotations of start and q, and that of b.
+// Adjoint of `rotated`: the adjoints of rotations of start and of q, and of b.
 template <class S>
-LANES_INLINE void rotated_adjoint(const Vector<S>& turn, const Quaternion<S>& start, const Quaternion<S>& q,
-                                  const Vector<S>& b, Vector<S>& start_turn, Vector<S>& q_turn, Vector<S>& b_adj) {
+LANES_INLINE void rotated_adjoint(const Vector<S>& rotation, const Quaternion<S>& start, const Quaternion<S>& q,
+                                  const Vector<S>& b, Vector<S>& start_adj, Vector<S>& q_adj, Vector<S>& b_adj) {
     const Quaternion<S> moved = q * b;
-    const Quaternion<S> z = normalized_adjoint(turn, start + moved);
-    start_turn = (z * conjugate(start)).a;
-    q_turn = (z * conjugate(moved)).a;
+    const Quaternion<S> z = normalized_adjoint(rotation, start + moved);
+    start_adj = (z * conjugate(start)).a;
+    q_adj = (z * conjugate(moved)).a;
     b_adj = (conjugate(q) * (z + z)).a;
 }
-// The same where start is q: a rotation of q rotates the result alike, and only b is left.
-template <class S> LANES_INLINE Vector<S> own_rotated_adjoint(const Vector<S>& turn, const Vector<S>& b) {
-    return (turn + cross(turn, b)) * (2 / (dot(b, b) + 1));
+// Its adjoint of b where start is q: a rotation of q then rotates the result equally.
+template <class S> LANES_INLINE Vector<S> own_rotated_adjoint(const Vector<S>& rotation, const Vector<S>& b) {
+    return (rotation + cross(rotation, b)) * (2 / (dot(b, b) + 1));
 }
 
 // Flushes denormals to zero in this scope: they slow down a body at rest by half, as its slip and its adjoints decay.
@@ -49,51 +49,51 @@ constexpr bool uses_velocities(int stage) {
     return false;
 }
 
-// The state of a body in the step it takes. Forces are added to f and t between `begin_stage` and `update`. It is apart from
-// the body, so that the compiler can hold it in registers.
+// The state of a body during a step. Forces are added to f and t between `begin_stage` and `update`. It is separate
+// from RigidBody, so that the compiler can hold it in registers.
 template <class T, class S> struct RigidStep {
     typedef RigidBody<T, S> Body;
     RigidState<S> s, start;
-    Rotation<S> R;
+    Matrix<S> R;
     Vector<S> f, t;
-    struct Slope {
+    struct Derivative {
         Quaternion<S> q;  // dq/dt
         Vector<S> v, a, t;
-    } slopes[Tableau::stages];
+    } derivatives[Tableau::stages];
 
     // Records the state and computes the body's own forces.
     template <int stage> LANES_MEMBER void begin_stage(const Body& body, int step) {
-        R = Rotation<S>(s.q);
+        R = rotation_matrix(s.q);
         body.record(Tableau::stages * step + stage, s);
         body.forces(s, R, step, f, t);
     }
 
-    // Spin in the body's axes times half a time.
-    static LANES_MEMBER Vector<S> half_spin(const Body& body, const Rotation<S>& rotation, const Vector<S>& l, T time) {
-        return (body.inverse_inertia * rotation.back(l)) * (T(0.5) * time);
+    // Spin in the body's axes times half an interval [rad].
+    static LANES_MEMBER Vector<S> half_spin(const Body& body, const Matrix<S>& R, const Vector<S>& l, T interval) {
+        return (body.inverse_inertia * (transpose(R) * l)) * (T(0.5) * interval);
     }
 
-    // From the forces at a stage to the state of the next one, or at the end of the step.
+    // Computes the state of the next stage, or of the end of the step, from the forces at a stage.
     template <int stage> LANES_MEMBER void update(const Body& body) {
         const T dt = body.clock.dt;
-        Slope& own = slopes[stage];
+        Derivative& own = derivatives[stage];
         own.v = s.v, own.t = t;
         own.a = f * body.inverse_mass + body.gravity;
         if constexpr (needs_rate(stage)) own.q = s.q * half_spin(body, R, s.l, T(1));
         RigidState<S> next = start;
-        add_slopes<stage>(next, dt);
+        add_derivatives<stage>(next, dt);
         if constexpr (uses_velocities(stage)) next.q = normalized(next.q);
         if constexpr (Tableau::new_velocity[stage] != 0) {
             const T h = T(Tableau::new_velocity[stage]) * dt;
             next.p += next.v * h;
-            const Rotation<S> Q = starts_at_stage(stage) ? R : Rotation<S>(next.q);
+            const Matrix<S> Q = starts_at_stage(stage) ? R : rotation_matrix(next.q);
             const Quaternion<S> middle = rotated(next.q, next.q, half_spin(body, Q, next.l, T(0.5) * h));
-            next.q = rotated(next.q, middle, half_spin(body, Rotation<S>(middle), next.l, h));
+            next.q = rotated(next.q, middle, half_spin(body, rotation_matrix(middle), next.l, h));
         }
         s = next;
     }
 
-    // Whether the rotation before the part that uses the new velocity is that of the stage itself.
+    // Whether the update with the new velocity starts from the rotation of the stage.
     static constexpr bool starts_at_stage(int stage) { return stage == 0 && !uses_velocities(stage); }
     static constexpr bool needs_rate(int stage) { return is_used(Tableau::velocity, stage); }
     static constexpr bool is_used_later(int stage) { return !is_last(Tableau::velocity, stage, stage); }
@@ -102,136 +102,141 @@ template <class T, class S> struct RigidStep {
             if (weights[row][stage] != 0) return true;
         return false;
     }
-    // Whether no row after this one uses stage j: on the way back its sum starts with this row.
+    // Whether no row after this one uses stage j: the backward pass starts its sum with this row.
     static constexpr bool is_last(const double (&weights)[Tableau::stages][Tableau::stages], int row, int j) {
         for (int later = row + 1; later < Tableau::stages; later++)
             if (weights[later][j] != 0) return false;
         return true;
     }
-    template <int stage, int j = 0> LANES_MEMBER void add_slopes(RigidState<S>& next, T dt) const {
+    template <int stage, int j = 0> LANES_MEMBER void add_derivatives(RigidState<S>& next, T dt) const {
         if constexpr (j <= stage) {
             if constexpr (Tableau::acceleration[stage][j] != 0) {
                 const T h = T(Tableau::acceleration[stage][j]) * dt;
-                next.v += slopes[j].a * h;
-                next.l += slopes[j].t * h;
+                next.v += derivatives[j].a * h;
+                next.l += derivatives[j].t * h;
             }
             if constexpr (Tableau::velocity[stage][j] != 0) {
                 const T h = T(Tableau::velocity[stage][j]) * dt;
-                next.p += slopes[j].v * h;
-                next.q = next.q + scaled(slopes[j].q, S{} + h);
+                next.p += derivatives[j].v * h;
+                next.q = next.q + scaled(derivatives[j].q, S{} + h);
             }
-            add_slopes<stage, j + 1>(next, dt);
+            add_derivatives<stage, j + 1>(next, dt);
         }
     }
 
     // --- adjoint ---------------------------------------------------------------------------------------------------
-    // `adj` is the adjoint of the state after a stage, then of the state at it. The slopes hold recorded rates of the
-    // rotation, and sums of adjoints over the stages: z for these rates, those of velocities, accelerations, torques.
+    // `adj` is the adjoint of the state after a stage, then of the state at it. `derivatives` holds recorded rates of
+    // the rotation, and adjoints of velocities, accelerations and torques summed over the stages; z sums those of the
+    // rates.
 
     RigidAdjoint<S> adj, start_adj;
     Vector<S> a_adj, t_adj;
     Quaternion<S> z[Tableau::stages];
 
-    // Reads the states of a step; `end` is the state after it.
+    // Reads the recorded states of a step; `end` is the state after it.
     LANES_MEMBER void begin_step_adjoint(const Body& body, int step, const RigidState<S>& end) {
         start = body.recorded(Tableau::stages * step);
         s = end;
         read_rates<0>(body, step);
     }
-    // Rates that rows of later stages use.
+    // Computes the rates that later rows of the tableau use.
     template <int stage> LANES_MEMBER void read_rates(const Body& body, int step) {
         if constexpr (stage < Tableau::stages) {
             if constexpr (is_used_later(stage)) {
                 const RigidState<S> at = stage == 0 ? start : body.recorded(Tableau::stages * step + stage);
-                slopes[stage].q = at.q * half_spin(body, Rotation<S>(at.q), at.l, T(1));
+                derivatives[stage].q = at.q * half_spin(body, rotation_matrix(at.q), at.l, T(1));
             }
             read_rates<stage + 1>(body, step);
         }
     }
 
-    // From the adjoint of the next state to a_adj and t_adj and, but for the forces' share, to that of the stage's state.
+    // Computes a_adj, t_adj and the adjoint of the state at a stage from that of the next state. `forces_adjoint` then
+    // adds the terms of the forces.
     template <int stage> LANES_MEMBER void update_adjoint(Body& body, int step) {
         const T dt = body.clock.dt;
         const RigidState<S> next = s;
         s = stage == 0 ? start : body.recorded(Tableau::stages * step + stage);
-        R = Rotation<S>(s.q);
-        if constexpr (needs_rate(stage) && !is_used_later(stage)) slopes[stage].q = s.q * half_spin(body, R, s.l, T(1));
+        R = rotation_matrix(s.q);
+        if constexpr (needs_rate(stage) && !is_used_later(stage))
+            derivatives[stage].q = s.q * half_spin(body, R, s.l, T(1));
         Quaternion<S> sum = start.q;
         if constexpr (uses_velocities(stage)) add_rates<stage>(sum, dt);
         if constexpr (Tableau::new_velocity[stage] != 0) new_velocity_adjoint<stage>(body, sum, next.l, dt);
         if constexpr (uses_velocities(stage)) {
-            const Quaternion<S> y_adj = normalized_adjoint(adj.turn, sum);
-            add_slopes_adjoint<stage>(y_adj, dt);
-            adj.turn = (y_adj * conjugate(start.q)).a;
+            const Quaternion<S> y_adj = normalized_adjoint(adj.rotation, sum);
+            add_derivatives_adjoint<stage>(y_adj, dt);
+            adj.rotation = (y_adj * conjugate(start.q)).a;
         } else {
-            add_slopes_adjoint<stage>(Quaternion<S>{}, dt);
+            add_derivatives_adjoint<stage>(Quaternion<S>{}, dt);
         }
         if constexpr (stage == Tableau::stages - 1)
             start_adj = adj;
         else
-            start_adj.p += adj.p, start_adj.turn += adj.turn, start_adj.v += adj.v, start_adj.l += adj.l;
+            start_adj.p += adj.p, start_adj.rotation += adj.rotation, start_adj.v += adj.v, start_adj.l += adj.l;
         constexpr bool uses_force = is_used(Tableau::acceleration, stage), uses_velocity = needs_rate(stage);
-        a_adj = uses_force ? slopes[stage].a : Vector<S>{}, t_adj = uses_force ? slopes[stage].t : Vector<S>{};
+        a_adj = uses_force ? derivatives[stage].a : Vector<S>{};
+        t_adj = uses_force ? derivatives[stage].t : Vector<S>{};
         adj = stage == 0 ? start_adj : RigidAdjoint<S>{};
         if constexpr (uses_velocity) {
-            const Vector<S> turn = (z[stage] * conjugate(slopes[stage].q)).a;
-            adj.v = stage == 0 ? adj.v + slopes[stage].v : slopes[stage].v;
-            adj.turn = stage == 0 ? adj.turn + turn : turn;
+            const Vector<S> rotation = (z[stage] * conjugate(derivatives[stage].q)).a;
+            adj.v = stage == 0 ? adj.v + derivatives[stage].v : derivatives[stage].v;
+            adj.rotation = stage == 0 ? adj.rotation + rotation : rotation;
             body.add_spin_adjoint((conjugate(s.q) * (z[stage] + z[stage])).a * T(0.5), R, s.l, adj);
         }
     }
-    // Adds the own forces' share; `other` is the sum of the forces that others exert.
-    LANES_MEMBER void forces_adjoint(Body& body, int step, const Vector<S>& other = {}) {
+    // Adds the adjoints of the body's own forces; `coupling` is the sum of the coupling forces on it.
+    LANES_MEMBER void forces_adjoint(Body& body, int step, const Vector<S>& coupling = {}) {
         const Vector<S> own = body.add_forces_adjoint(s, R, step, a_adj, t_adj, adj);
-        body.add_mass_adjoint(a_adj, own + other);
+        body.add_mass_adjoint(a_adj, own + coupling);
     }
 
     template <int stage, int j = 0> LANES_MEMBER void add_rates(Quaternion<S>& sum, T dt) const {
         if constexpr (j <= stage) {
             if constexpr (Tableau::velocity[stage][j] != 0)
-                sum = sum + scaled(slopes[j].q, S{} + T(Tableau::velocity[stage][j]) * dt);
+                sum = sum + scaled(derivatives[j].q, S{} + T(Tableau::velocity[stage][j]) * dt);
             add_rates<stage, j + 1>(sum, dt);
         }
     }
-    template <int stage, int j = 0> LANES_MEMBER void add_slopes_adjoint(const Quaternion<S>& y_adj, T dt) {
+    template <int stage, int j = 0> LANES_MEMBER void add_derivatives_adjoint(const Quaternion<S>& y_adj, T dt) {
         if constexpr (j <= stage) {
             if constexpr (Tableau::acceleration[stage][j] != 0) {
                 const T h = T(Tableau::acceleration[stage][j]) * dt;
                 constexpr bool first = is_last(Tableau::acceleration, stage, j);
-                slopes[j].a = first ? adj.v * h : slopes[j].a + adj.v * h;
-                slopes[j].t = first ? adj.l * h : slopes[j].t + adj.l * h;
+                derivatives[j].a = first ? adj.v * h : derivatives[j].a + adj.v * h;
+                derivatives[j].t = first ? adj.l * h : derivatives[j].t + adj.l * h;
             }
             if constexpr (Tableau::velocity[stage][j] != 0) {
                 const T h = T(Tableau::velocity[stage][j]) * dt;
                 constexpr bool first = is_last(Tableau::velocity, stage, j);
-                slopes[j].v = first ? adj.p * h : slopes[j].v + adj.p * h;
+                derivatives[j].v = first ? adj.p * h : derivatives[j].v + adj.p * h;
                 z[j] = first ? scaled(y_adj, S{} + h) : z[j] + scaled(y_adj, S{} + h);
             }
-            add_slopes_adjoint<stage, j + 1>(y_adj, dt);
+            add_derivatives_adjoint<stage, j + 1>(y_adj, dt);
         }
     }
-    // The part of an update that uses the new velocity and momentum l; leaves adj.turn as that of the sum before it.
+    // Adjoint of the update with the new velocity and angular momentum l; leaves the adjoint of the rotation before
+    // that update in adj.rotation.
     template <int stage>
     LANES_MEMBER void new_velocity_adjoint(Body& body, const Quaternion<S>& sum, const Vector<S>& l, T dt) {
         const T h = T(Tableau::new_velocity[stage]) * dt, half = T(0.5) * h, quarter = T(0.25) * h;
         const Quaternion<S> q = uses_velocities(stage) ? normalized(sum) : sum;
         adj.v += adj.p * h;
-        const Rotation<S> Q = starts_at_stage(stage) ? R : Rotation<S>(q);
-        const Vector<S> first = (body.inverse_inertia * Q.back(l)) * quarter;
+        const Matrix<S> Q = starts_at_stage(stage) ? R : rotation_matrix(q);
+        const Vector<S> first = (body.inverse_inertia * (transpose(Q) * l)) * quarter;
         const Quaternion<S> middle = rotated(q, q, first);
-        const Rotation<S> M(middle);
-        const Vector<S> second = (body.inverse_inertia * M.back(l)) * half;
-        Vector<S> start_turn, middle_turn, second_adj;
-        rotated_adjoint(adj.turn, q, middle, second, start_turn, middle_turn, second_adj);
-        adj.turn = middle_turn;
+        const Matrix<S> M = rotation_matrix(middle);
+        const Vector<S> second = (body.inverse_inertia * (transpose(M) * l)) * half;
+        Vector<S> q_adj, middle_adj, second_adj;
+        rotated_adjoint(adj.rotation, q, middle, second, q_adj, middle_adj, second_adj);
+        adj.rotation = middle_adj;
         body.add_spin_adjoint(second_adj * half, M, l, adj);
-        const Vector<S> first_adj = own_rotated_adjoint(Q.back(adj.turn), first);
-        adj.turn += start_turn;
+        const Vector<S> first_adj = own_rotated_adjoint(transpose(Q) * adj.rotation, first);
+        adj.rotation += q_adj;
         body.add_spin_adjoint(first_adj * quarter, Q, l, adj);
     }
 };
 
-// A rigid body that advances together with the nodes of its world.
+// A rigid body with coupling forces.
 template <class T> struct CoupledBody {
     RigidBody<T, T> body;
     RigidStep<T, T> step;

@@ -1,94 +1,96 @@
-// Static shapes as signed distances in the frame of a body; ../forces/shapes.py has the portable functions and the rows.
+// Static shapes as signed distances in the frame of a body; ../forces/shapes.py defines the parameters and the portable
+// functions, which are the reference.
 #pragma once
 #include "space.h"
 
 namespace gradsim {
 
-// The frame of a body: x in world axes is R'(x - p) + center in the body's.
+// The frame of a body: a point x in world coordinates is R'(x - p) + center in body coordinates.
 template <class S> struct Frame {
-    Rotation<S> R;
+    Matrix<S> R;
     Vector<S> p, center;
-    LANES_MEMBER Vector<S> point(const Vector<S>& x) const { return R.back(x - p) + center; }
+    LANES_MEMBER Vector<S> point(const Vector<S>& x) const { return transpose(R) * (x - p) + center; }
 };
 
-// The first and the second vector of a shape's rows.
-template <class S> LANES_INLINE Vector<S> corner(const S* c) {
+// The first and the second_vector vector of a shape's parameters.
+template <class S> LANES_INLINE Vector<S> first_vector(const S* c) {
     return {c[shape_row::x], c[shape_row::y], c[shape_row::z]};
 }
-template <class S> LANES_INLINE Vector<S> second(const S* c) {
+template <class S> LANES_INLINE Vector<S> second_vector(const S* c) {
     return {c[shape_row::bx], c[shape_row::by], c[shape_row::bz]};
 }
 
-// Each kind gives the signed `distance` and, where that is negative, its gradient `normal` and the product of its
-// `hessian` with a.
+// Each kind has the signed `distance` and, where that is negative, its gradient `normal` and the product `hessian` of
+// its Hessian with a.
 template <class S> struct Plane {
     Vector<S> n;
     S offset;
     LANES_MEMBER Plane(const Vector<S>& n_, S offset_) : n(n_), offset(offset_) {}
     LANES_MEMBER Plane(const S* c, const Frame<S>& frame) {
-        const Vector<S> up = corner(c);
-        n = frame.R.back(up);
+        const Vector<S> up = first_vector(c);
+        n = transpose(frame.R) * up;
         offset = c[shape_row::radius] - dot(up, frame.p) + dot(n, frame.center);
     }
     LANES_MEMBER S distance(const Vector<S>& x) const { return dot(n, x) - offset; }
     LANES_MEMBER Vector<S> normal(const Vector<S>&) const { return n; }
     LANES_MEMBER Vector<S> hessian(const Vector<S>&, const Vector<S>&, const Vector<S>&) const { return {}; }
 };
-template <class S> LANES_INLINE auto lift(const Plane<S>& a) -> Plane<decltype(lift(a.offset))> {
-    return {lift(a.n), lift(a.offset)};
+template <class S> LANES_INLINE auto broadcast(const Plane<S>& a) -> Plane<decltype(broadcast(a.offset))> {
+    return {broadcast(a.n), broadcast(a.offset)};
 }
 
-// A ball around a point or a segment.
-template <class S> struct Round {
+// A capsule; a sphere is a capsule whose axis is zero.
+template <class S> struct Capsule {
     Vector<S> first, axis;
     S per_axis2, radius;
-    LANES_MEMBER Round(const Vector<S>& f, const Vector<S>& a, S s, S r) : first(f), axis(a), per_axis2(s), radius(r) {}
-    LANES_MEMBER Round(const S* c, const Frame<S>& frame) {
-        first = frame.point(corner(c));
-        axis = frame.R.back(second(c) - corner(c));
+    LANES_MEMBER Capsule(const Vector<S>& f, const Vector<S>& a, S s, S r)
+        : first(f), axis(a), per_axis2(s), radius(r) {}
+    LANES_MEMBER Capsule(const S* c, const Frame<S>& frame) {
+        first = frame.point(first_vector(c));
+        axis = transpose(frame.R) * (second_vector(c) - first_vector(c));
         per_axis2 = 1 / (dot(axis, axis) + (S{} + 1e-30f));
         radius = c[shape_row::radius];
     }
-    LANES_MEMBER S place(const Vector<S>& x) const {
-        const S t = dot(x - first, axis) * per_axis2, one = S{} + 1;
-        return __builtin_elementwise_min(__builtin_elementwise_max(t, S{}), one);
+    LANES_MEMBER S axis_parameter(const Vector<S>& x) const {
+        return saturate(dot(x - first, axis) * per_axis2);
     }
-    LANES_MEMBER Vector<S> away(const Vector<S>& x) const { return x - first - axis * place(x); }
-    LANES_MEMBER S distance(const Vector<S>& x) const { return length(away(x)) - radius; }
+    LANES_MEMBER Vector<S> offset_from_axis(const Vector<S>& x) const { return x - first - axis * axis_parameter(x); }
+    LANES_MEMBER S distance(const Vector<S>& x) const { return length(offset_from_axis(x)) - radius; }
     LANES_MEMBER Vector<S> normal(const Vector<S>& x) const {
-        const Vector<S> a = away(x);
+        const Vector<S> a = offset_from_axis(x);
         return a * (1 / (length(a) + (S{} + 1e-30f)));
     }
     LANES_MEMBER Vector<S> hessian(const Vector<S>& x, const Vector<S>& n, const Vector<S>& a) const {
-        const S t = place(x), along = dot(axis, a) * per_axis2;
+        const S t = axis_parameter(x), along = dot(axis, a) * per_axis2;
         const Vector<S> flat = n * dot(n, a) + axis * (((t > 0) & (t < 1)) ? along : S{});
-        return (a - flat) * (1 / (length(away(x)) + (S{} + 1e-30f)));
+        return (a - flat) * (1 / (length(offset_from_axis(x)) + (S{} + 1e-30f)));
     }
 };
-template <class S> LANES_INLINE auto lift(const Round<S>& a) -> Round<decltype(lift(a.radius))> {
-    return {lift(a.first), lift(a.axis), lift(a.per_axis2), lift(a.radius)};
+template <class S> LANES_INLINE auto broadcast(const Capsule<S>& a) -> Capsule<decltype(broadcast(a.radius))> {
+    return {broadcast(a.first), broadcast(a.axis), broadcast(a.per_axis2), broadcast(a.radius)};
 }
 
 template <class S> struct Box {
     Vector<S> center, half;
-    Rotation<S> axes;
-    LANES_MEMBER Box(const Vector<S>& c, const Vector<S>& h, const Rotation<S>& r) : center(c), half(h), axes(r) {}
+    Matrix<S> axes;
+    LANES_MEMBER Box(const Vector<S>& c, const Vector<S>& h, const Matrix<S>& r) : center(c), half(h), axes(r) {}
     LANES_MEMBER Box(const S* c, const Frame<S>& frame) {
-        center = frame.point(corner(c));
-        half = second(c);
-        const Rotation<S> r(Quaternion<S>{{c[shape_row::qx], c[shape_row::qy], c[shape_row::qz]}, c[shape_row::qw]});
-        axes = {frame.R.back(r.x), frame.R.back(r.y), frame.R.back(r.z)};
+        center = frame.point(first_vector(c));
+        half = second_vector(c);
+        const Quaternion<S> q = {{c[shape_row::qx], c[shape_row::qy], c[shape_row::qz]}, c[shape_row::qw]};
+        axes = transpose(frame.R) * rotation_matrix(q);
     }
-    LANES_MEMBER Vector<S> beyond(const Vector<S>& a) const {  // the faces, where positive
+    // Signed distances to the planes of the nearest faces.
+    LANES_MEMBER Vector<S> face_distances(const Vector<S>& a) const {
         return {magnitude(a.x) - half.x, magnitude(a.y) - half.y, magnitude(a.z) - half.z};
     }
     LANES_MEMBER S distance(const Vector<S>& x) const {
-        const Vector<S> q = beyond(axes.back(x - center));
-        const S most = larger(larger(q.x, q.y), q.z), zero = {};
-        return most > 0 ? length(Vector<S>{larger(q.x, zero), larger(q.y, zero), larger(q.z, zero)}) : most;
+        const Vector<S> q = face_distances(transpose(axes) * (x - center));
+        const S largest = larger(larger(q.x, q.y), q.z), zero = {};
+        return largest > 0 ? length(Vector<S>{larger(q.x, zero), larger(q.y, zero), larger(q.z, zero)}) : largest;
     }
     LANES_MEMBER Vector<S> normal(const Vector<S>& x) const {
-        const Vector<S> a = axes.back(x - center), q = beyond(a);
+        const Vector<S> a = transpose(axes) * (x - center), q = face_distances(a);
         const auto on_x = (q.x >= q.y) & (q.x >= q.z);
         const S zero = {}, one = zero + 1, minus = zero - 1;
         const S sx = a.x < 0 ? minus : one, sy = a.y < 0 ? minus : one, sz = a.z < 0 ? minus : one;
@@ -97,8 +99,8 @@ template <class S> struct Box {
     }
     LANES_MEMBER Vector<S> hessian(const Vector<S>&, const Vector<S>&, const Vector<S>&) const { return {}; }
 };
-template <class S> LANES_INLINE auto lift(const Box<S>& a) -> Box<decltype(lift(a.half.x))> {
-    return {lift(a.center), lift(a.half), lift(a.axes)};
+template <class S> LANES_INLINE auto broadcast(const Box<S>& a) -> Box<decltype(broadcast(a.half.x))> {
+    return {broadcast(a.center), broadcast(a.half), broadcast(a.axes)};
 }
 
 }  // namespace gradsim

@@ -7,26 +7,27 @@ namespace gradsim {
 
 template <class T> struct SpringBlock {
     static constexpr int width = LaneTypes<T>::width;
+    typedef Lanes<T> L;
     const int* id;
-    Lanes<T> stiffness, damping, rest, length, inverse, rate, pull;
-    Vec<T> n, u;  // direction and relative velocity
+    L stiffness, damping, rest, length, inverse, rate, pull;
+    Vector<L> n, u;  // direction and relative velocity
     LANES_MEMBER SpringBlock(const ForceArrays<T>& force, long long block, const Nodes<T>& nodes) {
         id = force.ints(0) + block * 2 * width;
         const T* values = force.tables[0].value + block * width;
         const long long stride = force.tables[0].stride;
         stiffness = load(values + spring_row::stiffness * stride), damping = load(values + spring_row::damping * stride);
         rest = load(values + spring_row::rest_length * stride);
-        const Vec<T> d = difference(nodes.x);
-        length = root(dot(d, d));
-        inverse = length > T(0) ? T(1) / length : Lanes<T>{};  // no direction where the ends meet
+        const Vector<L> d = difference(nodes.x);
+        length = square_root(dot(d, d));
+        inverse = length > T(0) ? T(1) / length : L{};  // zero where the ends coincide: no direction
         n = d * inverse;
         u = difference(nodes.v);
         rate = dot(u, n);
         pull = stiffness * (length - rest) + damping * rate;
     }
-    LANES_MEMBER Vec<T> difference(const T* x) const { return gather(x, id + width) - gather(x, id); }
-    LANES_MEMBER void add_difference(T* x, const Vec<T>& d) const {
-        scatter_add(x, id, d * splat(T(-1)));
+    LANES_MEMBER Vector<L> difference(const T* x) const { return gather(x, id + width) - gather(x, id); }
+    LANES_MEMBER void add_difference(T* x, const Vector<L>& d) const {
+        scatter_add(x, id, -d);
         scatter_add(x, id + width, d);
     }
 };
@@ -38,15 +39,16 @@ template <class T> LANES_INLINE void spring_force(const ForceArrays<T>& force, l
 
 template <class T>
 LANES_INLINE void spring_force_adjoint(const ForceArrays<T>& force, long long block, const Nodes<T>& nodes) {
+    typedef Lanes<T> L;
     const SpringBlock<T> s(force, block, nodes);
-    const Vec<T> b = s.difference(nodes.f_adj) * splat(T(-1));
-    const Lanes<T> pull_adj = dot(b, s.n), rate_adj = pull_adj * s.damping;
+    const Vector<L> b = -s.difference(nodes.f_adj);
+    const L pull_adj = dot(b, s.n), rate_adj = pull_adj * s.damping;
     T* grad = force.tables[0].grad + block * s.width;
     const long long stride = force.tables[0].stride;
     accumulate(grad + spring_row::stiffness * stride, pull_adj * (s.length - s.rest));
     accumulate(grad + spring_row::damping * stride, pull_adj * s.rate);
     accumulate(grad + spring_row::rest_length * stride, -pull_adj * s.stiffness);
-    const Vec<T> n_adj = b * s.pull + s.u * rate_adj;
+    const Vector<L> n_adj = b * s.pull + s.u * rate_adj;
     s.add_difference(nodes.x_adj, (n_adj - s.n * dot(s.n, n_adj)) * s.inverse + s.n * (pull_adj * s.stiffness));
     s.add_difference(nodes.v_adj, s.n * rate_adj);
 }

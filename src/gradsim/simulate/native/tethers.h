@@ -26,7 +26,7 @@ template <class T> struct TetherElement {
         local = point - bodies[body].body.center;
         arm = node_vector(nodes.x, id) - b.s.p;
         d = arm - b.R * local;
-        w = b.R * (bodies[body].body.inverse_inertia * b.R.back(b.s.l));
+        w = b.R * (bodies[body].body.inverse_inertia * (transpose(b.R) * b.s.l));
         u = node_vector(nodes.v, id) - b.s.v - cross(w, arm);
         length = gradsim::length(d) + T(1e-30);
         force = -(d * elastic() + u * damping);
@@ -43,14 +43,14 @@ LANES_INLINE void tether_force(const ForceArrays<T>& arrays, long long e, const 
     b.t -= cross(tether.arm, tether.force);
 }
 
-// Also adds the force on the rigid body to its sum of other forces.
+// Also adds the force on the rigid body to `coupling_forces`.
 template <class T>
 LANES_INLINE void tether_force_adjoint(const ForceArrays<T>& arrays, long long e, const Nodes<T>& nodes,
-                                       CoupledBody<T>* bodies, Vector<T>* others) {
+                                       CoupledBody<T>* bodies, Vector<T>* coupling_forces) {
     const TetherElement<T> tether(arrays, e, nodes, bodies);
     RigidStep<T, T>& b = bodies[tether.body].step;
     RigidBody<T, T>& body = bodies[tether.body].body;
-    others[tether.body] -= tether.force;
+    coupling_forces[tether.body] -= tether.force;
     const Vector<T> f_adj = b.a_adj * body.inverse_mass;
     // force = -(k(d) d + c u); f on the node, -f and -arm x f on the body.
     const Vector<T> force_adj = node_vector(nodes.f_adj, tether.id) - f_adj - cross(b.t_adj, tether.arm);
@@ -68,17 +68,17 @@ LANES_INLINE void tether_force_adjoint(const ForceArrays<T>& arrays, long long e
     } else {
         grad[tether_row::stiffness * stride] -= along;
     }
-    // u = v - pv - w x arm
+    // u = v_node - v_body - w x arm
     add_node_vector(nodes.v_adj, tether.id, u_adj);
     b.adj.v -= u_adj;
     const Vector<T> w_adj = -cross(tether.arm, u_adj);
     arm_adj += -cross(u_adj, tether.w);
-    body.add_spin_adjoint(b.R.back(w_adj), b.R, b.s.l, b.adj);
-    b.adj.turn += cross(tether.w, w_adj);  // of the rotation of the spin from the body's axes to the world's
+    body.add_spin_adjoint(transpose(b.R) * w_adj, b.R, b.s.l, b.adj);
+    b.adj.rotation += cross(tether.w, w_adj);  // rotation of the spin from body to world axes
     // d = arm - R local, arm = x - p
     arm_adj += d_adj;
-    const Vector<T> offset = b.R * tether.local, local_adj = -b.R.back(d_adj);
-    b.adj.turn += cross(offset, -d_adj);
+    const Vector<T> offset = b.R * tether.local, local_adj = -(transpose(b.R) * d_adj);
+    b.adj.rotation += cross(offset, -d_adj);
     add_node_vector(nodes.x_adj, tether.id, arm_adj);
     b.adj.p -= arm_adj;
     body.center_adj -= local_adj;

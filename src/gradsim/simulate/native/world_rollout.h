@@ -1,5 +1,5 @@
-// Worlds through many steps in one launch, and back: signals, forces on nodes, forces on rigid bodies, forces between
-// them, then the updates of all parts, stage by stage. A thread takes one world.
+// Rollout of worlds over many steps in one launch, and its adjoint. Each stage evaluates signals, forces on nodes,
+// forces on rigid bodies and coupling forces, then updates all parts. One thread per world.
 #pragma once
 #include "nodes.h"
 #include "rigid_rollout.h"
@@ -15,20 +15,20 @@ namespace gradsim {
 
 template <class T> struct World {
     const Nodes<T>* nodes;
-    const RigidBodies<T>* rigid;  // those that forces couple to nodes; null without any
+    const RigidBodies<T>* rigid;  // those with coupling forces; null if there are none
     const ForceArrays<T>*forces, *couplings;
     const SignalArrays<T>* signals;
     int force_count, coupling_count, signal_count, index;
-    const int* clock;  // step, row of the history, steps of the rollout, whether to keep the history
+    const int* clock;  // step, row of the history, steps of the rollout, whether to record the history
     RolloutClock<T> time;
     CoupledBody<T>* bodies;
-    Vector<T>* others;  // sums of the forces between parts, on the way back
+    Vector<T>* coupling_forces;  // sums for each rigid body, in the adjoint
 
     LANES_MEMBER int body_count() const { return rigid ? (int)rigid->body_count : 0; }
     template <class F> LANES_MEMBER void for_each_body(F visit) const {
         for (int b = 0; b < body_count(); b++) visit(bodies[b]);
     }
-    // `row` is that of the history, counted from where the graph starts.
+    // `row` is a row of the history, relative to the first row of the launch.
     template <class F> LANES_MEMBER void for_each_node_block(int row, F visit) const {
         if (!nodes) return;
         for (long long k = index * nodes->blocks, end = k + nodes->blocks; k < end; k++)
@@ -36,7 +36,7 @@ template <class T> struct World {
     }
 };
 
-// Memory of one world's rigid bodies: the steps, the sums of other forces, then pairs and pushes of each body.
+// Memory of one world's rigid bodies: the steps, the sums of coupling forces, then pairs and pushes of each body.
 constexpr int step_scratch = sizes::body_scratch + sizes::stage_scratch * Tableau::stages;
 
 template <class T> LANES_INLINE void make_bodies(World<T>& world) {
@@ -46,7 +46,7 @@ template <class T> LANES_INLINE void make_bodies(World<T>& world) {
     T* memory = all.scratch;
     world.bodies = (CoupledBody<T>*)memory;
     memory += all.body_count * step_scratch;
-    world.others = (Vector<T>*)memory;
+    world.coupling_forces = (Vector<T>*)memory;
     memory += all.body_count * 4;
     for (int b = 0; b < all.body_count; b++) {
         const int thread = b * (int)all.world_count + world.index;
@@ -62,10 +62,10 @@ template <class T> struct Sample {
     long long at;
     T w;
     LANES_MEMBER Sample(const World<T>& world, const SignalArrays<T>& s, int step, T stage) {
-        const T place = (T(world.time.step + step) + stage) * T(s.sample_count - 1) / T(world.clock[2]);
-        const long long last = s.sample_count - 2, k = (long long)place < last ? (long long)place : last;
+        const T position = (T(world.time.step + step) + stage) * T(s.sample_count - 1) / T(world.clock[2]);
+        const long long last = s.sample_count - 2, k = (long long)position < last ? (long long)position : last;
         at = (world.index * s.sample_count + k) * s.count;
-        w = place - T(k);
+        w = position - T(k);
     }
 };
 template <class T> LANES_INLINE void sample_signals(const World<T>& world, int step, T stage) {
@@ -111,7 +111,7 @@ static __attribute__((noinline)) void add_force_adjoints(const ForceArrays<T>& f
 #undef CASE
 }
 
-// Forces between parts of the state: every family gets the nodes and the rigid bodies of the world.
+// Coupling forces between nodes and rigid bodies of the world.
 template <class T> LANES_INLINE void add_coupling_forces(const World<T>& world) {
 #define CASE(name) case force_kind::name: name##_force(force, e, *world.nodes, world.bodies); break;
     for (int k = 0; k < world.coupling_count; k++) {
@@ -122,7 +122,8 @@ template <class T> LANES_INLINE void add_coupling_forces(const World<T>& world) 
 #undef CASE
 }
 template <class T> LANES_INLINE void add_coupling_force_adjoints(const World<T>& world) {
-#define CASE(name) case force_kind::name: name##_force_adjoint(force, e, *world.nodes, world.bodies, world.others); break;
+#define CASE(name) \
+    case force_kind::name: name##_force_adjoint(force, e, *world.nodes, world.bodies, world.coupling_forces); break;
     for (int k = 0; k < world.coupling_count; k++) {
         const ForceArrays<T>& force = world.couplings[k];
         for (long long e = world.index * force.count, end = e + force.count; e < end; e++)
@@ -143,19 +144,20 @@ template <int stage, class T> LANES_INLINE void world_forces(const World<T>& wor
 template <int stage, class T> LANES_INLINE void world_forces_adjoint(const World<T>& world, int step) {
     sample_signals(world, step, T(Tableau::time[stage]));
     for (int k = 0; k < world.force_count; k++) add_force_adjoints(world.forces[k], *world.nodes, world.index);
-    for (int b = 0; b < world.body_count(); b++) world.others[b] = {};
+    for (int b = 0; b < world.body_count(); b++) world.coupling_forces[b] = {};
     add_coupling_force_adjoints(world);
-    for (int b = 0; b < world.body_count(); b++) world.bodies[b].step.forces_adjoint(world.bodies[b].body, step, world.others[b]);
+    for (int b = 0; b < world.body_count(); b++)
+        world.bodies[b].step.forces_adjoint(world.bodies[b].body, step, world.coupling_forces[b]);
     add_signal_adjoints(world, step, T(Tableau::time[stage]));
 }
 
 template <int stage = 0, class T> LANES_INLINE void world_stages(const World<T>& world, int step) {
     if constexpr (stage < Tableau::stages) {
         const T dt = world.time.dt;
-        const bool keep = world.time.keep;
+        const bool record = world.time.record;
         world_forces<stage>(world, step);
         world.for_each_node_block(Tableau::stages * step + stage, [&](const NodeBlock<T>& b)
-                                      LANES_LAMBDA { node_update<stage>(b, dt, keep); });
+                                      LANES_LAMBDA { node_update<stage>(b, dt, record); });
         world.for_each_body([&](CoupledBody<T>& b) LANES_LAMBDA { b.step.template update<stage>(b.body); });
         world_stages<stage + 1>(world, step);
     }
