@@ -47,5 +47,7 @@ def strip(task: Task) -> torch.Tensor:
 
 
 if __name__ == "__main__":
-    film = torch.cat([strip(gear.task(SEED)), strip(gear.at_rest(SEED))])
-    Image.fromarray((film * 255).round().byte().numpy()).save(Path(__file__).parent / "control_gear.png", optimize=True)
+    strips = torch.cat([strip(gear.task(SEED)), strip(gear.at_rest(SEED))])
+    Image.fromarray((strips * 255).round().byte().numpy()).save(
+        Path(__file__).parent / "control_gear.png", optimize=True
+    )
