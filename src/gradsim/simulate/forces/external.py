@@ -1,4 +1,4 @@
-"""Forces given from outside: `force` of a body, on each of its nodes."""
+"""External forces: the quantity `force` of a body acts on each of its nodes."""
 
 import functools
 from typing import Any
@@ -28,7 +28,9 @@ def external_kernels(real: Any) -> ForceKernels:
     @wp.kernel(module=kernel_module("external", real))
     def external_force(nodes: types.ints, values: types.table, x: types.vec3s, v: types.vec3s, f: types.vec3s):
         e = wp.tid()
-        wp.atomic_add(f, nodes[e], vec3(values[0, e], values[1, e], values[2, e]))
+        fx = values[wp.static(ROWS.force_x), e]
+        force = vec3(fx, values[wp.static(ROWS.force_y), e], values[wp.static(ROWS.force_z), e])
+        wp.atomic_add(f, nodes[e], force)
 
     return ForceKernels(external_force)
 

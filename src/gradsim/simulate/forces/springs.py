@@ -20,13 +20,13 @@ def spring_elements(body: Springs, place: Any) -> Elements:
 
 
 def rest_length(body: Springs) -> Any:
-    """Rest lengths of the springs [m]: those given, or the distances of the given points."""
+    """Returns the rest lengths of the springs [m]: those given, or else the distances between the points."""
     if body.rest_length is not None:
         return body.rest_length
     points: Any = body.points
     first, second = body.edges.astype(np.int64).T
-    apart = points[..., second, :] - points[..., first, :]
-    return PerElement((apart * apart).sum(-1) ** 0.5)
+    edge = points[..., second, :] - points[..., first, :]
+    return PerElement((edge * edge).sum(-1) ** 0.5)
 
 
 def spring_rate(view: Any) -> tuple[float, float]:
@@ -51,7 +51,7 @@ def spring_kernels(real: Any) -> ForceKernels:
         j = nodes[s][1]
         d = x[j] - x[i]
         length = wp.length(d)
-        n = wp.normalize(d)  # zero where the ends meet
+        n = wp.normalize(d)  # zero if the ends coincide
         rate = wp.dot(v[j] - v[i], n)
         stiffness = values[wp.static(ROWS.stiffness), s]
         pull = n * (
