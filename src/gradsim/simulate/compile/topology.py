@@ -70,7 +70,7 @@ class Topology:
 
     @property
     def is_native(self) -> bool:
-        """Whether every force has a native twin."""
+        """Whether every force has a native kernel."""
         return all(force.native is not None for force in self.forces)
 
     def owner(self, family: str, index: int) -> str:

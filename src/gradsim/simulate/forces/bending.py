@@ -15,7 +15,7 @@ Portable kernel and native counterpart as for tetrahedra.
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -23,8 +23,14 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Cloth
+from gradsim.scene.meshes import TriMesh
 from gradsim.scene.quantity import is_zero
+from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, ParameterFamily, types_of
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement, Topology
+    from gradsim.simulate.stability import StabilityView
 
 ROWS = Rows("bend", "stiffness", "damping")  # of the triangles [N m], [N m s]
 HINGE_ROWS = Rows("hinge", "folding")  # of the edges with two triangles [rad]
@@ -32,19 +38,19 @@ HINGE_ROWS = Rows("hinge", "folding")  # of the edges with two triangles [rad]
 vec6i = wp.types.vector(6, wp.int32)
 
 
-def bends(body: Cloth, scene: Any) -> bool:
+def bends(body: Cloth, scene: Scene) -> bool:
     """Returns whether a sheet has hinges and resists bending."""
     return bool(len(body.mesh.hinges)) and not (is_zero(body.bending.stiffness) and is_zero(body.bending.damping))
 
 
-def bend_elements(body: Cloth, place: Any) -> Elements:
+def bend_elements(body: Cloth, place: "Placement") -> Elements:
     arrays = bend_shapes(body.mesh)
     arrays["nodes"] = arrays["nodes"] + place.first("node", body)
     arrays["hinges"] = arrays["hinges"] + place.first("hinge", body)
     return Elements(len(body.mesh.faces), arrays)
 
 
-def bend_shapes(mesh: Any) -> dict[str, np.ndarray]:
+def bend_shapes(mesh: TriMesh) -> dict[str, np.ndarray]:
     """Returns triangles as bending elements: nodes, hinges of the edges, rest angles [rad] and couplings K [1]."""
     faces, count = mesh.faces, len(mesh.faces)
     nodes = np.concatenate([faces, faces], axis=1)  # across a border edge: the own corner
@@ -73,7 +79,7 @@ def bend_shapes(mesh: Any) -> dict[str, np.ndarray]:
     return {"nodes": nodes, "hinges": hinges, "angle": angles, "coupling": pairs}
 
 
-def hinge_angles(mesh: Any) -> np.ndarray:
+def hinge_angles(mesh: TriMesh) -> np.ndarray:
     """Returns the rest angles of hinges [rad], [H]."""
     a, b, c, d = (mesh.vertices[mesh.hinges[:, k]] for k in range(4))
     edge = d - c
@@ -82,12 +88,12 @@ def hinge_angles(mesh: Any) -> np.ndarray:
     return np.arctan2(sine, (n0 * n1).sum(1))
 
 
-def bend_rate(view: Any) -> tuple[float, float]:
+def bend_rate(view: "StabilityView") -> tuple[float, float]:
     compliance = view.node_compliance("measure") * view.topology_constant(fastest_bending)
     return view.largest(view.row("stiffness")) * compliance, view.largest(view.row("damping")) * compliance
 
 
-def fastest_bending(topology: Any) -> float:
+def fastest_bending(topology: "Topology") -> float:
     """Returns the largest eigenvalue [1/m^4] of bending at rest for unit rigidity and area density (power iteration).
 
     A bound from single elements would be several times too high, because a node belongs to a dozen of them.

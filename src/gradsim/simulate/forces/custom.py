@@ -18,7 +18,7 @@ import inspect
 import linecache
 import types as python_types
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import warp as wp
@@ -34,8 +34,12 @@ from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, 
 from gradsim.simulate.forces.registry import register_force_family
 from gradsim.simulate.state.kernels.rigid import rotation_functions
 
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement
+    from gradsim.simulate.stability import StabilityView
+
 F = TypeVar("F", bound=type[BodyForce])
-StableRate = Callable[[Any], tuple[float, float]]
+StableRate: TypeAlias = "Callable[[StabilityView], tuple[float, float]]"
 
 _NODE_KERNEL = """
 def {name}_force(
@@ -88,13 +92,13 @@ def rigid_force(function: Callable[..., Any], *, stable_rate: StableRate = no_ra
     return _declared(function, stable_rate, "rigid", "bodies", (Rigid,), _RIGID_KERNEL, state, _rigid_elements)
 
 
-def _node_elements(force: BodyForce, place: Any) -> Elements:
+def _node_elements(force: BodyForce, place: "Placement") -> Elements:
     spans = [(place.first("node", body), node_count(body)) for body in force.bodies_in(place.scene)]
     nodes = np.concatenate([np.arange(first, first + count, dtype=np.int32) for first, count in spans])
     return Elements(len(nodes), {"nodes": nodes})
 
 
-def _rigid_elements(force: BodyForce, place: Any) -> Elements:
+def _rigid_elements(force: BodyForce, place: "Placement") -> Elements:
     bodies = np.array([place.first("rigid", body) for body in force.bodies_in(place.scene)], dtype=np.int32)
     return Elements(len(bodies), {"bodies": bodies})
 
@@ -107,7 +111,7 @@ def _declared(
     body_kinds: tuple[type, ...],
     template: str,
     state: tuple[str, ...],
-    elements: Callable[[Any, Any], Elements],
+    elements: Callable[[Any, "Placement"], Elements],
 ) -> Callable[[F], F]:
     def declare(kind: F) -> F:
         specs = specs_of(kind)

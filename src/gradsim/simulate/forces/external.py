@@ -1,21 +1,24 @@
 """External forces: the quantity `force` of a body acts on each of its nodes."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
-from gradsim.scene.bodies import Cloth, Soft, Springs, node_count
+from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs, node_count
 from gradsim.scene.quantity import component, is_zero
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement
 
 ROWS = Rows("external", "force_x", "force_y", "force_z")  # [N]
 
 
-def external_elements(body: Any, place: Any) -> Elements:
+def external_elements(body: NodeBody, place: "Placement") -> Elements:
     first, count = place.first("node", body), node_count(body)
     return Elements(count, {"nodes": np.arange(first, first + count, dtype=np.int32)})
 

@@ -1,29 +1,35 @@
 """Contact of nodes with static shapes: one pair per node and shape, with the law of `contact_law.py`."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
-from gradsim.scene.bodies import Cloth, Soft, Springs, node_count
+from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs, node_count
+from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.contact_law import ROW_NAMES, contact_columns, contact_law_functions, contact_pairs
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 from gradsim.simulate.forces.shapes import KINDS, shape_functions
 from gradsim.simulate.forces.shapes import ROWS as SHAPE_ROWS
 
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.batcher import SceneBatcher
+    from gradsim.simulate.compile.topology import Placement, Topology
+    from gradsim.simulate.stability import StabilityView
 
-def node_contact_elements(body: Any, place: Any) -> Elements:
+
+def node_contact_elements(body: NodeBody, place: "Placement") -> Elements:
     pairs = contact_pairs(place.first("node", body), node_count(body), len(place.scene.obstacles))
     return Elements(len(pairs["own"]), {"nodes": pairs["own"], "shapes": pairs["shapes"]})
 
 
-def node_contact_columns(body: Any, scene: Any, topology: Any, batcher: Any) -> Any:
-    return contact_columns(body, scene, topology, batcher, node_count(body) * len(scene.obstacles))
+def node_contact_columns(body: NodeBody, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
+    return contact_columns(body, scene, batcher, node_count(body) * len(scene.obstacles))
 
 
-def contact_rate(view: Any) -> tuple[float, float]:
+def contact_rate(view: "StabilityView") -> tuple[float, float]:
     """Stable rate, as if every node were in contact."""
     ke, kd, kf = (view.largest(view.row(row)) for row in ("ke", "kd", "kf"))
     compliance = view.node_compliance("one")

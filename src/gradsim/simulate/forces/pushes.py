@@ -1,7 +1,7 @@
 """Pushes on rigid bodies: prescribed forces over an interval of time, or impulses."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -9,8 +9,13 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.rigid import Push, Rigid
+from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 from gradsim.simulate.state.kernels.rigid import rotation_functions
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.batcher import SceneBatcher
+    from gradsim.simulate.compile.topology import Placement, Topology
 
 # [N], [m] in the body's axes, [s]
 ROWS = Rows("push", "force_x", "force_y", "force_z", "point_x", "point_y", "point_z", "start", "end")
@@ -18,17 +23,17 @@ ROWS = Rows("push", "force_x", "force_y", "force_z", "point_x", "point_y", "poin
 FOREVER = 1e30  # [s]
 
 
-def push_elements(body: Rigid, place: Any) -> Elements:
+def push_elements(body: Rigid, place: "Placement") -> Elements:
     count = len(body.pushes)
     return Elements(count, {"bodies": np.full(count, place.first("rigid", body), dtype=np.int32)})
 
 
-def push_columns(body: Rigid, scene: Any, topology: Any, batcher: Any) -> Any:
+def push_columns(body: Rigid, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
     center = batcher.mass_properties(body).center
     return batcher.concatenate([_push_column(push, center, batcher) for push in body.pushes], 2)
 
 
-def _push_column(push: Push, center: Any, batcher: Any) -> Any:
+def _push_column(push: Push, center: Any, batcher: "SceneBatcher") -> Any:
     """Returns a push as a force over an interval, [B, rows, 1]; an instantaneous impulse ends before its start."""
     point = batcher(center if push.point is None else push.point, 1, (3,))
     if push.force is not None:

@@ -1,7 +1,7 @@
 """Contact of rigid bodies with static shapes at points of their surfaces, with the law of `contact_law.py`."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -9,23 +9,30 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.rigid import Rigid
+from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.contact_law import ROW_NAMES, contact_columns, contact_law_functions, contact_pairs
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 from gradsim.simulate.forces.shapes import KINDS, shape_functions
 from gradsim.simulate.forces.shapes import ROWS as SHAPE_ROWS
 from gradsim.simulate.state.kernels.rigid import rotation_functions
 
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.batcher import SceneBatcher
+    from gradsim.simulate.compile.topology import Placement, Topology
+    from gradsim.simulate.engine.layout import Layout
+    from gradsim.simulate.stability import StabilityView
 
-def rigid_contact_elements(body: Rigid, place: Any) -> Elements:
+
+def rigid_contact_elements(body: Rigid, place: "Placement") -> Elements:
     pairs = contact_pairs(place.first("rigid", body), 1, len(place.scene.obstacles))
     return Elements(len(pairs["own"]), {"bodies": pairs["own"], "shapes": pairs["shapes"]})
 
 
-def rigid_contact_columns(body: Rigid, scene: Any, topology: Any, batcher: Any) -> Any:
-    return contact_columns(body, scene, topology, batcher, len(scene.obstacles))
+def rigid_contact_columns(body: Rigid, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
+    return contact_columns(body, scene, batcher, len(scene.obstacles))
 
 
-def rigid_contact_arrays(layout: Any) -> tuple[Any, ...]:
+def rigid_contact_arrays(layout: "Layout") -> tuple[Any, ...]:
     """Returns bodies and shapes of the pairs, the first point of each body, the points, and the kinds of shapes."""
     bodies, shapes = (
         layout.indices("rigid_contact", name, into) for name, into in (("bodies", "rigid"), ("shapes", "shape"))
@@ -36,7 +43,7 @@ def rigid_contact_arrays(layout: Any) -> tuple[Any, ...]:
     return bodies, shapes, layout.constant(first), points, layout.shared("shape.kinds")
 
 
-def rigid_contact_rate(view: Any) -> tuple[float, float]:
+def rigid_contact_rate(view: "StabilityView") -> tuple[float, float]:
     """Stable rate, as if all points of the body's largest flat side were in contact at its largest radius."""
     ke, kd, kf = (view.largest(view.row(row)) for row in ("ke", "kd", "kf"))
     compliance = view.rigid_compliance()

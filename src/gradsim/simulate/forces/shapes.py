@@ -5,15 +5,20 @@ the depth is -g. Only planes have gradients with respect to their own parameters
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
 from gradsim.native.structures import Enumeration, Rows
 from gradsim.scene.materials import Ground
+from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import SHAPES, StaticBox, StaticCapsule, StaticShape, StaticSphere
 from gradsim.simulate.forces.family import Elements, ParameterFamily, types_of
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.batcher import SceneBatcher
+    from gradsim.simulate.compile.topology import Topology
 
 KINDS = Enumeration("shape_kind", ("plane", "sphere", "capsule", "box"))
 KIND_OF = {Ground: KINDS.plane, StaticSphere: KINDS.sphere, StaticCapsule: KINDS.capsule, StaticBox: KINDS.box}
@@ -23,7 +28,7 @@ KIND_OF = {Ground: KINDS.plane, StaticSphere: KINDS.sphere, StaticCapsule: KINDS
 ROWS = Rows("shape", "x", "y", "z", "radius", "bx", "by", "bz", "qx", "qy", "qz", "qw")
 
 
-def shape_columns(shape: StaticShape, scene: Any, topology: Any, batcher: Any) -> Any:
+def shape_columns(shape: StaticShape, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
     """Returns the geometry of a shape, [B, rows, 1]."""
     if isinstance(shape, Ground):
         normal = batcher(shape.normal, 1, (3,))

@@ -1,7 +1,7 @@
 """Damped springs between two nodes: force -(stiffness (l - rest_length) + damping dl/dt) along the spring."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -12,10 +12,14 @@ from gradsim.scene.bodies import Springs
 from gradsim.scene.quantity import PerElement
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement
+    from gradsim.simulate.stability import StabilityView
+
 ROWS = Rows("spring", "stiffness", "damping", "rest_length")  # [N/m], [N s/m], [m]
 
 
-def spring_elements(body: Springs, place: Any) -> Elements:
+def spring_elements(body: Springs, place: "Placement") -> Elements:
     return Elements(len(body.edges), {"nodes": body.edges + place.first("node", body)})
 
 
@@ -29,7 +33,7 @@ def rest_length(body: Springs) -> Any:
     return PerElement((edge * edge).sum(-1) ** 0.5)
 
 
-def spring_rate(view: Any) -> tuple[float, float]:
+def spring_rate(view: "StabilityView") -> tuple[float, float]:
     compliance = 2.0 * view.node_compliance("degree")
     return view.largest(view.row("stiffness")) * compliance, view.largest(view.row("damping")) * compliance
 

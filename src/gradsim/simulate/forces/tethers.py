@@ -9,7 +9,7 @@ and angular momentum are conserved.
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -21,18 +21,22 @@ from gradsim.scene.quantity import component
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 from gradsim.simulate.state.kernels.rigid import rotation_functions
 
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement
+    from gradsim.simulate.stability import StabilityView
+
 # [N/m], [N s/m], [m], [m] in the rigid body's axes
 ROWS = Rows("tether", "stiffness", "damping", "rest_length", "point_x", "point_y", "point_z")
 
 
-def tether_elements(tether: Tether, place: Any) -> Elements:
+def tether_elements(tether: Tether, place: "Placement") -> Elements:
     count = len(tether.nodes)
     body, rigid = tether.body_of(place.scene), tether.rigid_of(place.scene)
     bodies = np.full(count, place.first("rigid", rigid), dtype=np.int32)
     return Elements(count, {"nodes": tether.nodes + np.int32(place.first("node", body)), "bodies": bodies})
 
 
-def tether_rate(view: Any) -> tuple[float, float]:
+def tether_rate(view: "StabilityView") -> tuple[float, float]:
     """Stable rate, as if every tether acted on the node of least mass and on the farthest point of the rigid body."""
     compliance = view.tether_compliance()
     return view.largest(view.row("stiffness")) * compliance, view.largest(view.row("damping")) * compliance

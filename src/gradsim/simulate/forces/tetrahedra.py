@@ -12,7 +12,7 @@ cache line of elements at a time and has a hand-written adjoint. Tests compare t
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -20,18 +20,23 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
+from gradsim.scene.meshes import TetMesh
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement
+    from gradsim.simulate.stability import StabilityView
 
 ROWS = Rows("tet", "mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
 
 
-def tet_elements(body: Soft, place: Any) -> Elements:
+def tet_elements(body: Soft, place: "Placement") -> Elements:
     rest = tet_shapes(body.mesh)
     arrays = {"nodes": body.mesh.tets + place.first("node", body), "rest": rest, "volume": body.mesh.volumes}
     return Elements(len(body.mesh.tets), arrays | {"stretch": stretches(rest)})
 
 
-def tet_shapes(mesh: Any) -> np.ndarray:
+def tet_shapes(mesh: TetMesh) -> np.ndarray:
     """Returns the inverse matrices of the rest edges of tetrahedra [1/m], [T, 3, 3]."""
     corners = mesh.vertices[mesh.tets]
     return np.linalg.inv(np.swapaxes(corners[:, 1:] - corners[:, :1], 1, 2))
@@ -46,7 +51,7 @@ def stretches(rest: np.ndarray) -> np.ndarray:
     return gradients.shape[1] * np.linalg.eigvalsh(np.swapaxes(gradients, 1, 2) @ gradients)[:, -1]
 
 
-def tet_rate(view: Any) -> tuple[float, float]:
+def tet_rate(view: "StabilityView") -> tuple[float, float]:
     stretch, compliance = view.array("stretch"), view.node_compliance("measure")  # 1 / density
     mu, lam, damping = (view.row(row) * stretch for row in ("mu", "lam", "damping"))
     stiffness = max(view.largest(1.5 * mu), view.largest(3.0 * lam - 0.375 * mu))  # a small lam adds no stiffness

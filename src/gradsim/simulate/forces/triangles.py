@@ -14,7 +14,7 @@ Portable kernel and native counterpart as for tetrahedra.
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -22,20 +22,25 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Cloth
+from gradsim.scene.meshes import TriMesh
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 from gradsim.simulate.forces.tetrahedra import stretches
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement
+    from gradsim.simulate.stability import StabilityView
 
 # [N/m], [N/m], [N s/m], [kg/m^3], [kg/m^3], [1]
 ROWS = Rows("triangle", "mu", "lam", "damping", "drag", "lift", "actuation")
 
 
-def triangle_elements(body: Cloth, place: Any) -> Elements:
+def triangle_elements(body: Cloth, place: "Placement") -> Elements:
     rest, area = triangle_shapes(body.mesh)
     arrays = {"nodes": body.mesh.faces + place.first("node", body), "rest": rest, "area": area}
     return Elements(len(body.mesh.faces), arrays | {"stretch": stretches(rest)})
 
 
-def triangle_shapes(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
+def triangle_shapes(mesh: TriMesh) -> tuple[np.ndarray, np.ndarray]:
     """Returns the inverse matrices of the rest edges in the plane [1/m], [F, 2, 2], and the rest areas [m^2], [F]."""
     corners = mesh.vertices[mesh.faces]
     q, r = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
@@ -47,7 +52,7 @@ def triangle_shapes(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.linalg.inv(edges), 0.5 * length * height
 
 
-def triangle_rate(view: Any) -> tuple[float, float]:
+def triangle_rate(view: "StabilityView") -> tuple[float, float]:
     stretch, compliance = view.array("stretch"), view.node_compliance("measure")  # 1 / density
     mu, lam, damping = (view.row(row) * stretch for row in ("mu", "lam", "damping"))
     rate, air = view.largest(damping) * compliance, view.largest(view.row("drag") + view.row("lift"))
