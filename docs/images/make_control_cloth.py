@@ -47,6 +47,6 @@ def strip(name: str, task: Task) -> torch.Tensor:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    strips = torch.cat([strip("hidden", cloth.hidden(SEED)), strip("posed", cloth.posed(SEED))])
-    image = (strips.clamp(WALL, 1) ** (1 / 1.5) * 255).round().byte().numpy()
+    film = torch.cat([strip("hidden", cloth.hidden(SEED)), strip("posed", cloth.posed(SEED))])
+    image = (film.clamp(WALL, 1) ** (1 / 1.5) * 255).round().byte().numpy()
     Image.fromarray(image).save(Path(__file__).parent / "control_cloth.png", optimize=True)

@@ -47,7 +47,5 @@ def strip(task: Task) -> torch.Tensor:
 
 
 if __name__ == "__main__":
-    strips = torch.cat([strip(gear.task(SEED)), strip(gear.at_rest(SEED))])
-    Image.fromarray((strips * 255).round().byte().numpy()).save(
-        Path(__file__).parent / "control_gear.png", optimize=True
-    )
+    film = torch.cat([strip(gear.task(SEED)), strip(gear.at_rest(SEED))])
+    Image.fromarray((film * 255).round().byte().numpy()).save(Path(__file__).parent / "control_gear.png", optimize=True)

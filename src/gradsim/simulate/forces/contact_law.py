@@ -20,9 +20,8 @@ import numpy as np
 import warp as wp
 
 from gradsim.native.structures import Enumeration
-from gradsim.scene.bodies import NodeBody, body_size
+from gradsim.scene.bodies import body_size
 from gradsim.scene.materials import Contact
-from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticShape
 from gradsim.simulate.forces.family import types_of
@@ -36,7 +35,7 @@ ROWS = Enumeration("contact_row", ROW_NAMES)
 CONTACT_DEPTH = 0.005  # default of delta, as a fraction of the body's size
 
 
-def contact_columns(body: "NodeBody | Rigid", scene: Scene, batcher: "SceneBatcher", pair_count: int) -> Any:
+def contact_columns(body: Any, scene: Scene, batcher: "SceneBatcher", pair_count: int) -> Any:
     """Returns the contact parameters of a body's pairs with static shapes, [B, rows, pairs]; shapes vary fastest."""
     laws = [contact_law(body, name, shape) for name, shape in scene.obstacles.items()]
     depth = None
@@ -49,7 +48,7 @@ def contact_columns(body: "NodeBody | Rigid", scene: Scene, batcher: "SceneBatch
     return batcher.concatenate(columns, 2).repeat(1, 1, pair_count // len(laws))
 
 
-def contact_law(body: "NodeBody | Rigid", name: str, shape: StaticShape) -> Contact:
+def contact_law(body: Any, name: str, shape: StaticShape) -> Contact:
     """Returns the body's own contact parameters for a shape, or the shape's if it has none."""
     own = body.contact.get(name) if isinstance(body.contact, Mapping) else body.contact
     return own if own is not None else shape

@@ -8,7 +8,7 @@ import warp as wp
 
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
-from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs, node_count
+from gradsim.scene.bodies import Cloth, Soft, Springs, node_count
 from gradsim.scene.quantity import component, is_zero
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ROWS = Rows("external", "force_x", "force_y", "force_z")  # [N]
 
 
-def external_elements(body: NodeBody, place: "Placement") -> Elements:
+def external_elements(body: Any, place: "Placement") -> Elements:
     first, count = place.first("node", body), node_count(body)
     return Elements(count, {"nodes": np.arange(first, first + count, dtype=np.int32)})
 

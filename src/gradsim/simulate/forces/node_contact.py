@@ -7,7 +7,7 @@ import warp as wp
 
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
-from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs, node_count
+from gradsim.scene.bodies import Cloth, Soft, Springs, node_count
 from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.contact_law import ROW_NAMES, contact_columns, contact_law_functions, contact_pairs
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from gradsim.simulate.stability import StabilityView
 
 
-def node_contact_elements(body: NodeBody, place: "Placement") -> Elements:
+def node_contact_elements(body: Any, place: "Placement") -> Elements:
     pairs = contact_pairs(place.first("node", body), node_count(body), len(place.scene.obstacles))
     return Elements(len(pairs["own"]), {"nodes": pairs["own"], "shapes": pairs["shapes"]})
 
 
-def node_contact_columns(body: NodeBody, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
+def node_contact_columns(body: Any, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
     return contact_columns(body, scene, batcher, node_count(body) * len(scene.obstacles))
 
 

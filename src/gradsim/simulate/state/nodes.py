@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from gradsim.scene.bodies import Cloth, NodeBody, Soft, Springs, node_count
+from gradsim.scene.bodies import Cloth, Soft, Springs, node_count
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.quantity import PerElement, is_per_element
 from gradsim.scene.rotation import rotate
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gradsim.simulate.compile.topology import Placement, Topology
 
 
-def node_key(body: NodeBody) -> Hashable:
+def node_key(body: Any) -> Hashable:
     """Returns a key that is equal for bodies with equal nodes and elements."""
     if isinstance(body, Springs):
         shape = hashlib.sha1(body.edges.tobytes()).hexdigest() + f":{node_count(body)}"
@@ -34,7 +34,7 @@ def node_key(body: NodeBody) -> Hashable:
     return shape, np.asarray(body.pinned).tobytes()
 
 
-def node_elements(body: NodeBody, place: Placement) -> Elements:
+def node_elements(body: Any, place: Placement) -> Elements:
     count = node_count(body)
     free, degree = np.ones(count), np.zeros(count)
     free[np.asarray(body.pinned)] = 0.0
@@ -53,7 +53,7 @@ def node_measures(mesh: TetMesh | TriMesh) -> np.ndarray:
     return np.bincount(nodes.ravel(), np.repeat(measures / corners, corners), len(mesh.vertices))
 
 
-def node_columns(body: NodeBody, scene: Scene, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+def node_columns(body: Any, scene: Scene, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Returns the inverse masses of a body's nodes and gravity, [B, rows, N]."""
     first, end = topology.ranges["node", body.name]
     density = None if isinstance(body, Springs) else body.density
@@ -77,7 +77,7 @@ def node_columns(body: NodeBody, scene: Scene, topology: Topology, batcher: Scen
     return torch.addcdiv(fixed, shares, batcher.broadcastable(body.mass if density is None else density, 1))
 
 
-def _node_masses(body: NodeBody, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+def _node_masses(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Returns the masses of a body's nodes [kg], [B, N], if nodes or elements have individual masses or densities."""
     first, end = topology.ranges["node", body.name]
     if isinstance(body, Springs) or body.density is None:
@@ -92,7 +92,7 @@ def _node_masses(body: NodeBody, topology: Topology, batcher: SceneBatcher) -> t
     return empty.index_add(1, corners, mass.repeat_interleave(nodes.shape[1], 1))
 
 
-def initial_positions(body: NodeBody, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+def initial_positions(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Returns the initial positions of a body's nodes [m], [B, N, 3]."""
     points, rotation = (body.points, None) if isinstance(body, Springs) else (body.vertices, body.rotation)
     first, end = topology.ranges["node", body.name]
@@ -108,13 +108,13 @@ def initial_positions(body: NodeBody, topology: Topology, batcher: SceneBatcher)
     return batcher.cached(("rest", body.name), rest) + batcher(body.position, 1, (3,))
 
 
-def initial_velocities(body: NodeBody, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+def initial_velocities(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Returns the initial velocities of a body's nodes [m/s], [B, N, 3]."""
     first, end = topology.ranges["node", body.name]
     return batcher(body.velocity, end - first, (3,))
 
 
-def node_motion(body: NodeBody, compiled: CompiledScene, states: dict[str, torch.Tensor]) -> Callable[[], BodyMotion]:
+def node_motion(body: Any, compiled: CompiledScene, states: dict[str, torch.Tensor]) -> Callable[[], BodyMotion]:
     """Returns a function for the motion of a body."""
     first, end = compiled.topology.ranges["node", body.name]
     return lambda: BodyMotion(*(states[name][..., first:end, :] for name in NODES.state_names))
