@@ -105,6 +105,19 @@ def test_names_in_pages(find):
     ]
 
 
+def test_names_of_the_engine(find):
+    file = "src/gradsim/simulate/engine/launch.py"
+    text = "def launch(clock, law, rows):\n    parts, system.tables = rows, law\n"
+    assert find(file, text) == [(2, "attribute", "tables")]
+    assert find(file, "def law(parts): ...\n") == [(1, "argument", "parts"), (1, "function", "law")]
+    assert find(file, "") == []
+    assert find("src/gradsim/simulate/native/nodes.h", "Table<T> tables[2]; auto law(T slopes);\n") == []
+
+
+def test_compiler_flags_are_fine(find):
+    assert find("benchmarks/newton.py", 'FLAGS = "-march=native"\n') == []
+
+
 @pytest.mark.parametrize(
     ("path", "text", "name"),
     [

@@ -34,6 +34,7 @@ FIT = ("src/gradsim/fit", "tests/fit")
 ANSWERS = ("src/gradsim/fit", "src/gradsim/compare", "src/gradsim/report", "src/gradsim/experiments", "src/gradsim/cli")
 BENCHMARKS = ("benchmarks", "src/gradsim/bench", "tests/bench", "tests/benchmarks")
 NATIVE = ("src/gradsim/native", *SIMULATE, *RENDER)
+HEADERS = ("src/gradsim/native", "src/gradsim/simulate/native")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Old:
 
     write: str
     inside: tuple[str, ...] = ()  # paths from the root; none: everywhere
+    outside: tuple[str, ...] = ()  # paths within these where the name is fine
     kinds: tuple[str, ...] = NAMES
     whole: bool = False  # only as the whole name; otherwise also as a word of it: `march` in `MarchKernels`
     unless: tuple[str, ...] = ()  # parts of names, in snake case, in which the word is fine
@@ -58,10 +60,9 @@ OLD_NAMES = {
     "touch": Old("rigid_contact", SIMULATE),
     "touching": Old("contact", kinds=("module",)),
     "contact": Old("node_contact", ("src/gradsim/simulate",), kinds=("module",), whole=True),
-    "law": Old("contact_law", SIMULATE, unless=("contact_law",)),
-    "parts": Old("state_layout", SIMULATE, whole=True),
-    "tables": Old("parameter_arrays", SIMULATE),
-    "rows": Old("parameter_arrays", SIMULATE, kinds=INTERFACE),
+    "law": Old("contact_law", SIMULATE, HEADERS, kinds=("module", "class", "function"), whole=True),
+    "parts": Old("state_layout", SIMULATE, kinds=INTERFACE, whole=True),
+    "tables": Old("parameters", SIMULATE, HEADERS),  # C++ has arrays of Table structures
     "flattener": Old("Batcher"),
     "worlds": Old("Batcher", (*SIMULATE, *RENDER), kinds=("module", "class"), whole=True),
     "lightness": Old("compliance"),
@@ -71,7 +72,7 @@ OLD_NAMES = {
     "kept": Old("saved", NATIVE),
     # time
     "rhythm": Old("Time"),
-    "clock": Old("Time", ("src/gradsim/scene", *SIMULATE, *FIT)),
+    "clock": Old("Time", ("src/gradsim/scene", *FIT)),  # the engine's clock counts steps and rows of the history
     "schedule": Old("Time", ("src/gradsim/scene", *SIMULATE)),
     # caches
     "remember": Old("the cache, with an explicit key"),
@@ -84,7 +85,7 @@ OLD_NAMES = {
     "wrapped": Old("TorchOptimizer", kinds=("module", "class"), whole=True),
     "drive": Old("rollout"),
     # fit, compare, report
-    "slopes": Old("forward_jacobian"),
+    "slopes": Old("forward_jacobian", ANSWERS),  # elsewhere the slopes of Runge-Kutta stages, or inclined planes
     "bar": Old("noise_threshold (fit) or target (benchmarks)", (*FIT, *BENCHMARKS)),
     "rival": Old("alternative minimum (fit) or peer (benchmarks)"),
     "rivals": Old("alternative_minima (fit) or peers (benchmarks)"),
@@ -93,7 +94,7 @@ OLD_NAMES = {
     "descend": Old("iterate or solve"),
     "descents": Old("solve"),
     "descended": Old("minimized"),
-    "posed": Old("make_trial", unless=("well_posed", "ill_posed")),
+    "posed": Old("make_trial", FIT, unless=("well_posed", "ill_posed")),
     "doubt": Old("uncertainty (fit) or ambiguous (render)"),
     "told": Old("reported", kinds=KINDS),
     "said": Old("output, PolicyOutput", kinds=KINDS),
@@ -120,7 +121,7 @@ OLD_NAMES = {
 # Words that have no place in prose either, with all their forms.
 NEVER = {
     r"films?|filmed|filming": "video, recorded",
-    r"march|marches|marched|marching": "rollout, simulate",
+    r"(?<!-)march|marches|marched|marching": "rollout, simulate",  # but the compiler's -march
     r"nouns?": "scene object",
     r"zoos?": "gradient problems",
 }
@@ -131,6 +132,8 @@ SEPARATED = ("Bar", "Driver", "Part", "Plan", "Problem", "Signal", "Stage")
 # (file, old name) -> why it stands there. "*" stands for every name.
 ALLOWED = {
     ("src/gradsim/render/mitsuba.py", "film"): "Mitsuba's name for the image of a sensor",
+    ("src/gradsim/simulate/engine/structures.py", "tables"): "the Table structures of the native ForceArrays",
+    ("src/gradsim/simulate/engine/world_rollout.py", "tables"): "the Table structures of the native ForceArrays",
     ("tests/test_vocabulary.py", "*"): "plants old names to test this script",
 }
 
@@ -318,6 +321,7 @@ def check_name(path: str, name: Name) -> Finding | None:
     kind = "class" if re.match(r"_*[A-Z]\w*[a-z]", name.text) else name.kind
     for old, rule in rules_of(text):
         applies = kind in rule.kinds and (not rule.inside or is_inside(path, rule.inside))
+        applies = applies and not is_inside(path, rule.outside)
         if applies and not any(good in text for good in rule.unless) and not is_allowed(path, old):
             return Finding(path, name.line, kind, name.text, rule.write)
     return None

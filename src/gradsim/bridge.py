@@ -1,6 +1,6 @@
-"""Where Torch and Warp meet: memory both see, captured graphs, and how types and devices are called on either side.
+"""Torch and Warp together: shared memory, captured graphs, and the names of types and devices in both libraries.
 
-The only file that imports both. Memory is allocated by Torch and viewed by Warp without a copy.
+This is the only file that imports both. Torch allocates memory and Warp views it without a copy.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ import warp as wp
 P = ParamSpec("P")
 T = TypeVar("T")
 
-running = threading.RLock()  # recording graphs is global in Warp: calls from several threads take turns
-ALIGNED = 16  # scalars, 64 bytes at least: where Torch lets memory begin
+graph_lock = threading.RLock()  # Warp captures one graph at a time: calls from several threads take turns
+ALIGNMENT = 16  # scalars, at least 64 bytes, as for memory that Torch allocates
 
 
 @functools.cache
 def initialize() -> None:
-    """Start Warp, without its greeting and without its word on a missing GPU."""
+    """Starts Warp without its banner and without its message about a missing GPU."""
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
     with contextlib.nullcontext() if torch.cuda.is_available() else _silent_stderr():
         wp.init()
 
 
 def kernels_cached(dtype: torch.dtype) -> bool:
-    """Whether any of gradsim's kernels of a precision were compiled on this machine before."""
+    """Returns whether the cache on this machine has compiled gradsim kernels of a precision."""
     initialize()
     precision = "double" if dtype == torch.float64 else "float"
     return any(Path(wp.config.kernel_cache_dir).glob(f"wp_gradsim.*.{precision}_*"))
@@ -43,7 +43,7 @@ def kernels_cached(dtype: torch.dtype) -> bool:
 
 @contextlib.contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """Drop what native code writes to the standard error stream."""
+    """Discards what native code writes to the standard error stream."""
     saved = os.dup(2)
     try:
         with open(os.devnull, "w") as sink:
@@ -55,10 +55,10 @@ def _silent_stderr() -> Iterator[None]:
 
 
 def on_one_torch_thread(function: Callable[P, T]) -> Callable[P, T]:
-    """A function whose own Torch operations stay on the thread that calls it.
+    """Wraps a function so that its Torch operations run on the calling thread only.
 
-    The threads Torch helps itself with take milliseconds to wake and then turn idly for some more, on the cores that
-    the shares of a batch are to run on. No operation beside a rollout is long enough for that.
+    Torch's intra-op threads take milliseconds to wake and then spin on the cores that the shards of a batch use. Apart
+    from the rollout no operation is long enough to profit from them.
     """
 
     @functools.wraps(function)
@@ -76,7 +76,7 @@ def on_one_torch_thread(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def real_type(dtype: torch.dtype) -> Any:
-    """Warp's scalar type for a Torch dtype."""
+    """Returns Warp's scalar type for a Torch dtype."""
     return {torch.float32: wp.float32, torch.float64: wp.float64}[dtype]
 
 
@@ -89,12 +89,13 @@ def has_device(device: torch.device) -> bool:
 
 
 def warp_device(device: torch.device) -> str:
+    """Returns Warp's name of a device."""
     return "cpu" if device.type == "cpu" else f"cuda:{device.index or 0}"
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """One piece of memory, seen by Torch as `tensor` and by Warp as `array`."""
+    """Memory that is a Torch `tensor` and a Warp `array` at once."""
 
     tensor: torch.Tensor
     array: Any
@@ -102,55 +103,60 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Table:
-    """Parameters [rows, elements] and their gradients, seen by kernels as .value and .grad."""
+    """A parameter table [rows, elements] and its gradient, as Torch tensors and as Warp arrays."""
 
     tensor: torch.Tensor
     tensor_grad: torch.Tensor
-    value: Any
-    grad: Any
+    value: Any  # Warp array of `tensor`
+    grad: Any  # Warp array of `tensor_grad`
 
 
 def fast_view(tensor: torch.Tensor) -> Any:
-    """A tensor as what reads and writes a few of its numbers fastest: on the CPU NumPy, in half of Torch's time."""
+    """Returns a view that is fast for small reads and writes: NumPy on the CPU, which takes half of Torch's time."""
     return tensor.numpy() if tensor.is_cpu else tensor
 
 
-def _memory(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    with torch.inference_mode(False):  # whoever comes first: others may write to it, and ask for gradients
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    with torch.inference_mode(False):  # later calls may write to it outside inference mode, with gradients
         return torch.zeros(shape, dtype=dtype, device=device)
 
 
 class Pool:
-    """Memory that several buffers share, one after another, so that all can be cleared or looked through at once."""
+    """One block of memory divided into buffers, so that all of them can be cleared or checked at once.
+
+    Args:
+        shapes: Shapes of the buffers, which may be taken in any order.
+        dtype: Scalar type.
+        device: Device of the memory.
+    """
 
     def __init__(self, shapes: Iterable[tuple[int, ...]], dtype: torch.dtype, device: torch.device):
-        """Room for buffers of these shapes, taken in any order."""
-        self.tensor = _memory((sum(map(_room, shapes)),), dtype, device)
+        self.tensor = _zeros((sum(map(_padded_size, shapes)),), dtype, device)
         self._used = 0
 
     def take(self, shape: tuple[int, ...]) -> torch.Tensor:
-        """The next buffer's memory, zeroed."""
-        first, self._used = self._used, self._used + _room(shape)
+        """Returns the memory of the next buffer, zeroed."""
+        first, self._used = self._used, self._used + _padded_size(shape)
         return self.tensor[first : first + math.prod(shape)].view(shape)
 
     @property
     def rest(self) -> torch.Tensor:
-        """What no buffer has taken yet."""
+        """The memory that no buffer has taken yet."""
         return self.tensor[self._used :]
 
     def all_finite_fast(self) -> bool:
-        """Whether no number is NaN, infinite, or so large that the sum is; also of those between the buffers."""
+        """Returns whether the sum of the block is finite; False also if finite values overflow the sum."""
         return math.isfinite(self.tensor.sum().item())
 
 
-def _room(shape: tuple[int, ...]) -> int:
-    """Scalars a buffer takes in a pool, so that the next begins where Torch would let it begin."""
-    return -(-math.prod(shape) // ALIGNED) * ALIGNED
+def _padded_size(shape: tuple[int, ...]) -> int:
+    """Returns the scalars that a buffer takes in a pool, so that the next one is aligned."""
+    return -(-math.prod(shape) // ALIGNMENT) * ALIGNMENT
 
 
-def numbers(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Buffer:
-    """Zeroed scalars."""
-    tensor = _memory(shape, dtype, device)
+def scalars(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Buffer:
+    """Returns a zeroed buffer of scalars."""
+    tensor = _zeros(shape, dtype, device)
     return Buffer(tensor, wp.from_torch(tensor, dtype=real_type(dtype)))
 
 
@@ -162,28 +168,35 @@ def vectors(
     pool: Pool | None = None,
     row: int | None = None,
 ) -> Buffer:
-    """Zeroed vectors: tensor [*shape, width], array [*shape] of vectors, of quaternions where the width is four.
+    """Returns a zeroed buffer of vectors, or of quaternions if the width is four.
 
-    They lie `row` scalars apart, their width if None.
+    Args:
+        shape: Shape of the Warp array; the tensor is [*shape, width].
+        dtype: Scalar type.
+        device: Device of the memory.
+        width: Scalars of a vector.
+        pool: Block that the memory is taken from; allocated if None.
+        row: Scalars between the starts of two vectors; the width if None.
     """
-    whole = (*shape, row or width)
-    tensor = (_memory(whole, dtype, device) if pool is None else pool.take(whole))[..., :width]
+    padded = (*shape, row or width)
+    tensor = (_zeros(padded, dtype, device) if pool is None else pool.take(padded))[..., :width]
     real = real_type(dtype)
     kind = wp.types.quaternion(real) if width == 4 else wp.types.vector(width, real)
     return Buffer(tensor, wp.from_torch(tensor, dtype=kind))
 
 
 class Settings:
-    """A few numbers that Python sets before a graph is replayed and kernels read from `array`."""
+    """Numbers that Python sets before a graph is replayed and that kernels read from `array`."""
 
     def __init__(self, count: int, dtype: torch.dtype, device: torch.device):
-        self._tensor = _memory((count,), dtype, device)
+        self._tensor = _zeros((count,), dtype, device)
         kind = wp.int32 if dtype == torch.int32 else real_type(dtype)
         self.array = wp.from_torch(self._tensor, dtype=kind)
-        # Torch takes ten times as long as NumPy to write three numbers.
+        # NumPy writes three numbers in a tenth of Torch's time.
         self._numbers = self._tensor.numpy() if device.type == "cpu" else None
 
     def set(self, *values: float) -> None:
+        """Writes all numbers."""
         if self._numbers is not None:
             self._numbers[:] = values
         else:
@@ -191,20 +204,21 @@ class Settings:
 
 
 def table(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, pool: Pool | None = None) -> Table:
-    """Zeroed parameters; `pool` has room for their gradients."""
-    value, grad = _memory(shape, dtype, device), _memory(shape, dtype, device) if pool is None else pool.take(shape)
+    """Returns a zeroed parameter table; the memory of its gradient is taken from `pool`, or allocated if None."""
+    value = _zeros(shape, dtype, device)
+    grad = _zeros(shape, dtype, device) if pool is None else pool.take(shape)
     real = real_type(dtype)
     return Table(value, grad, wp.from_torch(value, dtype=real), wp.from_torch(grad, dtype=real))
 
 
 def constant(array: np.ndarray, dtype: torch.dtype, device: torch.device, columns: str = "") -> Any:
-    """A Warp array with the content of a NumPy one.
+    """Returns a Warp array with the content of a NumPy array.
 
     Args:
         array: Integers stay integers; floats become `dtype`.
         dtype: Torch scalar type of float arrays.
-        device: Where it lives.
-        columns: "vector" or "matrix" to see trailing dimensions as Warp vectors or matrices.
+        device: Device of the result.
+        columns: "vector" or "matrix" makes Warp vectors or matrices of the trailing dimensions.
     """
     integer = np.issubdtype(array.dtype, np.integer)
     real = wp.int32 if integer else real_type(dtype)
@@ -215,7 +229,7 @@ def constant(array: np.ndarray, dtype: torch.dtype, device: torch.device, column
 
 
 class Graph:
-    """Kernel launches recorded once and replayed without Python."""
+    """Kernel launches that are captured once and replayed without Python."""
 
     def __init__(self, launches: Callable[[], None], device: torch.device):
         with wp.ScopedCapture(device=warp_device(device)) as capture:
@@ -223,4 +237,5 @@ class Graph:
         self._graph = capture.graph
 
     def replay(self) -> None:
+        """Runs all captured launches."""
         wp.capture_launch(self._graph)

@@ -1,8 +1,8 @@
-"""One cache for everything that is built once and looked up by an explicit key.
+"""The cache for everything that is built once and looked up by an explicit key.
 
-Keys are made from values, never from identities: arrays can be written to. Tensors either do not take part in a key
-(`cache_key` returns None) or only with shape, dtype and device (`signature_key`), since their numbers may change in
-place or carry a gradient.
+Keys are built from values, never from identities, because arrays can change in place. The numbers of a tensor are never
+part of a key, since they may change in place or carry a gradient: `cache_key` returns None for tensors, and
+`signature_key` uses their shape, dtype and device.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Cache(Generic[V]):
     """A bounded mapping from keys to values; the least recently used entry is dropped first.
 
     Args:
-        size: Most entries.
-        keep: Whether to store a value; all are stored if None.
+        size: Largest number of entries.
+        keep: Function that returns whether to store a value; all are stored if None.
     """
 
     def __init__(self, size: int, keep: Callable[[V], bool] | None = None):
@@ -36,10 +36,10 @@ class Cache(Generic[V]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable | None, build: Callable[[], V]) -> V:
-        """Returns the value of a key, from `build()` if there is none yet. Nothing is stored under the key None.
+        """Returns the value of a key, or of `build()` if the cache has none. Nothing is stored under the key None.
 
-        Values are built outside inference mode, so that later calls can differentiate through them. They are shared:
-        no caller may change them in place.
+        Values are built outside inference mode, so that later calls can differentiate through them. They are shared,
+        so no caller may change them in place.
         """
         if key is None:
             return build()
@@ -61,7 +61,7 @@ class Cache(Generic[V]):
         return value
 
     def values(self) -> Iterator[V]:
-        """All values, the least recently used first."""
+        """Returns all values, the least recently used first."""
         return iter(tuple(self._values.values()))
 
     def __len__(self) -> int:
@@ -71,22 +71,23 @@ class Cache(Generic[V]):
         return key in self._values
 
     def clear(self) -> None:
+        """Removes all entries."""
         with self._lock:
             self._values.clear()
 
 
 class _NoKey(Exception):
-    """A value that has no key."""
+    """A value has no key."""
 
 
 def cache_key(*values: Any, size: int = 64) -> Hashable | None:
-    """Returns a key that is equal for equal plain values; None if there is a tensor among them or a large array.
+    """Returns a key that is equal for equal values; None if they contain a tensor or a large array.
 
     Args:
         values: Numbers, strings, arrays, sequences, mappings and dataclasses of these.
-        size: Most numbers of an array; hashing more takes as long as converting them.
+        size: Largest array [numbers]; hashing a larger one takes as long as converting it.
     """
-    if len(values) == 1 and type(values[0]) is np.ndarray:  # the most frequent case, in half of the time
+    if len(values) == 1 and type(values[0]) is np.ndarray:  # the most frequent case takes half of the time here
         (array,) = values
         return (array.shape, array.dtype, array.tobytes()) if array.size <= size else None
     try:
@@ -96,11 +97,11 @@ def cache_key(*values: Any, size: int = 64) -> Hashable | None:
 
 
 def signature_key(*values: Any, size: int = 16384, skip: tuple[str, ...] = ()) -> Hashable | None:
-    """Returns a key that is equal for values that differ in the numbers of their tensors alone; None for large arrays.
+    """Returns a key that is equal for values that differ only in the numbers of their tensors; None for large arrays.
 
     Args:
         values: As for `cache_key`, and tensors.
-        size: Most numbers of an array.
+        size: Largest array [numbers].
         skip: Names of dataclass fields to leave out.
     """
     try:
@@ -127,7 +128,7 @@ def _extend(
     readers: _Readers,
     tensors: bool,
 ) -> None:
-    """Append values to a key; every entry also determines where the next one begins."""
+    """Appends values to a key. Every entry determines where the next one begins, so that keys are unambiguous."""
     for value in values:
         kind = type(value)
         if kind is np.ndarray:

@@ -8,7 +8,7 @@ import torch
 from tests.render.compare import difference_errors, drawing
 from tests.render.scenes import changed, triangles_of
 
-from gradsim.check.render import RENDERERS, check_coverage, check_path, check_image_gradients
+from gradsim.check.render import RENDERERS, check_coverage, check_image_gradients, check_path
 from gradsim.check.render import check_silhouette_warning as silhouette_warning
 from gradsim.check.sampling import supersampled
 from gradsim.render.edges import mesh_edges
@@ -36,11 +36,11 @@ def soup(count: int, size: float, *, shift: float = 0.0, textured: bool = False)
 
 @pytest.mark.parametrize("renderer", RENDERERS, ids=lambda r: type(r).__name__)
 def test_gradients_of_all_inputs(renderer):
-    assert not [fact for fact in check_image_gradients(renderer) if not fact.ok]
+    assert not [result for result in check_image_gradients(renderer) if not result.ok]
 
 
 def test_image_is_the_limit_of_point_sampling():
-    assert not [fact for fact in check_coverage() if not fact.ok]
+    assert not [result for result in check_coverage() if not result.ok]
 
 
 @pytest.mark.parametrize("apart", [None, 1.5, 0.35], ids=["one", "behind", "intersecting"])

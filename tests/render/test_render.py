@@ -175,7 +175,7 @@ def test_recycled_memory_does_not_overwrite_videos_in_use():
     trajectory = gs.simulate(scene, frames=8, fps=20)
     first = gs.render(scene, trajectory, (128, 128))
     assert first.nbytes > LARGE
-    kept, before = first[2:3], first.clone()
+    frame, before = first[2:3], first.clone()
     moved = scene_of(x=0.3)
     other = gs.simulate(moved, frames=8, fps=20)
     for _ in range(3):
@@ -183,7 +183,7 @@ def test_recycled_memory_does_not_overwrite_videos_in_use():
     assert torch.equal(first, before)
     del first
     gs.render(moved, other, (128, 128))
-    assert torch.equal(kept, before[2:3])
+    assert torch.equal(frame, before[2:3])
 
 
 def test_cached_views_follow_the_values_of_the_camera():

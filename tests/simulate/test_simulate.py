@@ -1,4 +1,4 @@
-"""simulate(): frames, batches, memory, repeated and interleaved passes, continuation."""
+"""`simulate`: frames, batches, memory, repeated and interleaved passes, continuation."""
 
 import gc
 import resource
@@ -52,8 +52,8 @@ def test_batched_gradients_equal_single_ones_and_batch_shapes_broadcast():
     assert moduli.grad[0, 0].item() == pytest.approx(3 * single.grad.item(), rel=1e-9)
 
 
-def test_arrays_written_to_are_seen_by_the_next_call():
-    """Plain numbers are flattened once; numbers, not arrays, tell whether they are the same."""
+def test_changes_of_arrays_in_place_affect_the_next_call():
+    """Plain numbers are converted once; the cache compares values, not identities."""
     velocity = np.array([0.0, 1.0, 0.0])
     cube = gs.Rigid("cube", gs.meshes.box(0.5), mass=1.0, velocity=velocity)
     scene = gs.Scene([cube], gravity=(0.0, 0.0, 0.0))
@@ -63,8 +63,8 @@ def test_arrays_written_to_are_seen_by_the_next_call():
     assert (first, second) == pytest.approx((1.0, 3.0))
 
 
-def test_constants_of_inference_mode_do_not_hinder_gradients():
-    mesh = gs.meshes.box((0.3, 0.4, 0.5))  # of this test alone: nothing of it is known yet
+def test_gradients_work_after_a_call_in_inference_mode():
+    mesh = gs.meshes.box((0.3, 0.4, 0.5))  # used only here, so that nothing about it is cached
 
     def height(mass):
         cube = gs.Rigid("cube", mesh, mass=mass, position=(0.1, 0.7, 0.2), pushes=[gs.Push(force=(0.0, 1.0, 0.0))])
@@ -77,14 +77,14 @@ def test_constants_of_inference_mode_do_not_hinder_gradients():
     assert mass.grad.item() < 0
 
 
-def test_a_single_triangle_has_nothing_to_bend():
+def test_single_triangle_without_hinges():
     mesh = gs.TriMesh(np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]]), np.array([[0, 1, 2]]))
     sheet = gs.Cloth("sheet", mesh, 0.2, bending=gs.Bending(1e-3, 0.0))
     fallen = gs.simulate(gs.Scene([sheet], gravity=(0.0, -8.0, 0.0)), frames=2, fps=1.0, substeps=2000)
     assert fallen["sheet"].position[-1, 1].item() == pytest.approx(-4.0, rel=1e-3)
 
 
-def test_large_finite_numbers_are_finite():
+def test_all_finite_for_numbers_whose_sum_overflows():
     assert engine.all_finite(torch.full((4,), 1e308, dtype=F64))
     assert not engine.all_finite(torch.tensor([1.0, float("nan")]))
     assert not engine.all_finite(torch.tensor([float("inf"), -float("inf")]))
@@ -92,18 +92,18 @@ def test_large_finite_numbers_are_finite():
 
 @pytest.mark.parametrize("problem", [PROBLEMS[0], PROBLEMS[1], PROBLEMS[3]], ids=lambda p: p.name)
 @pytest.mark.parametrize("integrator", [gs.SymplecticEuler(), gs.Midpoint()], ids=lambda i: type(i).__name__)
-@pytest.mark.parametrize("steps", [30, 12], ids=["a frame at a time", "checkpoints within a frame"])
-def test_recomputed_gradients_equal_kept_ones(problem, integrator, steps, monkeypatch):
+@pytest.mark.parametrize("steps", [30, 12], ids=["frame by frame", "checkpoints within a frame"])
+def test_recomputed_gradients_equal_stored_ones(problem, integrator, steps, monkeypatch):
     values = problem.values()
-    kept = adjoint_gradients(objective(problem, integrator), values)
+    stored = adjoint_gradients(objective(problem, integrator), values)
     step_bytes = engine.engine_for(compile_scene(problem.build(values)), integrator).shards[0].step_bytes
     monkeypatch.setattr(simulate_module, "default_limit", lambda: steps * step_bytes)
     recomputed = adjoint_gradients(objective(problem, integrator), values)
-    for name, gradient in kept.items():
+    for name, gradient in stored.items():
         assert torch.allclose(recomputed[name], gradient, rtol=1e-12, atol=1e-13 * gradient.abs().max().item()), name
 
 
-def test_too_little_memory_says_how_much_is_needed():
+def test_out_of_memory_error_has_the_memory_needed():
     mu = torch.tensor(1e4, dtype=F64, requires_grad=True)
     with pytest.raises(OutOfMemory, match="needs at least .* MB"):
         gs.simulate(beam(mu), frames=2, fps=1.0, substeps=800, memory=30_000)
@@ -117,7 +117,7 @@ def test_interleaved_forwards_and_repeated_backwards():
 
     (reference_a,) = torch.autograd.grad(loss(a), a)
     (reference_b,) = torch.autograd.grad(loss(b), b)
-    first, second = loss(a), loss(b)  # the second forward goes over the first one's memory
+    first, second = loss(a), loss(b)  # the second forward pass overwrites the history of the first
     second.backward(retain_graph=True)
     first.backward()
     second.backward()
@@ -127,7 +127,7 @@ def test_interleaved_forwards_and_repeated_backwards():
         first.backward()
 
 
-def test_second_derivatives_are_refused():
+def test_second_derivatives_raise():
     mu = torch.tensor(1e4, dtype=F64, requires_grad=True)
     loss = gs.simulate(beam(mu), frames=2, substeps=40).vertices.pow(2).sum()
     with pytest.raises(gs.BrokenGradient, match="gradients of gradients"):
@@ -154,7 +154,7 @@ def test_continuing_equals_one_rollout_and_gradients_flow_through():
     assert one.item() == pytest.approx(two.item(), rel=1e-12)
 
 
-def test_float32_follows_float64():
+def test_float32_agrees_with_float64():
     mu = torch.tensor(1e4, dtype=torch.float32, requires_grad=True)
     single = gs.simulate(beam(mu), frames=3, substeps=40)
     assert single.vertices.dtype == torch.float32
@@ -164,11 +164,11 @@ def test_float32_follows_float64():
     double.vertices[-1, :, 1].sum().backward()
     assert (single.vertices.double() - double.vertices).abs().max() < 1e-5
     assert mu.grad.item() == pytest.approx(exact.grad.item(), rel=1e-3)
-    asked = gs.simulate(beam(1e4), frames=2, substeps=40, dtype=torch.float32)
-    assert asked.vertices.dtype == torch.float32
+    requested = gs.simulate(beam(1e4), frames=2, substeps=40, dtype=torch.float32)
+    assert requested.vertices.dtype == torch.float32
 
 
-def test_several_bodies_move_as_they_would_alone():
+def test_bodies_move_as_in_scenes_of_their_own():
     cloth = gs.Cloth(
         "sheet",
         gs.meshes.grid((0.3, 0.3), (3, 3)),
@@ -195,7 +195,7 @@ def test_several_bodies_move_as_they_would_alone():
 
 
 def test_signals_are_linear_between_samples():
-    """A force that ramps from 0 to 1 N over the rollout: v = t^2 / (2 m T)."""
+    """A force that increases from 0 to 1 N over the rollout gives v = t^2 / (2 m T)."""
     mass, end = 2.0, 0.5
     push = gs.Signal([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     body = gs.Springs("mass", np.zeros((1, 3)), np.zeros((0, 2)), mass=mass, force=push)
@@ -206,7 +206,7 @@ def test_signals_are_linear_between_samples():
 
 
 def test_long_rollout_in_bounded_memory():
-    """30,000 steps of 1,000 tetrahedra with gradients: under 1 GB, and right."""
+    """30,000 steps of 1,000 tetrahedra with correct gradients in less than 1 GB."""
     values = torch.tensor([2e4, 2e4], dtype=F64)
 
     def tip(p, **options):
@@ -235,14 +235,14 @@ def test_histories_of_all_scenes_share_one_limit():
     end.backward()
 
 
-def test_a_loss_that_is_not_finite_is_called_that():
+def test_a_loss_that_is_not_finite_raises_broken_gradient():
     mu = torch.tensor(1e4, dtype=F64, requires_grad=True)
     end = gs.simulate(beam(mu), frames=2, substeps=40).vertices[-1]
     with pytest.raises(gs.BrokenGradient, match="look at the loss"):
         (end * float("nan")).sum().backward()
 
 
-def test_springs_whose_ends_meet_stay_finite():
+def test_springs_with_coincident_ends_stay_finite():
     points = np.array([[-0.1, 0.0, 0.0], [0.1, 0.0, 0.0]])
     pair = gs.Springs("pair", points, [[0, 1]], stiffness=0.0, velocity=gs.per_element([[1.0, 0, 0], [-1.0, 0, 0]]))
     motion = gs.simulate(gs.Scene([pair], gravity=(0, 0, 0)), frames=3, fps=10.0, substeps=8)
@@ -260,7 +260,7 @@ def test_springs_whose_ends_meet_stay_finite():
         ({"frames": 2, "integrator": "euler"}, gs.InvalidInput, "integrator = 'euler': must be an integrator"),
     ],
 )
-def test_bad_options_are_named(options, error, words):
+def test_invalid_options_raise_errors_with_their_names(options, error, words):
     with pytest.raises(error, match=words):
         gs.simulate(beam(1e4), **options)
 

@@ -116,7 +116,7 @@ def run(kernel: RasterKernel, job: Any, lists: FrameLists, threads: int) -> bool
             if own.next_frame == own.chunk_end:
                 return
 
-    with bridge.running:
+    with bridge.graph_lock:
         running = [_pool(threads).submit(run_one, own) for own in jobs[1:]]
         try:
             run_one(job)

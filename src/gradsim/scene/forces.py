@@ -1,8 +1,8 @@
-"""Forces that act on or between bodies: `Scene(bodies, forces=[...])`.
+"""Forces on or between bodies: `Scene(bodies, forces=[...])`.
 
-A force is a frozen dataclass derived from `Force` with physical quantities as fields. These may be unknown, have paths
-such as `rope.stiffness`, and stand in scene files under the class name in lower case. A `gs.ForceFamily` declares
-how a force acts.
+A force is a frozen dataclass derived from `Force` with physical quantities as fields. These may be unknown and have
+paths such as `rope.stiffness`. In scene files a force has its class name in lower case. A `gs.ForceFamily` declares how
+it acts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Force:
-    """Base of the forces in a scene.
+    """Base class of the forces in a scene.
 
     Args:
         name: Identifier, the first part of its parameters' paths.
@@ -44,10 +44,10 @@ class Force:
         validate_quantities(self, self.name)
 
     def check(self, scene: Scene) -> None:
-        """Raise unless the force fits the scene; subclasses check the bodies they name."""
+        """Raises unless the force fits the scene; subclasses check the bodies they name."""
 
     def find_body(self, scene: Scene, field: str, name: Any, kinds: tuple[type, ...]) -> Any:
-        """Returns the body that a field names, checked to be of one of these kinds."""
+        """Returns the body of a given name, checked to be of one of the given types; errors name the field."""
         found = next((body for body in scene.bodies if body.name == name), None)
         if found is None:
             known = ", ".join(body.name for body in scene.bodies if isinstance(body, kinds)) or "none"
@@ -58,7 +58,7 @@ class Force:
         return found
 
     def check_per_element(self, count: int) -> None:
-        """Raise unless every `gs.per_element` quantity has `count` values."""
+        """Raises unless every `gs.per_element` quantity has `count` values."""
         for name, spec in quantities(self):
             if spec.per is not None:
                 check_element_count(f"{self.name}.{name}", getattr(self, name), spec, count)
@@ -66,15 +66,15 @@ class Force:
 
 @dataclass(frozen=True, eq=False)
 class BodyForce(Force, abstract=True):
-    """Base of forces that act on single bodies; see `gs.node_force` and `gs.rigid_force`.
+    """Base class of forces on single bodies; see `gs.node_force` and `gs.rigid_force`.
 
     Args:
         name: Identifier, the first part of its parameters' paths.
-        bodies: Names of the bodies it acts on; all that it can act on if empty.
+        bodies: Names of the bodies it acts on; all of a suitable type if empty.
     """
 
     bodies: Sequence[str] = ()
-    body_kinds: ClassVar[tuple[type, ...]] = ()  # set by the declaration
+    body_kinds: ClassVar[tuple[type, ...]] = ()  # set by `gs.node_force` or `gs.rigid_force`
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,7 +90,7 @@ class BodyForce(Force, abstract=True):
             raise InvalidInput(self.name, "a force on no body", f"the scene needs a {valid}")
 
     def bodies_in(self, scene: Scene) -> list[Any]:
-        """The bodies of a scene that it acts on."""
+        """Returns the bodies of a scene that it acts on."""
         if self.bodies:
             return [self.find_body(scene, "bodies", name, self.body_kinds) for name in self.bodies]
         return [body for body in scene.bodies if isinstance(body, self.body_kinds)]
@@ -139,10 +139,12 @@ class Tether(Force):
         self.rigid_of(scene)
 
     def body_of(self, scene: Scene) -> NodeBody:
+        """Returns the body of the nodes."""
         found: NodeBody = self.find_body(scene, "body", self.body, (NodeBody,))
         return found
 
     def rigid_of(self, scene: Scene) -> Rigid:
+        """Returns the rigid body."""
         found: Rigid = self.find_body(scene, "rigid", self.rigid, (Rigid,))
         return found
 

@@ -10,7 +10,7 @@ of the next stage; after the last stage this is the state at the end of the step
 sums with the same weights, partitioned rules such as symplectic Euler use the new velocity. The rotation of a rigid
 body follows the same weights as x, with dq/dt = (w, 0) q / 2 as the velocity, and is normalized.
 
-A new integrator is a subclass of `Integrator` that names its stages; both the portable and the native step read them.
+A new integrator is a subclass of `Integrator` with its stages, from which both the portable and the native step follow.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-TOLERATED_GROWTH = 1e-3  # of the fastest oscillation in one stable step
+TOLERATED_GROWTH = 1e-3  # of the amplitude of the fastest oscillation in one stable step
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Weights that lead from one evaluation of the forces to the next state of the step."""
+    """Weights that give the next state of a step after an evaluation of the forces."""
 
     acceleration: tuple[float, ...]  # of the stages so far
     velocity: tuple[float, ...]  # of the stages so far
@@ -34,12 +34,12 @@ class Stage:
 
     @property
     def time(self) -> float:
-        """Time of the state it leads to, as a fraction of the step."""
+        """Time of that state, as a fraction of the step."""
         return sum(self.velocity) + self.new_velocity
 
 
 def explicit_runge_kutta(*rows: Sequence[float]) -> tuple[Stage, ...]:
-    """Stages of an explicit Runge-Kutta rule.
+    """Returns the stages of an explicit Runge-Kutta rule.
 
     Args:
         rows: Rows 2, 3, ... of the Butcher tableau, without their zeros on and above the diagonal, then the weights:
@@ -50,7 +50,7 @@ def explicit_runge_kutta(*rows: Sequence[float]) -> tuple[Stage, ...]:
 
 @dataclass(frozen=True)
 class Integrator:
-    """Base of the time integrators; subclasses set `stages` and `order`."""
+    """Base class of time integrators; subclasses set `stages` and `order`."""
 
     stages: ClassVar[tuple[Stage, ...]]
     order: ClassVar[int]
@@ -98,7 +98,7 @@ class Integrator:
 
 
 def symplectic_euler_dt(frequency: float, damping: float) -> float:
-    """Largest stable step of symplectic Euler for a damped oscillator [s]."""
+    """Returns the largest stable step of symplectic Euler for a damped oscillator [s]."""
     return 4.0 / (damping + math.sqrt(damping**2 + 4.0 * frequency**2))
 
 
@@ -115,7 +115,7 @@ def _bisect(growth: Callable[[float], float], most: float) -> float:
 
 @functools.cache
 def _stability_polynomial(stages: tuple[Stage, ...]) -> tuple[float, ...]:
-    """Coefficients of R(z), highest power first: a step multiplies a motion of rate s by R(s dt)."""
+    """Returns the coefficients of R(z), highest power first: one step multiplies exp(s t) by R(s dt)."""
     values = [[1.0]]  # of the stages, lowest power first
     for stage in stages:
         value = [1.0] + [0.0] * len(stages)
@@ -128,7 +128,7 @@ def _stability_polynomial(stages: tuple[Stage, ...]) -> tuple[float, ...]:
 
 
 def _growth_of_matrix(stages: tuple[Stage, ...], frequency: float, damping: float, dt: float) -> float:
-    """Spectral radius, less one, of the matrix that one step applies to (x, v)."""
+    """Returns the spectral radius, minus one, of the matrix by which one step multiplies (x, v)."""
     columns = []
     for x0, v0 in ((1.0, 0.0), (0.0, 1.0)):
         x, v, accelerations, velocities = x0, v0, [], []
@@ -147,9 +147,9 @@ def _growth_of_matrix(stages: tuple[Stage, ...], frequency: float, damping: floa
 
 @dataclass(frozen=True)
 class SymplecticEuler(Integrator):
-    """v += dt a(x, v), then x += dt v: first order, one evaluation of the forces a step; the paper's integrator.
+    """v += dt a(x, v), then x += dt v: first order, one evaluation of the forces per step; the paper's integrator.
 
-    A rigid body's rotation takes the spin at the middle of the step, which costs no evaluation.
+    The rotation of a rigid body uses the angular velocity at the middle of the step, which needs no evaluation.
     """
 
     stages = (Stage((1.0,), (0.0,), new_velocity=1.0),)
@@ -161,9 +161,9 @@ class SymplecticEuler(Integrator):
 
 @dataclass(frozen=True)
 class Midpoint(Integrator):
-    """Explicit midpoint rule: second order, two evaluations of the forces a step.
+    """Explicit midpoint rule: second order, two evaluations of the forces per step.
 
-    Undamped oscillations grow by (w dt)^4 / 8 a step, so it needs smaller steps for stiff, undamped bodies.
+    Undamped oscillations grow by (w dt)^4 / 8 per step, so stiff bodies without damping need smaller steps.
     """
 
     stages = explicit_runge_kutta((0.5,), (0.0, 1.0))
@@ -172,9 +172,9 @@ class Midpoint(Integrator):
 
 @dataclass(frozen=True)
 class RungeKutta4(Integrator):
-    """Classical Runge-Kutta rule: fourth order, four evaluations of the forces a step.
+    """Classical Runge-Kutta rule: fourth order, four evaluations of the forces per step.
 
-    The order holds where the forces are smooth; an impact reduces it to that of the contact law's smoothness.
+    The order holds for smooth forces. The contact law is once continuously differentiable, so impacts reduce the order.
     """
 
     stages = explicit_runge_kutta((0.5,), (0.0, 0.5), (0.0, 0.0, 1.0), (1 / 6, 1 / 3, 1 / 3, 1 / 6))

@@ -1,4 +1,4 @@
-"""The scene: bodies, what they may touch, gravity; and who looks at it, in what light."""
+"""The scene: bodies, static shapes, forces and gravity, and the camera, lights and background of its images."""
 
 from __future__ import annotations
 
@@ -26,19 +26,17 @@ from gradsim.scene.validation import validate_quantities, validated_array
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Everything there is, before it moves.
+    """Bodies and their surroundings at the initial time.
 
     Args:
-        bodies: `Soft`, `Cloth`, `Springs`, `Rigid`, `Pendulum`, `DoublePendulum`, `Smoke`, each with a name of its own.
-        ground: A plane to touch, or None.
+        bodies: `Soft`, `Cloth`, `Springs`, `Rigid`, `Pendulum`, `DoublePendulum`, `Smoke`, each with a unique name.
+        ground: A plane with which bodies collide, or None.
         gravity: Acceleration [m/s^2], [..., 3].
-        shapes: More static things to touch, by name: `Ground` (another plane), `StaticSphere`, `StaticCapsule`,
-            `StaticBox`.
-        camera: Who looks at it; `render` needs one.
-        lights: `AmbientLight`, `DirectionalLight`, `PointLight`; without any, bare colours are seen.
-        forces: Forces on or between bodies: `Tether`, or a user's own; each with a name of its own.
-        background: What is seen where nothing is: a colour [..., 3], or with three dimensions or more an image
-            [..., H, W, 3], in [0, 1].
+        shapes: Further static shapes by name: `Ground` (another plane), `StaticSphere`, `StaticCapsule`, `StaticBox`.
+        camera: Camera; `render` needs one.
+        lights: `AmbientLight`, `DirectionalLight`, `PointLight`; without lights surfaces have their own colours.
+        background: A colour [..., 3], or with three or more dimensions an image [..., H, W, 3], in [0, 1].
+        forces: Forces on or between bodies: `Tether`, or user-defined; each with a unique name.
     """
 
     bodies: Sequence[Body]
@@ -99,19 +97,20 @@ class Scene:
 
     def _check_contacts(self) -> None:
         for body in self.bodies:
-            laws = getattr(body, "contact", None)
-            for name in laws if isinstance(laws, Mapping) else ():
+            contacts = getattr(body, "contact", None)
+            for name in contacts if isinstance(contacts, Mapping) else ():
                 if name not in self.obstacles:
                     known = ", ".join(self.obstacles) or "none"
                     raise UnknownName(f"{body.name}.contact", repr(name), f"the scene's shapes are {known}")
 
     @property
     def obstacles(self) -> dict[str, StaticShape]:
-        """Everything static that can be touched, by name."""
+        """The ground and all static shapes, by name."""
         ground: dict[str, StaticShape] = {} if self.ground is None else {"ground": self.ground}
         return {**ground, **self.shapes}
 
     def __getitem__(self, name: str) -> Any:
+        """Returns a body by its name."""
         for body in self.bodies:
             if body.name == name:
                 return body
@@ -119,22 +118,22 @@ class Scene:
 
     @property
     def unknowns(self) -> dict[str, Unknown]:
-        """What is to be found, by path."""
+        """The unknown quantities, by path."""
         given = ((path, inner_unknown(value)) for path, value, _ in (*self.quantities(), *self.view_quantities()))
         return {path: value for path, value in given if value is not None}
 
     def with_values(self, values: Mapping[str, Any]) -> Scene:
-        """The same scene with other values at some paths, such as `{"cube.density": 300.0, "ground.mu": tensor}`."""
+        """Returns a copy with other values at some paths, such as `{"cube.density": 300.0, "ground.mu": tensor}`."""
         return with_values(self, values)
 
     def save(self, path: str | os.PathLike[str], *, time: Time | None = None) -> None:
-        """Write a scene file (.yaml) that `gs.load_scene` reads back as the same scene.
+        """Writes a scene file (.yaml) that `gs.load_scene` reads.
 
-        Arrays of more than 64 numbers go to an .npz file of the same name beside it. Tensors are written as the numbers
-        they hold now, and pinned nodes as their numbers.
+        Arrays of more than 64 numbers are written to an .npz file of the same name beside it. Tensors are written with
+        their present values, and pinned nodes as indices.
 
         Args:
-            path: File in a folder that exists.
+            path: File in an existing folder.
             time: Time settings that belong to the scene.
         """
         from gradsim.scene.files.save import save_scene
@@ -142,7 +141,7 @@ class Scene:
         save_scene(self, path, time=time)
 
     def quantities(self) -> Iterator[tuple[str, Any, Spec]]:
-        """Path, value and specification of every quantity that is given, such as `beam.material.mu`."""
+        """Yields path, value and specification of every quantity that is not None, such as `beam.material.mu`."""
         parts: list[tuple[str, Any]] = [("scene", self), *self.obstacles.items()]
         parts += [(force.name, force) for force in self.forces]
         for body in self.bodies:
@@ -150,11 +149,11 @@ class Scene:
             for part in ("material", "bending"):
                 if hasattr(body, part):
                     parts.append((f"{body.name}.{part}", getattr(body, part)))
-            laws = getattr(body, "contact", None)
-            if isinstance(laws, Mapping):
-                parts += [(f"{body.name}.contact.{name}", law) for name, law in laws.items()]
-            elif laws is not None:
-                parts.append((f"{body.name}.contact", laws))
+            contacts = getattr(body, "contact", None)
+            if isinstance(contacts, Mapping):
+                parts += [(f"{body.name}.contact.{name}", contact) for name, contact in contacts.items()]
+            elif contacts is not None:
+                parts.append((f"{body.name}.contact", contacts))
             parts += [(f"{body.name}.pushes[{k}]", push) for k, push in enumerate(getattr(body, "pushes", ()))]
             if isinstance(body, Smoke):
                 for name, single in (("density", ()), ("velocity", (2,))):
@@ -172,7 +171,7 @@ class Scene:
                     yield f"{label}.{name}", value, spec
 
     def view_quantities(self) -> Iterator[tuple[str, Any, Spec]]:
-        """The same for what is only seen, such as `camera.eye`, `lights[0].intensity`, `beam.look.color`."""
+        """Yields the same for quantities of images, such as `camera.eye`, `lights[0].intensity`, `beam.look.color`."""
         parts: list[tuple[str, Any]] = [(f"lights[{k}]", light) for k, light in enumerate(self.lights)]
         if self.camera is not None:
             parts.insert(0, ("camera", self.camera))
@@ -180,8 +179,8 @@ class Scene:
             for name, spec in quantities(part):
                 if getattr(part, name) is not None:
                     yield f"{label}.{name}", getattr(part, name), spec
-        for owner, thing in (*self.obstacles.items(), *((body.name, body) for body in self.bodies)):
-            look = getattr(thing, "look", None)
+        for owner, item in (*self.obstacles.items(), *((body.name, body) for body in self.bodies)):
+            look = getattr(item, "look", None)
             for name, value, spec in look_quantities(look) if look is not None else ():
                 yield f"{owner}.look.{name}", value, spec
         background: Any = self.background

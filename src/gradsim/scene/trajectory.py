@@ -1,4 +1,4 @@
-"""What a simulation gives back: the motions of all bodies at the frames."""
+"""The result of a simulation: the motions of all bodies at the frames."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ M = TypeVar("M")
 
 
 def _frames_of(motion: M, frames: slice, axis: int) -> M:
-    """A motion's tensors at some frames, time being their dimension `axis`, counted from the end."""
+    """Returns a motion at some frames; time is dimension `axis` of its tensors, counted from the end."""
     pick = (..., frames, *([slice(None)] * (-axis - 1)))
     return type(motion)(*(getattr(motion, item.name)[pick] for item in fields(motion)))  # type: ignore[arg-type]
 
 
 def _cubic(a: torch.Tensor, va: torch.Tensor, b: torch.Tensor, vb: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
-    """From a with slope va at s = 0 to b with slope vb at s = 1."""
+    """Evaluates the cubic from a with derivative va at s = 0 to b with derivative vb at s = 1."""
     return a + s * va + s * s * (3 * (b - a) - 2 * va - vb) + s * s * s * (2 * (a - b) + va + vb)
 
 
-def _after_another(motions: Sequence[M], axis: int, moving: Sequence[str] | None = None) -> M:
-    """One motion of several, whose moving tensors (all, if None) have time in their dimension `axis`."""
+def _concatenate(motions: Sequence[M], axis: int, moving: Sequence[str] | None = None) -> M:
+    """Concatenates motions in time, which is dimension `axis` of their `moving` tensors (all if None)."""
     first = motions[0]
     names = [item.name for item in fields(first)]  # type: ignore[arg-type]
-    parts = ([getattr(motion, name) for motion in motions] for name in names)
+    tensors = ([getattr(motion, name) for motion in motions] for name in names)
     joined = (
-        torch.cat(part, axis) if moving is None or name in moving else part[0]
-        for name, part in zip(names, parts, strict=True)
+        torch.cat(given, axis) if moving is None or name in moving else given[0]
+        for name, given in zip(names, tensors, strict=True)
     )
     return type(first)(*joined)
 
 
 class Motion(Protocol):
-    """What every body's motion can do."""
+    """Methods of the motion of every body."""
 
     def at(self, frames: slice) -> Any: ...
 
@@ -50,7 +50,7 @@ class Motion(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class BodyMotion:
-    """The motion of a body made of nodes."""
+    """The motion of a body with nodes: `Soft`, `Cloth` or `Springs`."""
 
     vertices: torch.Tensor  # [m], [..., T, N, 3]
     velocities: torch.Tensor  # [m/s], [..., T, N, 3]
@@ -70,44 +70,44 @@ class BodyMotion:
 
     @staticmethod
     def joined(motions: Sequence[BodyMotion]) -> BodyMotion:
-        """One after another in time."""
-        return _after_another(motions, -3)
+        """Concatenates motions in time."""
+        return _concatenate(motions, -3)
 
 
 @dataclass(frozen=True, eq=False)
 class RigidMotion:
-    """The motion of a rigid body; everything but its state is worked out when it is asked for."""
+    """The motion of a rigid body; everything but its state is computed on first use."""
 
     center_of_mass: torch.Tensor  # [m], [..., T, 3]
     rotation: torch.Tensor  # unit quaternion (x, y, z, w), [..., T, 4]
     velocity: torch.Tensor  # of the centre of mass [m/s], [..., T, 3]
     angular_momentum: torch.Tensor  # about the centre of mass [kg m^2/s], [..., T, 3]
     column: torch.Tensor = field(repr=False)  # 1 / mass, gravity, centre of mass, inverse inertia, [..., 1, 13]
-    points: torch.Tensor = field(repr=False)  # the mesh's vertices, in the body's axes [m], [V, 3]
+    points: torch.Tensor = field(repr=False)  # the mesh's vertices in body axes [m], [V, 3]
 
     @cached_property
     def center(self) -> torch.Tensor:
-        """Of mass, in the body's axes [m], [..., 1, 3]."""
+        """Centre of mass in body axes [m], [..., 1, 3]."""
         return self.column[..., 4:7]
 
     @cached_property
     def inverse_moments(self) -> torch.Tensor:
-        """xx, yy, zz, yz, zx, xy of the inverse inertia, in the body's axes [1/(kg m^2)], [..., 1, 6]."""
+        """Entries xx, yy, zz, yz, zx, xy of the inverse inertia in body axes [1/(kg m^2)], [..., 1, 6]."""
         return self.column[..., 7:13]
 
     @cached_property
     def position(self) -> torch.Tensor:
-        """Where the mesh's origin is [m], [..., T, 3]."""
+        """Position of the mesh's origin [m], [..., T, 3]."""
         return self.center_of_mass - rotate(self.rotation, self.center)
 
     @cached_property
     def inverse_inertia(self) -> torch.Tensor:
-        """In the body's axes [1/(kg m^2)], [..., 1, 3, 3]."""
+        """Inverse inertia in body axes [1/(kg m^2)], [..., 1, 3, 3]."""
         return self.inverse_moments[..., [[0, 5, 4], [5, 1, 3], [4, 3, 2]]]
 
     @cached_property
     def angular_velocity(self) -> torch.Tensor:
-        """In the world's axes [rad/s], [..., T, 3]."""
+        """Angular velocity in world axes [rad/s], [..., T, 3]."""
         momentum = rotate(self.rotation, self.angular_momentum, back=True)
         return rotate(self.rotation, (self.inverse_inertia @ momentum[..., None])[..., 0])
 
@@ -117,12 +117,12 @@ class RigidMotion:
 
     @cached_property
     def vertices(self) -> torch.Tensor:
-        """[m], [..., T, V, 3]."""
+        """Positions of the vertices [m], [..., T, V, 3]."""
         return self.center_of_mass[..., None, :] + self._arms
 
     @cached_property
     def velocities(self) -> torch.Tensor:
-        """Of the vertices [m/s], [..., T, V, 3]."""
+        """Velocities of the vertices [m/s], [..., T, V, 3]."""
         spin = self.angular_velocity[..., None, :].expand_as(self._arms)
         return self.velocity[..., None, :] + torch.linalg.cross(spin, self._arms)
 
@@ -133,8 +133,8 @@ class RigidMotion:
 
     @staticmethod
     def joined(motions: Sequence[RigidMotion]) -> RigidMotion:
-        """One after another in time."""
-        return _after_another(motions, -2, ("center_of_mass", "rotation", "velocity", "angular_momentum"))
+        """Concatenates motions in time."""
+        return _concatenate(motions, -2, ("center_of_mass", "rotation", "velocity", "angular_momentum"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,12 +149,12 @@ class PendulumMotion:
 
     @property
     def angle(self) -> torch.Tensor:
-        """Of each link [rad], [..., T, links]."""
+        """Angle of each link [rad], [..., T, links]."""
         return self.angles[..., 0]
 
     @property
     def rate(self) -> torch.Tensor:
-        """Of each link [rad/s], [..., T, links]."""
+        """Angular rate of each link [rad/s], [..., T, links]."""
         return self.rates[..., 0]
 
     def at(self, frames: slice) -> PendulumMotion:
@@ -162,33 +162,33 @@ class PendulumMotion:
 
     @staticmethod
     def joined(motions: Sequence[PendulumMotion]) -> PendulumMotion:
-        """One after another in time."""
-        return _after_another(motions, -3)
+        """Concatenates motions in time."""
+        return _concatenate(motions, -3)
 
 
 class Motions(Mapping[str, Any]):
-    """Motions by the names of their bodies, each made when it is first asked for, as if it had been from the start.
+    """Motions by the names of their bodies, computed on first use in the gradient mode of the simulation.
 
     Args:
-        makers: What makes each body's motion.
+        functions: Function that computes the motion, for each body.
     """
 
-    def __init__(self, makers: dict[str, Callable[[], Any]]):
-        self._makers = makers
-        self._made: dict[str, Any] = {}
-        self._recording = torch.is_grad_enabled()
+    def __init__(self, functions: dict[str, Callable[[], Any]]):
+        self._functions = functions
+        self._computed: dict[str, Any] = {}
+        self._grad_enabled = torch.is_grad_enabled()
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            with torch.inference_mode(False), torch.set_grad_enabled(self._recording):
-                self._made[name] = self._makers[name]()
-        return self._made[name]
+        if name not in self._computed:
+            with torch.inference_mode(False), torch.set_grad_enabled(self._grad_enabled):
+                self._computed[name] = self._functions[name]()
+        return self._computed[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
+        return iter(self._functions)
 
     def __len__(self) -> int:
-        return len(self._makers)
+        return len(self._functions)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, (dict(self),)
@@ -201,20 +201,20 @@ class State:
     vertices: torch.Tensor | None = None  # of all nodes [m], [..., N, 3]
     velocities: torch.Tensor | None = None  # [m/s], [..., N, 3]
     time: float = 0.0  # [s]
-    others: dict[str, torch.Tensor] = field(default_factory=dict)  # states of everything but nodes
+    others: dict[str, torch.Tensor] = field(default_factory=dict)  # all other states, by name
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Motions at the frames, differentiable in everything the scene was made of.
+    """Motions at the frames, differentiable in all quantities of the scene.
 
-    `trajectory["beam"]` is one body's motion, `trajectory[3:7]` some of the frames, `.final` the last state.
+    `trajectory["beam"]` is the motion of one body, `trajectory[3:7]` selects frames, `.final` is the last state.
     """
 
     time: torch.Tensor  # [s], [T]
     motions: Mapping[str, Any]  # body name -> its motion
-    states: dict[str, torch.Tensor] = field(repr=False)  # [..., T, count, width] by the simulator's names
-    nodes: BodyMotion | None = field(repr=False, default=None)  # of all bodies made of nodes
+    states: dict[str, torch.Tensor] = field(repr=False)  # "node.x" -> [..., T, count, width]
+    nodes: BodyMotion | None = field(repr=False, default=None)  # of all nodes
 
     def __len__(self) -> int:
         return len(self.time)
@@ -224,7 +224,7 @@ class Trajectory:
 
     @property
     def vertices(self) -> torch.Tensor:
-        """Vertices of all bodies one after another [m], [..., T, V, 3]."""
+        """Vertices of all bodies, in the order of the scene [m], [..., T, V, 3]."""
         return self._joined("vertices")
 
     @property
@@ -235,7 +235,7 @@ class Trajectory:
     def _joined(self, name: str) -> torch.Tensor:
         solid = [motion for motion in self.motions.values() if hasattr(motion, "vertices")]
         if not solid:
-            raise UnknownName(name, ", ".join(self.motions), "smoke has no vertices: look at its densities")
+            raise UnknownName(name, ", ".join(self.motions), "smoke has no vertices: use its densities")
         if self.nodes is not None and all(isinstance(motion, BodyMotion) for motion in solid):
             joined: torch.Tensor = getattr(self.nodes, name)
             return joined
@@ -260,10 +260,10 @@ class Trajectory:
         return Trajectory(self.time[key], motions, states, None if self.nodes is None else self.nodes.at(key))
 
     def shifted(self, offset: torch.Tensor) -> Trajectory:
-        """What is seen of the motion at other moments: all frames but the last, `offset` [s], [...], later.
+        """Returns the motion at all frames but the last, `offset` [s], [...], later.
 
-        Between two frames vertices follow the cubic through their places and velocities there, which is exact for a
-        throw and as good as a frame is short otherwise.
+        Vertices are interpolated by the cubic through positions and velocities at the two nearest frames. This is exact
+        for uniform acceleration.
         """
         span = self.time[1] - self.time[0]
         share = (offset / span)[..., None, None, None]
@@ -281,7 +281,7 @@ class Trajectory:
 
     @staticmethod
     def joined(trajectories: Sequence[Trajectory]) -> Trajectory:
-        """One after another in time: trajectories of the same bodies."""
+        """Concatenates trajectories of the same bodies in time."""
         first = trajectories[0]
         motions = {name: m.joined([t.motions[name] for t in trajectories]) for name, m in first.motions.items()}
         states = {name: torch.cat([t.states[name] for t in trajectories], -3) for name in first.states}
@@ -291,7 +291,7 @@ class Trajectory:
         return Trajectory(torch.cat([t.time for t in trajectories]), motions, states, nodes)
 
     def state(self, frame: int) -> State:
-        """The state at a frame, counted from the end if negative."""
+        """Returns the state at a frame, counted from the end if negative."""
         nodes: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None)
         if self.nodes is not None:
             nodes = (self.nodes.vertices[..., frame, :, :], self.nodes.velocities[..., frame, :, :])

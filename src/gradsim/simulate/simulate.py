@@ -1,10 +1,11 @@
-"""simulate(): from a scene to its trajectory, with one autograd function for the whole rollout."""
+"""`simulate` computes the trajectory of a scene; one autograd function covers the whole rollout."""
 
 from __future__ import annotations
 
 import functools
 import operator
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +19,9 @@ from gradsim.scene.smoke import Smoke
 from gradsim.scene.time import Time, check_integrator
 from gradsim.scene.trajectory import BodyMotion, Motions, State, Trajectory
 from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
-from gradsim.simulate.engine.engine import Engine, LeftFinite, engine_for
+from gradsim.simulate.engine.engine import Engine, NonFiniteState, engine_for
 from gradsim.simulate.engine.memory import default_limit
-from gradsim.simulate.stability import sinking, stable_step
+from gradsim.simulate.stability import StableStep, sinking, stable_step
 from gradsim.simulate.state.nodes import NODES
 from gradsim.simulate.state.registry import STATE_PARTS
 from gradsim.simulate.state.smoke import smoke_motion, smoke_states
@@ -39,7 +40,7 @@ def simulate(
     dtype: torch.dtype | None = None,
     memory: float | None = None,
 ) -> Trajectory:
-    """Simulate a scene.
+    """Simulates a scene.
 
     Gradients flow from the trajectory to every tensor in the scene, and to `start`.
 
@@ -48,21 +49,21 @@ def simulate(
         frames: Number of states to return, at times i / fps; the first is the initial state.
         fps: Frames per second [1/s].
         substeps: Time steps between two frames; dt = 1 / (fps substeps). Smoke needs few, and an even number.
-        integrator: Time integrator. The default is second order, the one `estimate` uses: at equal cost the parameters
-            that a fit recovers have a hundred times less bias than with `SymplecticEuler()`. That one is stable at
-            larger steps for stiff bodies without damping, and takes one evaluation of the forces a step instead of two.
+        integrator: Time integrator. The default is the second-order rule that `estimate` uses: at equal cost, fitted
+            parameters have a hundred times less bias than with `SymplecticEuler()`. The latter evaluates the forces
+            once per step instead of twice, and for stiff bodies without damping it is stable at larger steps.
         start: State to continue from, such as another trajectory's `.final`; the scene's own initial state if None.
         dtype: torch.float64 or torch.float32; that of the scene's tensors if None, float64 if it has none.
         memory: Limit for what the backward pass stores [bytes]; a quarter of the machine's memory if None. Beyond it
-            states are recomputed.
+            the backward pass recomputes states.
 
     Returns:
         The trajectory, vertices [..., frames, V, 3].
 
     Raises:
-        Diverged: The rollout reached a number that is not finite; says when, which body, and the largest stable step.
+        Diverged: A state is not finite; the error has the time, the body and the largest stable step.
     """
-    frames, substeps = _whole("frames", frames), _whole("substeps", substeps)
+    frames, substeps = _positive_integer("frames", frames), _positive_integer("substeps", substeps)
     if not fps > 0:
         raise OutOfRange("fps", fps, "must be > 0 [1/s]")
     check_integrator("integrator", integrator)
@@ -71,7 +72,7 @@ def simulate(
     limit = float(memory) if memory is not None else float(default_limit())
     states: dict[str, torch.Tensor] = {}
     if compiled.topology.state_layout:
-        states |= _mechanics(compiled, time, limit)
+        states |= _mechanical_states(compiled, time, limit)
     for body in scene.bodies:
         if isinstance(body, Smoke):
             states |= smoke_states(body, compiled, start, time, limit)
@@ -81,49 +82,58 @@ def simulate(
 
 
 def _motions(scene: Scene, compiled: CompiledScene, states: dict[str, torch.Tensor]) -> Motions:
-    """The motion of every body, by name."""
-    motions = {}
+    """Returns the motion of every body, by name."""
+    motions: dict[str, Callable[[], Any]] = {}
     for body in scene.bodies:
-        part = next((part for part in STATE_PARTS if isinstance(body, part.owners)), None)
-        motions[body.name] = smoke_motion(body, states) if part is None else part.motion(body, compiled, states)
+        if isinstance(body, Smoke):
+            motions[body.name] = smoke_motion(body, states)
+        else:
+            part = next(part for part in STATE_PARTS if isinstance(body, part.owners))
+            motions[body.name] = part.motion(body, compiled, states)
     return Motions(motions)
 
 
 @functools.lru_cache(maxsize=16)
 def _times(frames: int, fps: float, begin: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """Times of the frames [s], [T]."""
-    with torch.inference_mode(False):  # others may write to a copy of it
+    """Returns the times of the frames [s], [T]."""
+    with torch.inference_mode(False):  # later calls copy it, possibly outside inference mode
         return torch.from_numpy(begin + np.arange(frames, dtype=str(dtype).removeprefix("torch.")) / fps).to(device)
 
 
-def _mechanics(compiled: CompiledScene, time: Time, limit: float) -> dict[str, torch.Tensor]:
-    """States of nodes, rigid bodies and pendula at the frames, [..., T, count, width]."""
+def _mechanical_states(compiled: CompiledScene, time: Time, limit: float) -> dict[str, torch.Tensor]:
+    """Returns the states of nodes, rigid bodies and pendula at the frames, [..., T, count, width]."""
     step = stable_step(compiled, time.integrator)
+    _warn(compiled, time, step)
+    engine = engine_for(compiled, time.integrator)
+    job = _Job(engine, compiled.batch, time, compiled.batcher.begin, limit, compiled.inputs, compiled.signature.varying)
+    try:
+        results = _Rollout.apply(job, *(job.inputs[place] for place in job.varying))
+    except NonFiniteState as found:
+        raise Diverged(found.body, found.step, found.step * time.dt, found.world, time.dt, step.dt) from None
+    return dict(zip(engine.states, results, strict=True))
+
+
+def _warn(compiled: CompiledScene, time: Time, step: StableStep) -> None:
+    """Warns of a time step that is too large and of contacts that are too soft."""
     if time.frames > 1 and time.dt > WARN_ABOVE * step.dt:
         needed = int(time.steps_per_frame * time.dt / step.dt) + 1
         warnings.warn(
             f"dt = {time.dt:.3g} s is above the largest stable dt of about {step.dt:.3g} s ({step.reason} of "
             f"'{step.body}'): use substeps >= {needed}",
             StabilityWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     for body, depth, size in sinking(compiled):
         warnings.warn(
             f"'{body}', {size:.3g} m large, sinks about {depth:.3g} m into what it rests on: "
             f"{depth / (0.005 * size):.0f} times its ke would reduce that to half a hundredth of its size",
             ContactWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    engine = engine_for(compiled, time.integrator)
-    job = _Job(engine, compiled.batch, time, compiled.batcher.begin, limit, compiled.inputs, compiled.signature.varying)
-    try:
-        results = _Rollout.apply(job, *(job.inputs[place] for place in job.varying))
-    except LeftFinite as left:
-        raise Diverged(left.body, left.step, left.step * time.dt, left.world, time.dt, step.dt) from None
-    return dict(zip(engine.states, results, strict=True))
 
 
-def _whole(name: str, value: Any) -> int:
+def _positive_integer(name: str, value: Any) -> int:
+    """Returns an option as an integer, checked to be at least one."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -134,21 +144,21 @@ def _whole(name: str, value: Any) -> int:
 
 
 class _Job(NamedTuple):
-    """A rollout to compute."""
+    """The arguments of a rollout."""
 
     engine: Engine
     batch: tuple[int, ...]
     time: Time
     begin: float  # [s]
     limit: float  # [bytes]
-    inputs: tuple[torch.Tensor, ...]  # everything it is a function of
-    varying: tuple[int, ...]  # positions of those inputs that may need a gradient
+    inputs: tuple[torch.Tensor, ...]  # initial states, parameter arrays, signals
+    varying: tuple[int, ...]  # positions of the inputs that may need a gradient
 
 
 class _Rollout(torch.autograd.Function):
-    """A whole rollout as one operation: initial state and parameters in, states at the frames out.
+    """A whole rollout as one operation, from initial states and parameters to the states at the frames.
 
-    The inputs at the positions `job.varying` are passed once more, for Torch to track them.
+    The inputs at the positions `job.varying` are arguments of their own, so that Torch tracks them.
     """
 
     @staticmethod
@@ -156,7 +166,7 @@ class _Rollout(torch.autograd.Function):
         ctx.plan = job.engine.plan(job.time, job.limit, any(ctx.needs_input_grad))
         ctx.owner = object()
         states = job.engine.forward(job.inputs, job.batch, job.time, ctx.plan, job.limit, ctx.owner, job.begin)
-        ctx.job = job._replace(inputs=())  # Torch stores those that may need a gradient
+        ctx.job = job._replace(inputs=())  # Torch saves those that may need a gradient
         ctx.fixed = [None if place in job.varying else tensor for place, tensor in enumerate(job.inputs)]
         ctx.save_for_backward(*given, *states)
         ctx.set_materialize_grads(False)

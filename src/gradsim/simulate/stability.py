@@ -1,9 +1,9 @@
 """The largest stable time step of a scene, estimated from stiffness, mass and element size.
 
-The highest frequency of a mesh is at most that of its stiffest element alone, with its share of the nodes' masses
-(Irons and Treharne); shares go by volume or area, and the lightest node counts for the whole body. Each force family
-gives a frequency and a damping rate that way (`ForceFamily.stable_rate`), the integrator turns them into a step, and a
-body with several families gets the step of their squared rates added.
+The highest frequency of a mesh is at most that of its stiffest single element with its share of the nodal masses (Irons
+and Treharne). Shares are proportional to volume or area, and the node of least mass stands for the whole body. Each
+force family so bounds a frequency and a damping rate (`ForceFamily.stable_rate`), and the integrator turns these into a
+step dt. The step of a body with several families is (sum of their dt^-2)^-1/2.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ from gradsim.simulate.state.kernels.rigid import ROWS as RIGID
 V = TypeVar("V")
 
 GRAVITY = RIGID.gravity_x  # first of three rows
-SINKING = 0.1  # of a body's size: depth of rest from which on a warning is given
+SINKING = 0.1  # of a body's size: a warning is given if the depth at rest is larger
 
 
 class StableStep(NamedTuple):
+    """A stable time step and what limits it."""
+
     dt: float  # [s]
     body: str
     reason: str
@@ -39,14 +41,14 @@ class StableStep(NamedTuple):
 def stable_dt(scene: Scene, integrator: Integrator = Midpoint()) -> float:
     """Returns the largest stable time step [s], estimated at the rest shape; the smallest over a batch.
 
-    This is an estimate: large strains stiffen a body, and a mesh may be stable up to about 1.5 times as large a step.
+    This is an estimate: large strains stiffen a body, and some meshes are stable up to about 1.5 times this step.
     """
     with torch.no_grad():
         return stable_step(compile_scene(scene), integrator).dt
 
 
 def stable_step(compiled: CompiledScene, integrator: Integrator) -> StableStep:
-    """The stable step with the body and the force family that limit it."""
+    """Returns the stable step with the body and the force that limit it."""
     best = StableStep(math.inf, "", "nothing")
     totals: dict[str, float] = {}
     largest: dict[str, tuple[float, str]] = {}
@@ -65,7 +67,7 @@ def stable_step(compiled: CompiledScene, integrator: Integrator) -> StableStep:
 
 
 def _limiting(compiled: CompiledScene) -> list[tuple[ForceFamily, str]]:
-    """Force families and owners whose elements limit the step."""
+    """Returns the force families that limit the step, each with an owner of its elements."""
     topology = compiled.topology
 
     def build() -> list[tuple[ForceFamily, str]]:
@@ -76,25 +78,25 @@ def _limiting(compiled: CompiledScene) -> list[tuple[ForceFamily, str]]:
 
 
 def _squared_rate(compiled: CompiledScene, family: ForceFamily, owner: str, integrator: Integrator) -> float:
-    """One over the squared stable step of an owner with one family of forces alone [1/s^2]."""
+    """Returns dt^-2 for the stable step dt of one owner under one force family [1/s^2]."""
     view = StabilityView(compiled, family, owner)
-    stiffness, damping = view.family.stable_rate(view)
-    dt = integrator.stable_dt(math.sqrt(max(stiffness, 0.0)), damping)
+    squared_frequency, damping = view.family.stable_rate(view)
+    dt = integrator.stable_dt(math.sqrt(max(squared_frequency, 0.0)), damping)
     return dt**-2 if dt > 0 else math.inf
 
 
 class StabilityView:
-    """The numbers of one owner's elements of a force family that a stable rate is computed from."""
+    """Parameters, constants and masses of one owner's elements, from which `ForceFamily.stable_rate` is computed."""
 
     def __init__(self, compiled: CompiledScene, family: ForceFamily, owner: str):
         self.compiled, self.family, self.owner = compiled, family, owner
 
     def row(self, name: str) -> Any:
-        """A row of the owner's parameters: an array [B, elements], or a number if there is no difference."""
+        """Returns a row of the owner's parameters, [B, elements], or a number if all are equal."""
         return self._rows(self.family.name, self.owner)[self.family.rows.index(name)]
 
     def array(self, name: str) -> Any:
-        """A constant of the elements, [elements]; its largest value if the parameters of all elements are equal."""
+        """Returns a constant of the elements, [elements], or its largest value if their parameters are equal."""
         family, topology = self.family.name, self.compiled.topology
 
         def build() -> Any:
@@ -104,7 +106,7 @@ class StabilityView:
         return self._cached(("array", name, family, self.owner), build)
 
     def node_compliance(self, weight: str) -> float:
-        """Largest inverse mass of the body's nodes [1/kg], times "one", their "measure" or their "degree"."""
+        """Returns the largest inverse mass of the body's nodes [1/kg], weighted by "one", "measure" or "degree"."""
         topology = self.compiled.topology
 
         def build() -> float:
@@ -115,11 +117,11 @@ class StabilityView:
         return self._cached(("compliance", weight, self.owner), build)
 
     def rigid_compliance(self) -> float:
-        """How much a body's contact points together yield to a unit of stiffness [1/kg]."""
+        """Returns the acceleration of a rigid body's contact points per unit of force on all of them [1/kg]."""
         return self._cached(("compliance", "rigid", self.owner), lambda: _rigid_compliance(self.compiled, self.owner))
 
     def tether_compliance(self) -> float:
-        """How much the nodes and the rigid body of a tether yield to a unit of stiffness each [1/kg]."""
+        """Returns the relative acceleration of nodes and rigid body per unit of force in every tether [1/kg]."""
         topology, family = self.compiled.topology, self.family.name
 
         def build() -> float:
@@ -132,17 +134,18 @@ class StabilityView:
         return self._cached(("compliance", family, self.owner), build)
 
     def initial_speed(self) -> float:
-        """Largest initial speed of the body's nodes [m/s]."""
+        """Returns the largest initial speed of the body's nodes [m/s]."""
         nodes = slice(*self.compiled.topology.ranges["node", self.owner])
         return float(self.compiled.state("node.v")[:, nodes].norm(dim=-1).max())
 
     def topology_constant(self, function: Callable[[Topology], V]) -> V:
-        """A function of the topology, computed once."""
+        """Returns a function of the topology, computed once."""
         topology = self.compiled.topology
         return topology.constant(function, lambda: function(topology))
 
     @staticmethod
     def largest(values: Any) -> float:
+        """Returns the largest entry of an array, or a number itself."""
         return float(values.max() if isinstance(values, np.ndarray) else values)
 
     def _rows(self, family: str, owner: str) -> Any:
@@ -153,20 +156,20 @@ class StabilityView:
 
 
 def _rows(compiled: CompiledScene, family: str, owner: str) -> Any:
-    """The rows of an owner's elements that differ: arrays [B, elements], or numbers, which are faster."""
+    """Returns the rows of an owner's distinct columns, [rows, B, columns]; a list of numbers if there is one column."""
 
     def build() -> Any:
         first, count = compiled.topology.ranges[family, owner][0], compiled.signature.periods[family, owner]
-        table = compiled.array(family)
-        if len(table) * count == 1:
-            return table[0, :, first].tolist()
-        return table[:, :, first : first + count].swapaxes(0, 1)
+        array = compiled.array(family)
+        if len(array) * count == 1:
+            return array[0, :, first].tolist()
+        return array[:, :, first : first + count].swapaxes(0, 1)
 
     return compiled.batcher.cached(("rows of", family, owner), build)
 
 
 def _point_compliance(rows: Any, reach: float) -> float:
-    """Largest acceleration of a point of a rigid body per unit of force on it [1/kg]."""
+    """Returns the largest acceleration of a rigid body's point per unit of force on it [1/kg]."""
     moments = rows[RIGID.inverse_inertia_xx] + rows[RIGID.inverse_inertia_yy] + rows[RIGID.inverse_inertia_zz]
     return StabilityView.largest(rows[RIGID.inverse_mass] + moments * reach**2)
 
@@ -177,13 +180,13 @@ def _rigid_compliance(compiled: CompiledScene, body: str) -> float:
 
 
 def _flat_and_reach(topology: Topology, body: str) -> tuple[float, float]:
-    """How many of a rigid body's points make its largest flat, and its reach [m]."""
+    """Returns how many points of a rigid body can touch a plane at once, and the largest distance of one [m]."""
     index, arrays = topology.ranges["rigid", body][0], topology.arrays
     return arrays["rigid.flat"].item(index), arrays["rigid.reach"].item(index)
 
 
 def sinking(compiled: CompiledScene) -> list[tuple[str, float, float]]:
-    """Rigid bodies that sink deeper than a tenth of their size when they rest: name, depth [m], size [m]."""
+    """Returns the rigid bodies that at rest sink in by more than a tenth of their size: name, depth [m], size [m]."""
     found = []
     for family, body in compiled.topology.ranges:
         if family == "rigid_contact":
@@ -194,12 +197,12 @@ def sinking(compiled: CompiledScene) -> list[tuple[str, float, float]]:
 
 
 def _rest_depth(body: str, compiled: CompiledScene) -> tuple[float, float]:
-    """How deep a rigid body sinks when it rests [m], and its size [m]."""
+    """Returns the depth to which a rigid body sinks in at rest [m], and its size [m]."""
     rows = _rows(compiled, "rigid", body)
     points, reach = _flat_and_reach(compiled.topology, body)
     stiffness = _rows(compiled, "rigid_contact", body)[CONTACT.ke]
     weakest = float(stiffness.max(1).min() if isinstance(stiffness, np.ndarray) else stiffness)
     gx, gy, gz = rows[GRAVITY], rows[GRAVITY + 1], rows[GRAVITY + 2]
     weight = StabilityView.largest((gx**2 + gy**2 + gz**2) ** 0.5 / rows[RIGID.inverse_mass])
-    depth = weight / (weakest * points) if weakest > 0.0 else math.inf  # nothing pushes back
+    depth = weight / (weakest * points) if weakest > 0.0 else math.inf  # no contact force
     return depth, 2.0 * reach

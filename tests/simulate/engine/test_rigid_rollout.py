@@ -1,4 +1,4 @@
-"""The native rollout of rigid bodies against the portable kernels, with worlds or points in its lanes."""
+"""The native rollout of rigid bodies against the portable kernels, with worlds or contact points in the lanes."""
 
 import math
 
@@ -22,7 +22,7 @@ INTEGRATORS = [SymplecticEuler(), Midpoint()]
 
 
 def two_bodies(values):
-    """Two bodies of different size, one of them pushed, between two planes and a ball."""
+    """Returns two bodies of different size, one of them pushed, between two planes and a sphere."""
     v = values["velocity"]
     push = gs.Push(force=values["force"], point=(0.1, 0.0, 0.05), start=0.01, end=0.05)
     bodies = [
@@ -41,17 +41,17 @@ def two_bodies_values():
     return {name: torch.tensor(value, dtype=F64) for name, value in values.items()}
 
 
-def printed_law_values():
+def paper_law_values():
     return RIGID["rigid body hits the ground"].values() | {"delta": torch.tensor(0.0, dtype=F64)}
 
 
 SCENES = {name: (p.values, p.build, 1.0 / (p.fps * p.substeps)) for name, p in RIGID.items()}
 SCENES["two bodies"] = (two_bodies_values, two_bodies, 1e-3)
-SCENES["printed law"] = (printed_law_values, RIGID["rigid body hits the ground"].build, 1e-3)
+SCENES["paper's law"] = (paper_law_values, RIGID["rigid body hits the ground"].build, 1e-3)
 
 
 def rolled(scene, worlds, integrator, dtype, native):
-    """States after some steps, history, and after the way back all gradients; one world has no others beside it."""
+    """Returns states and history after some steps, and all gradients after the backward pass."""
     values, build, dt = SCENES[scene]
     own = {n: torch.stack([v * (1 + 0.02 * k / worlds) for k in range(worlds)]).to(dtype) for n, v in values().items()}
     compiled = compile_scene(build(own))
@@ -80,15 +80,17 @@ def rolled(scene, worlds, integrator, dtype, native):
 
 
 def tangent(vector, q):
-    """Without the part along q, which changes no rotation."""
+    """Returns the component orthogonal to q; the other one does not change the rotation."""
     return vector - (vector * q).sum(-1, keepdim=True) * q
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("integrator", INTEGRATORS, ids=lambda i: type(i).__name__)
-@pytest.mark.parametrize("worlds", [1, 19])  # points in the lanes; worlds in two or three vectors, the last not full
+@pytest.mark.parametrize(
+    "worlds", [1, 19]
+)  # points in the lanes; worlds in two or three blocks, the last one partly filled
 @pytest.mark.parametrize("scene", SCENES)
-def test_native_march_equals_portable_steps(scene, worlds, integrator, dtype):
+def test_native_rollout_equals_portable_steps(scene, worlds, integrator, dtype):
     native, portable = (rolled(scene, worlds, integrator, dtype, choice) for choice in (True, False))
     assert native.keys() == portable.keys()
     alive = 0
@@ -101,8 +103,8 @@ def test_native_march_equals_portable_steps(scene, worlds, integrator, dtype):
 
 @pytest.mark.parametrize("integrator", INTEGRATORS, ids=lambda i: type(i).__name__)
 @pytest.mark.parametrize("name", RIGID)
-def test_gradients_of_a_batch_are_those_of_its_worlds(name, integrator):
-    """A batch takes another way through the kernels than a single world, whose gradients are held to differences."""
+def test_gradients_of_a_batch_equal_those_of_single_worlds(name, integrator):
+    """Batches have worlds in the lanes, single worlds have points, which other tests compare with differences."""
     problem = RIGID[name]
     worlds = [{n: v * (1 + 0.01 * k) for n, v in problem.values().items()} for k in range(3)]
     batch = {n: torch.stack([world[n] for world in worlds]) for n in worlds[0]}
@@ -113,8 +115,10 @@ def test_gradients_of_a_batch_are_those_of_its_worlds(name, integrator):
             assert torch.allclose(together[n][k], alone, rtol=1e-10, atol=1e-11 * alone.abs().max().item()), n
 
 
-@pytest.mark.parametrize(("worlds", "substeps"), [(2, 100), (19, 100), (19, 3000)])  # the last in several launches
-def test_threads_change_no_bit(worlds, substeps):
+@pytest.mark.parametrize(
+    ("worlds", "substeps"), [(2, 100), (19, 100), (19, 3000)]
+)  # the last one takes several launches
+def test_results_are_bitwise_equal_for_all_numbers_of_threads(worlds, substeps):
     mass = torch.linspace(0.5, 4.0, worlds, dtype=F64, requires_grad=True)
     body = gs.Rigid(
         "ball", gs.meshes.icosphere(0.2, 2), mass=mass, position=(0.0, 0.21, 0.0), velocity=(1.0, -1.0, 0.0)
@@ -134,8 +138,8 @@ def test_threads_change_no_bit(worlds, substeps):
         assert torch.equal(gradient, found[0][1])
 
 
-def test_gradients_need_not_be_asked_for():
-    """Without a gradient no history is written: the motion is the same to the last bit."""
+def test_motion_without_gradients_is_bitwise_equal():
+    """Without gradients no history is written."""
     mass = torch.linspace(0.5, 4.0, 3, dtype=F64)
     ends = []
     for wanted in (False, True):

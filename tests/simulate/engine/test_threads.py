@@ -1,4 +1,4 @@
-"""Batches on several threads, and several threads of the user's."""
+"""Batches on several threads, and calls from several threads."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -34,8 +34,8 @@ def test_threads_do_not_change_results():
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("problem", [PROBLEMS[1], PROBLEMS[4]], ids=lambda p: p.name)
-def test_threads_do_not_change_the_last_bit_of_odd_meshes(problem, dtype):
-    """Ten tetrahedra or eighteen triangles do not fill blocks of eight or sixteen lanes."""
+def test_threads_do_not_change_results_with_partly_filled_blocks(problem, dtype):
+    """Ten tetrahedra or eighteen triangles leave a block of eight or sixteen lanes partly filled."""
     before = torch.get_num_threads()
     results = []
     try:
@@ -53,41 +53,41 @@ def test_threads_do_not_change_the_last_bit_of_odd_meshes(problem, dtype):
 
 
 @pytest.mark.parametrize(
-    ("worlds", "threads", "together", "bounds"),
+    ("worlds", "threads", "group", "bounds"),
     [
         (16, 2, 1, [0, 8, 16]),
         (5, 3, 1, [0, 1, 3, 5]),
         (2, 4, 1, [0, 1, 2]),
-        (16, 2, 16, [0, 16]),  # one block of lanes: a second thread would repeat the work of the first
+        (16, 2, 16, [0, 16]),  # one block of lanes, which cannot be divided
         (16, 2, 8, [0, 8, 16]),
         (19, 3, 8, [0, 8, 16, 19]),
         (100, 2, 16, [0, 48, 100]),
     ],
 )
-def test_shares_are_whole_groups_of_worlds(worlds, threads, together, bounds):
-    assert engine.shard_bounds(worlds, threads, together) == bounds
+def test_shards_have_whole_groups_of_worlds(worlds, threads, group, bounds):
+    assert engine.shard_bounds(worlds, threads, group) == bounds
 
 
-def test_rigid_bodies_alone_are_shared_in_blocks_of_lanes():
-    def shares(bodies, dtype):
-        assembly = compile_scene(gs.Scene(bodies, ground=gs.Ground()), dtype=dtype)
-        made = engine.Engine(assembly.topology, 16, gs.SymplecticEuler(), dtype, assembly.device, threads=2)
-        return [shard.world_count for shard in made.shards]
+def test_shards_of_rigid_bodies_are_blocks_of_lanes():
+    def shard_sizes(bodies, dtype):
+        compiled = compile_scene(gs.Scene(bodies, ground=gs.Ground()), dtype=dtype)
+        built = engine.Engine(compiled.topology, 16, gs.SymplecticEuler(), dtype, compiled.device, threads=2)
+        return [shard.world_count for shard in built.shards]
 
     cube, mass = gs.Rigid("cube", gs.meshes.box(0.5), mass=1.0), gs.Springs("mass", np.zeros((1, 3)), np.zeros((0, 2)))
-    assert shares([cube], torch.float32) == [16]
-    assert shares([cube], F64) == [8, 8]
-    assert shares([cube, mass], torch.float32) == [8, 8]
+    assert shard_sizes([cube], torch.float32) == [16]
+    assert shard_sizes([cube], F64) == [8, 8]
+    assert shard_sizes([cube, mass], torch.float32) == [8, 8]
 
 
-def test_torch_keeps_its_number_of_threads():
+def test_number_of_torch_threads_is_restored():
     moduli = torch.linspace(1e4, 3e4, 4, dtype=F64, requires_grad=True)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(3)
         gs.simulate(beam(moduli), frames=2, substeps=40).vertices.sum().backward()
         assert torch.get_num_threads() == 3
-        with ThreadPoolExecutor(1) as pool:  # a thread made later starts with as many
+        with ThreadPoolExecutor(1) as pool:  # new threads have the same number
             assert pool.submit(torch.get_num_threads).result() == 3
         with pytest.raises(gs.Diverged), pytest.warns(gs.StabilityWarning):
             gs.simulate(beam(1e6 * moduli), frames=3, fps=10.0, substeps=10)
@@ -96,7 +96,7 @@ def test_torch_keeps_its_number_of_threads():
         torch.set_num_threads(before)
 
 
-def test_workers_record_no_gradients():
+def test_workers_do_not_track_gradients():
     moduli = torch.linspace(1e4, 3e4, 4, dtype=F64, requires_grad=True)
     before = torch.get_num_threads()
     try:
@@ -115,8 +115,8 @@ def test_workers_record_no_gradients():
     assert all(tensor.grad_fn is None for tensor in tensors)
 
 
-def test_threads_of_the_user_take_turns():
-    """Different topologies from several Python threads at once: each gets the answer it gets alone."""
+def test_calls_from_several_threads():
+    """Simulations of different topologies in several Python threads give the results of single calls."""
     sizes = [(2, 1, 1), (3, 1, 1), (4, 1, 1), (2, 2, 1)]
 
     def height(cells):
@@ -127,6 +127,6 @@ def test_threads_of_the_user_take_turns():
 
     alone = [height(cells) for cells in sizes]
     for _ in range(10):
-        engine.ENGINES.clear()  # some threads build while others record or run
+        engine.ENGINES.clear()  # some threads build engines while others capture or run
         with ThreadPoolExecutor(4) as pool:
             assert list(pool.map(height, sizes * 3)) == alone * 3

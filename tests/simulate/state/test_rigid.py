@@ -1,4 +1,4 @@
-"""Rigid bodies, pushes, static shapes and pendula: motions, batches, memory, and errors by name."""
+"""Rigid bodies, pushes, static shapes and pendula: motions, batches, memory, and errors."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def tumbling(mass=2.0, **options):
 
 
 def test_motion_is_consistent():
-    """Velocities of vertices are the rates of their positions; origin, centre and rotation tell the same story."""
+    """Velocities of vertices are the derivatives of their positions; distances in the body are constant."""
     body = tumbling(center=(0.02, 0.01, -0.03), rotation=(0.2, 0.1, 0.3, 0.8))
     motion = gs.simulate(gs.Scene([body]), frames=2001, fps=10000.0, substeps=1, integrator=gs.Midpoint())["box"]
     rates = (motion.vertices[2:] - motion.vertices[:-2]) * 5000.0
@@ -58,13 +58,13 @@ def test_batch_equals_single_calls():
 
 @pytest.mark.parametrize("problem", OTHERS, ids=lambda p: p.name)
 @pytest.mark.parametrize("integrator", [gs.SymplecticEuler(), gs.Midpoint()], ids=lambda i: type(i).__name__)
-def test_recomputed_gradients_equal_kept_ones(problem, integrator, monkeypatch):
+def test_recomputed_gradients_equal_stored_ones(problem, integrator, monkeypatch):
     values = problem.values()
-    kept = adjoint_gradients(objective(problem, integrator), values)
+    stored = adjoint_gradients(objective(problem, integrator), values)
     scalars = 4 if "pendulum" in problem.system else 19
     monkeypatch.setattr(simulate_module, "default_limit", lambda: 12 * scalars * 8 * integrator.evaluations)
     again = adjoint_gradients(objective(problem, integrator), values)
-    for name, gradient in kept.items():
+    for name, gradient in stored.items():
         assert torch.allclose(again[name], gradient, rtol=1e-11, atol=1e-12 * gradient.abs().max().item()), name
 
 
@@ -77,7 +77,7 @@ def test_rotation_gradients_lie_in_the_tangent_space():
     assert float(gradient.norm()) > 0
 
 
-def test_different_bodies_share_a_scene():
+def test_bodies_of_all_kinds_in_one_scene():
     bodies = [
         tumbling(pushes=[gs.Push(force=(1.0, 0.0, 0.0), end=0.1)]),
         gs.Soft("soft", gs.meshes.tet_box(0.2, 1), 300.0, material=gs.NeoHookean(1e4, 1e4, 1.0), position=(1, 0.3, 0)),
@@ -96,7 +96,7 @@ def test_different_bodies_share_a_scene():
     assert together[2:5]["chaos"].angle.shape == (3, 2)
 
 
-def test_smoke_shares_a_scene_is_sliced_and_continued():
+def test_smoke_with_other_bodies_is_sliced_and_continued():
     smoke = gs.Smoke("smoke", (8, 8), density=np.eye(8), velocity=(0.1, 0.0), boundary=gs.Periodic(), buoyancy=1.0)
     scene = gs.Scene([smoke, gs.Pendulum("swing")])
     whole = gs.simulate(scene, frames=7, substeps=2)
@@ -111,7 +111,7 @@ def test_smoke_shares_a_scene_is_sliced_and_continued():
 
 
 def test_contact_may_differ_by_shape():
-    """The same drop on two floors, one of which the body finds softer than it says it is."""
+    """A body falls on two equal floors, but has its own softer contact parameters for one of them."""
     own = {"left": gs.Contact(ke=500.0, kd=0.0, kf=0.0, mu=0.0)}
     floors = {
         "left": gs.StaticBox(2e3, 0.0, 0.0, 0.0, size=(2.0, 1.0, 2.0), position=(-1.5, -0.5, 0.0)),
@@ -128,8 +128,8 @@ def test_contact_may_differ_by_shape():
         assert -depth == pytest.approx(deepest, rel=0.03)
 
 
-def test_face_samples_touch_where_no_vertex_does():
-    """A cube that falls on a ball: its corners miss it, the middles of its faces do not."""
+def test_face_samples_collide_where_no_vertex_does():
+    """A cube falls on a sphere: its corners miss the sphere, the centres of its faces do not."""
     ball = {"ball": gs.StaticSphere(1e4, 10.0, radius=0.2, position=(0.0, 0.0, 0.0))}
     ends = []
     for samples in (False, True):
@@ -139,7 +139,7 @@ def test_face_samples_touch_where_no_vertex_does():
     assert ends[1] > 0.1
 
 
-def test_divergence_names_the_rigid_body():
+def test_divergence_error_has_the_rigid_body():
     light = gs.Rigid("feather", BOX, mass=1e-3, pushes=[gs.Push(force=(1e308, 0.0, 0.0), start=0.5)])
     heavy = gs.Rigid("anvil", BOX, mass=1e3, position=(5.0, 5.0, 0.0))
     with pytest.raises(gs.Diverged) as caught:
@@ -148,13 +148,13 @@ def test_divergence_names_the_rigid_body():
     assert caught.value.time == pytest.approx(0.5, abs=0.04)
 
 
-def test_a_step_too_long_for_a_light_body_is_announced():
+def test_a_step_too_large_for_a_light_body_warns():
     feather = gs.Rigid("feather", BOX, mass=1e-3, position=(0.0, 0.11, 0.0))
     with pytest.warns(gs.StabilityWarning, match="contact stiffness or friction of 'feather'"):
         gs.simulate(gs.Scene([feather], gs.Ground()), frames=2)
 
 
-def test_float32_rigid_follows_float64():
+def test_float32_agrees_with_float64():
     exact = gs.simulate(gs.Scene([tumbling()], gs.Ground(ke=2e3)), frames=16, substeps=64)
     rough = gs.simulate(gs.Scene([tumbling()], gs.Ground(ke=2e3)), frames=16, substeps=64, dtype=torch.float32)
     assert (rough.vertices.double() - exact.vertices).abs().max() < 1e-3
@@ -163,7 +163,7 @@ def test_float32_rigid_follows_float64():
 @pytest.mark.parametrize("integrator", [gs.SymplecticEuler(), gs.Midpoint()], ids=lambda i: type(i).__name__)
 @pytest.mark.parametrize("moment", [0.0, 0.0996, 0.1, 0.1004, 0.13])
 @pytest.mark.parametrize("substeps", [(10, 100), (100, 10), (64, 64)])
-def test_an_impulse_acts_once_however_the_rollout_is_cut(moment, substeps, integrator):
+def test_an_impulse_acts_once_in_continued_rollouts(moment, substeps, integrator):
     body = gs.Rigid("box", BOX, mass=2.0, pushes=[gs.Push(impulse=(1.0, 0.0, 0.0), start=moment)])
     scene = gs.Scene([body], gravity=(0.0, 0.0, 0.0))
     first = gs.simulate(scene, frames=2, fps=10, substeps=substeps[0], integrator=integrator)
@@ -171,13 +171,13 @@ def test_an_impulse_acts_once_however_the_rollout_is_cut(moment, substeps, integ
     assert second["box"].velocity[-1, 0].item() == pytest.approx(0.5, rel=1e-12)
 
 
-def test_a_body_too_heavy_for_its_contact_is_announced():
+def test_a_body_too_heavy_for_its_contact_warns():
     anvil = gs.Rigid("anvil", gs.meshes.box(0.5), mass=1e3, position=(0.0, 0.3, 0.0))
     with pytest.warns(gs.ContactWarning, match=r"'anvil'.*sinks about 0\.245 m.*times its ke"):
         gs.simulate(gs.Scene([anvil], gs.Ground()), frames=2)
 
 
-def test_bobs_hang_at_the_ends_of_their_rods():
+def test_bobs_are_at_the_ends_of_their_rods():
     body = gs.DoublePendulum("p", lengths=(1.0, 0.5), angles=(np.pi / 2, 0.0), pivot=(0.0, 2.0, 0.0))
     motion = gs.simulate(gs.Scene([body]), frames=1)["p"]
     expected = torch.tensor([[1.0, 2.0, 0.0], [1.0, 1.5, 0.0]], dtype=F64)
@@ -254,7 +254,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bad_input_is_named(case):
+def test_invalid_input_raises_errors_with_its_name(case):
     make, error, words = CASES[case]
     with pytest.raises(error, match=words):
         make()

@@ -1,4 +1,4 @@
-"""Smoke: walls, batches, continuation, derivatives, stability, and what it refuses. Known answers: tests/physics."""
+"""Smoke: walls, batches, continuation, derivatives, stability and errors. Analytic solutions are in tests/physics."""
 
 import dataclasses
 import math
@@ -10,7 +10,8 @@ import gradsim as gs
 from gradsim.check.physics.fluids import cell_centers, gaussian_density, random_velocity, simulate_smoke
 from gradsim.scene.errors import BrokenGradient, Diverged, InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
 from gradsim.scene.smoke import Closed, Periodic, Smoke, SmokeMotion
-from gradsim.simulate.state.smoke_rollout import _Carried, divergence, smoke_rollout, waves_for
+from gradsim.simulate.state.smoke_rollout import _Advection, divergence, smoke_rollout
+from gradsim.simulate.state.smoke_waves import waves_for
 
 F64 = torch.float64
 BOTH = pytest.mark.parametrize("boundary", [Closed(), Periodic()], ids=["closed", "periodic"])
@@ -19,7 +20,7 @@ SIZE = (16, 20)
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread():
-    """Fields this small gain nothing from threads, and on a busy machine lose much."""
+    """Uses one thread, because fields this small gain nothing from more and lose much on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -27,7 +28,7 @@ def _one_thread():
 
 
 def lively(boundary, *, batch=(), seed=0, **more):
-    """Smoke that uses everything: some wind, viscosity and buoyancy."""
+    """Returns smoke with a velocity field, viscosity and buoyancy."""
     values = {
         "velocity": random_velocity(SIZE, seed=seed, shortest=6.0, batch=batch),
         "viscosity": 1e-3,
@@ -37,7 +38,7 @@ def lively(boundary, *, batch=(), seed=0, **more):
 
 
 @BOTH
-def test_every_derivative_of_a_few_steps(boundary):
+def test_gradients_of_a_few_steps_for_all_inputs(boundary):
     size = (5, 6)
     density = gaussian_density(size, (0.4, 0.3), 0.2).requires_grad_()
     velocity = random_velocity(size, seed=1, shortest=3.0, batch=(2,)).requires_grad_()
@@ -52,33 +53,33 @@ def test_every_derivative_of_a_few_steps(boundary):
 
 
 @BOTH
-def test_derivatives_of_what_comes_from_beyond_the_border(boundary):
-    """Feet of trajectories several cells outside: mirrored in walls, or wrapped around."""
+def test_gradients_of_advection_from_outside_the_border(boundary):
+    """Departure points several cells outside are mirrored at walls or wrapped around."""
     waves = waves_for(5, 6, boundary, F64, torch.device("cpu"))
     random = torch.Generator().manual_seed(3)
     modes, rho = (torch.randn(shape, generator=random, dtype=F64) for shape in ((2, 1, *waves.square.shape), (1, 5, 6)))
     coefficients = torch.cat([waves.coefficients(modes), waves.spline(rho)]).requires_grad_()
     v = (3.0 * torch.randn(2, 1, 5, 6, generator=random, dtype=F64)).requires_grad_()
-    assert torch.autograd.gradcheck(lambda c, v: _Carried.apply(c, v, waves), (coefficients, v), eps=1e-7, rtol=1e-4)
+    assert torch.autograd.gradcheck(lambda c, v: _Advection.apply(c, v, waves), (coefficients, v), eps=1e-7, rtol=1e-4)
 
 
 def test_walls_are_mirrors():
-    """What lies 1.8 cells beyond a wall is what lies as far before it, with the normal velocity turned around."""
+    """Values 1.8 cells beyond a wall equal those 1.8 cells before it, with the opposite normal velocity."""
     waves = waves_for(6, 8, Closed(), F64, torch.device("cpu"))
     random = torch.Generator().manual_seed(4)
     modes, rho = (torch.randn(shape, generator=random, dtype=F64) for shape in ((2, 1, 8, 6), (1, 6, 8)))
     coefficients = torch.cat([waves.coefficients(modes), waves.spline(rho)])
     x = torch.zeros(2, 1, 6, 8, dtype=F64)
-    still = dataclasses.replace(waves, slope_x=0 * waves.slope_x, slope_y=0 * waves.slope_y)
+    still = dataclasses.replace(waves, derivative_x=0 * waves.derivative_x, derivative_y=0 * waves.derivative_y)
     x[0] = 2.3
-    beyond = _Carried.apply(coefficients, x, still)[:, 0, :, 0]  # at -2.3
-    inside = _Carried.apply(coefficients, x - torch.tensor([2.6, 0.0], dtype=F64).view(2, 1, 1, 1), still)[:, 0, :, 1]
+    beyond = _Advection.apply(coefficients, x, still)[:, 0, :, 0]  # at -2.3
+    inside = _Advection.apply(coefficients, x - torch.tensor([2.6, 0.0], dtype=F64).view(2, 1, 1, 1), still)[:, 0, :, 1]
     assert torch.allclose(beyond * torch.tensor([-1.0, 1.0, 1.0], dtype=F64)[:, None], inside, atol=1e-12)
 
 
 @BOTH
-def test_divergence_and_projection_of_flows_known_in_full(boundary):
-    """A gradient's divergence is known and projection leaves nothing of it; of a turning flow it leaves all."""
+def test_divergence_and_projection_of_analytic_flows(boundary):
+    """Projection removes a gradient field, whose divergence is known, and does not change a rotational flow."""
     length, size = 2.0, (24, 32)
     wave = math.pi / length * (1 if boundary == Closed() else 2)
     a, b = 2 * wave, 4 * wave / 3 * (1 if boundary == Closed() else 2)  # both fit a height of 1.5
@@ -109,8 +110,8 @@ def test_x_is_right_y_is_up_and_images_have_the_top_row_first():
     assert heights[1] > heights[0] + 0.02
 
 
-def test_cubics_are_carried_exactly():
-    """By any part of a cell, away from where they jump: the interpolation is of fourth order."""
+def test_cubics_are_advected_exactly():
+    """By any fraction of a cell, away from discontinuities, because the interpolation is of fourth order."""
     size, length = (40, 40), 40.0
     x, y = (c - 20.0 for c in cell_centers(size, length))
     velocity = torch.tensor([0.3, 0.85], dtype=F64)
@@ -165,7 +166,7 @@ def test_with_even_substeps_frames_do_not_change_the_steps():
     assert (few.velocities[-1] - many.velocities[-1]).abs().max() < 1e-12
 
 
-def test_recomputed_gradients_equal_kept_ones():
+def test_recomputed_gradients_equal_stored_ones():
     grads = []
     for memory in (None, 0.0):
         velocity = random_velocity(SIZE, seed=2, shortest=6.0).requires_grad_()
@@ -179,7 +180,7 @@ def test_recomputed_gradients_equal_kept_ones():
 
 
 @BOTH
-def test_float32_follows_float64(boundary):
+def test_float32_agrees_with_float64(boundary):
     results = []
     for dtype in (torch.float32, F64):
         velocity = random_velocity(SIZE, seed=3, shortest=6.0).to(dtype).requires_grad_()
@@ -199,7 +200,7 @@ def test_float32_follows_float64(boundary):
 @pytest.mark.parametrize("substeps", [1, 2], ids=["project", "reflect"])
 @pytest.mark.parametrize("cells", [0.5, 2.0, 20.0], ids=lambda c: f"{c} cells a step")
 def test_rough_flows_stay_bounded(boundary, substeps, cells):
-    """Exact spline interpolation would let the density grow by 5 % a step here."""
+    """With exact spline interpolation the density would grow by 5 % per step here."""
     generator = torch.Generator().manual_seed(1)
     size = (32, 32)
     density = torch.rand(size, generator=generator, dtype=F64)
@@ -213,7 +214,7 @@ def test_rough_flows_stay_bounded(boundary, substeps, cells):
     assert motion.densities[-1].sum().item() == pytest.approx(density.sum().item(), rel=0.05)
 
 
-def test_what_leaves_the_finite_numbers_is_named():
+def test_divergence_error_has_the_smoke():
     smoke = Smoke("fog", SIZE, 1.0, 1e200 * random_velocity(SIZE, seed=1, shortest=3.0))
     with pytest.raises(Diverged, match="'fog'"):
         simulate_smoke(smoke, frames=3)
@@ -223,7 +224,7 @@ def test_what_leaves_the_finite_numbers_is_named():
         (motion.densities.sum() * float("nan")).backward()
 
 
-def test_second_derivatives_are_refused():
+def test_second_derivatives_raise():
     velocity = random_velocity(SIZE, seed=1, shortest=6.0).requires_grad_()
     loss = simulate_smoke(lively(Closed(), velocity=velocity), frames=2).densities.pow(2).sum()
     with pytest.raises(BrokenGradient, match="gradients of gradients"):
@@ -252,13 +253,13 @@ def test_second_derivatives_are_refused():
         (WrongType, "smoke.length", {"length": "wide"}),
     ],
 )
-def test_bad_input_is_refused_by_name(error, field, change):
+def test_invalid_input_raises_errors_with_its_name(error, field, change):
     with pytest.raises(error) as caught:
         Smoke(**({"name": "smoke", "size": SIZE} | change))
     assert caught.value.name == field
 
 
-def test_rollouts_refuse_what_does_not_fit():
+def test_invalid_arguments_of_rollouts_raise():
     smoke = lively(Closed(), batch=(3,), viscosity=torch.zeros(2, dtype=F64))
     with pytest.raises(WrongShape, match="broadcast"):
         simulate_smoke(smoke, frames=2)

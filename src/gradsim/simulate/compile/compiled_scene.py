@@ -1,4 +1,4 @@
-"""Compilation of a scene: from scene objects to the flat, batched tensors of a rollout, differentiably."""
+"""Compilation of a scene: scene objects become the flat, batched tensors of a rollout, differentiably."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ class CompiledScene:
 
     @property
     def inputs(self) -> tuple[torch.Tensor, ...]:
-        """Everything a rollout is a function of, in the order in which the engine takes it."""
+        """All inputs of a rollout, in the order of `SceneSignature.inputs`."""
         return *self.states.values(), *self.parameters.values(), *self.signals
 
     def array(self, family: str) -> np.ndarray:
-        """A parameter array for NumPy, which handles a few numbers in half of Torch's time."""
+        """Returns a parameter array as NumPy, which reads single numbers in half of Torch's time."""
         if ("parameters", family) not in self.signature.shared:
             self.batcher.uses_tensors = True
         if family not in self._arrays:
-            table = self.parameters[family].detach()
-            self._arrays[family] = table.numpy() if table.is_cpu else table.cpu().numpy()
+            values = self.parameters[family].detach()
+            self._arrays[family] = values.numpy() if values.is_cpu else values.cpu().numpy()
         return self._arrays[family]
 
     def state(self, name: str) -> torch.Tensor:
-        """An initial state without gradient."""
+        """Returns an initial state without its gradient."""
         if ("state", name) not in self.signature.shared:
             self.batcher.uses_tensors = True
         return self.states[name].detach()
@@ -76,7 +76,7 @@ class CompiledScene:
 
 @bridge.on_one_torch_thread
 def compile_scene(scene: Scene, *, dtype: torch.dtype | None = None, start: State | None = None) -> CompiledScene:
-    """Flatten a scene; see `CompiledScene`."""
+    """Compiles a scene, from a shared signature if one like it was compiled before."""
     signature = signature_of(scene, dtype, start, lambda: _signature(scene, dtype, start))
     topology, shared = signature.topology, signature.shared
     batcher = SceneBatcher(signature, 0.0 if start is None else start.time)
@@ -100,7 +100,7 @@ def compile_scene(scene: Scene, *, dtype: torch.dtype | None = None, start: Stat
 
 
 class _Objects(dict[str, Any]):
-    """Bodies, static shapes and forces of a scene by name, collected when the first is needed."""
+    """Bodies, static shapes and forces of a scene by name, collected on first use."""
 
     def __init__(self, scene: Scene):
         super().__init__()
@@ -112,7 +112,7 @@ class _Objects(dict[str, Any]):
 
 
 def _signature(scene: Scene, dtype: torch.dtype | None, start: State | None) -> SceneSignature:
-    batch, dtype, device = _common(scene, dtype, start)
+    batch, dtype, device = _batch_dtype_device(scene, dtype, start)
     topology, objects = topology_of(scene), dict(scene_objects(scene))
     periods = {
         (family, owner): column_period(topology.families[family], objects[owner], scene, end - first)
@@ -121,10 +121,10 @@ def _signature(scene: Scene, dtype: torch.dtype | None, start: State | None) -> 
     return SceneSignature(topology, batch, dtype, device, periods)
 
 
-def _common(
+def _batch_dtype_device(
     scene: Scene, dtype: torch.dtype | None, start: State | None
 ) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
-    """Batch shape, dtype and device on which all tensors of a scene agree."""
+    """Returns the common batch shape, dtype and device of all tensors of a scene."""
     given = [(path, value, spec.shape) for path, value, spec in scene.quantities()]
     if start is not None:
         values = {"vertices": start.vertices, "velocities": start.velocities, **start.others}
@@ -137,7 +137,7 @@ def _common(
     lead: tuple[str, torch.Tensor] | None = None
     for path, value, shape in given:
         if isinstance(value, np.ndarray) and value.ndim == len(shape):
-            continue  # plain numbers for all worlds: nothing to agree on
+            continue  # plain numbers, equal in all worlds
         check_known(path, value)
         array = unwrap(value)
         own = batch_shape(value, shape)

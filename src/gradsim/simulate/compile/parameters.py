@@ -1,4 +1,4 @@
-"""Parameter arrays of a scene: the parameters of all elements of a family, over all worlds, differentiably."""
+"""Parameter arrays: the parameters of all elements of a family in all worlds, differentiable in the scene's tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradsim.simulate.forces.family import ParameterFamily
 def parameter_array(
     family: ParameterFamily, objects: Mapping[str, Any], scene: Scene, topology: Topology, batcher: SceneBatcher
 ) -> torch.Tensor:
-    """Parameters of all elements of a family, [B, rows, elements]; rows that a signal sets hold zero."""
+    """Returns the parameters of all elements of a family, [B, rows, elements]; rows set by signals are zero."""
     pieces = []
     for name in topology.owners[family.name]:
         if family.columns is not None:
@@ -29,12 +29,12 @@ def parameter_array(
 
 
 def column_period(family: ParameterFamily, owner: Any, scene: Scene, count: int) -> int:
-    """After how many columns the parameters of an owner's `count` elements repeat."""
+    """Returns the number of columns after which the parameters of an owner's `count` elements repeat."""
     if family.columns is not None:
         return family.period(scene) if family.period is not None else count
     return count if any(map(is_per_element, family.values(owner))) else 1
 
 
 def signal_samples(signal: SignalBinding, owner: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
-    """The samples of a signal, [B, samples, elements]."""
+    """Returns the samples of a signal, [B, samples, elements]."""
     return batcher(topology.families[signal.family].value(signal.row, owner), signal.count)

@@ -1,6 +1,6 @@
-"""Scene signatures: what scenes that differ only in the numbers of their tensors have in common.
+"""Scene signatures. Scenes that differ only in the numbers of their tensors have the same signature.
 
-Everything derived from a signature alone is computed once and shared by all scenes that have it.
+Everything that depends only on the signature is computed once and shared by these scenes.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.forces.family import ParameterFamily
 from gradsim.simulate.state.part import StatePart
 
-NOT_SIMULATED = ("look", "camera", "lights", "background")  # fields that the motion does not depend on
+NOT_SIMULATED = ("look", "camera", "lights", "background")  # fields that do not affect the motion
 
 _signatures: Cache[SceneSignature] = Cache(32)
 
 
 @dataclass(frozen=True, eq=False)
 class SceneSignature:
-    """Everything about a scene but the numbers in its tensors."""
+    """Everything about a scene except the numbers in its tensors."""
 
     topology: Topology
     batch: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
-    periods: dict[tuple[str, str], int]  # (family, owner) -> after how many columns its parameters repeat
-    shared: dict[Hashable, Any] = field(default_factory=dict)  # derived values, and inputs that no tensor is part of
+    periods: dict[tuple[str, str], int]  # (family, owner) -> columns after which its parameters repeat
+    shared: dict[Hashable, Any] = field(default_factory=dict)  # derived values, and inputs without tensors
 
     @functools.cached_property
     def parameter_inputs(self) -> tuple[tuple[Hashable, ParameterFamily], ...]:
@@ -42,7 +42,7 @@ class SceneSignature:
 
     @functools.cached_property
     def state_inputs(self) -> tuple[tuple[Hashable, StatePart, str, str], ...]:
-        """Key, part, name in the part and full name of every state, in order."""
+        """Key, state part, name in the part and full name of every state, in order."""
         return tuple(
             (("state", name), part, state, name)
             for part in self.topology.state_layout.values()
@@ -57,22 +57,22 @@ class SceneSignature:
 
     @functools.cached_property
     def varying(self) -> tuple[int, ...]:
-        """Positions of the inputs that tensors are part of; known once a scene was compiled."""
+        """Positions of the inputs that depend on tensors; known after the first compilation."""
         return tuple(place for place, key in enumerate(self.inputs) if key not in self.shared)
 
 
 def signature_of(
     scene: Scene, dtype: torch.dtype | None, start: State | None, build: Callable[[], SceneSignature]
 ) -> SceneSignature:
-    """The signature of a scene, from a cache if one like it was compiled before."""
-    parts: tuple[Any, ...] = (scene, dtype)
+    """Returns the signature of a scene, from the cache if possible; else from `build()`."""
+    values: tuple[Any, ...] = (scene, dtype)
     if start is not None:
-        timed = any(getattr(body, "pushes", ()) for body in scene.bodies)  # nothing else depends on the start time
-        parts += (start.time if timed else None, start.vertices, start.velocities, start.others)
-    key = signature_key(*parts, skip=NOT_SIMULATED)
+        timed = any(getattr(body, "pushes", ()) for body in scene.bodies)  # only pushes depend on time
+        values += (start.time if timed else None, start.vertices, start.velocities, start.others)
+    key = signature_key(*values, skip=NOT_SIMULATED)
     return build() if key is None else _signatures.get(key, build)
 
 
 def clear_signatures() -> None:
-    """Forget all signatures."""
+    """Removes all signatures from the cache."""
     _signatures.clear()

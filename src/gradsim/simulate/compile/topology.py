@@ -1,4 +1,4 @@
-"""Topology of a scene: nodes, bodies and elements, and their constants; nothing here depends on parameter values."""
+"""Topology of a scene: its nodes, bodies and elements with their constants, independent of parameter values."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class SignalBinding:
     owner: str
     family: str
     row: str
-    first: int  # element of the family it starts at
-    count: int
+    first: int  # first element that it sets
+    count: int  # elements
     samples: int
 
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """The elements of one world. `elements` counts the columns of every family's parameters."""
+    """The elements of one world."""
 
     key: Hashable
-    families: dict[str, ParameterFamily]  # with elements in the scene, state parts first
-    ranges: dict[tuple[str, str], tuple[int, int]]  # (family, owner) -> its elements
-    elements: dict[str, int]
+    families: dict[str, ParameterFamily]  # that have elements in the scene, state parts first
+    ranges: dict[tuple[str, str], tuple[int, int]]  # (family, owner) -> first and end of its elements
+    elements: dict[str, int]  # family -> number of elements
     signals: tuple[SignalBinding, ...]
     owners: dict[str, tuple[str, ...]]  # family -> names of the scene objects that have such elements
-    arrays: dict[str, np.ndarray] = field(repr=False)
+    arrays: dict[str, np.ndarray] = field(repr=False)  # "tet.nodes" -> constants of the elements
     derived: dict[Hashable, Any] = field(repr=False, default_factory=dict)
 
     @functools.cached_property
@@ -70,16 +70,16 @@ class Topology:
 
     @property
     def is_native(self) -> bool:
-        """Whether every force has a native twin."""
+        """Whether every force has a native kernel."""
         return all(force.native is not None for force in self.forces)
 
     def owner(self, family: str, index: int) -> str:
-        """Name of the scene object that an element belongs to."""
+        """Returns the name of the scene object that owns an element."""
         ranges = ((owner, span) for (name, owner), span in self.ranges.items() if name == family)
         return next(owner for owner, (first, end) in ranges if first <= index < end)
 
     def tensor(self, name: str, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        """An array of the topology as a tensor, converted once."""
+        """Returns an array of the topology as a tensor, converted once."""
 
         def build() -> torch.Tensor:
             with torch.inference_mode(False):  # a later call may differentiate through it
@@ -96,19 +96,19 @@ class Topology:
 
 
 class Placement:
-    """Where the elements of a topology under construction begin; see `ParameterFamily.elements`."""
+    """Ranges of elements in a topology under construction; an argument of `ParameterFamily.elements`."""
 
     def __init__(self, scene: Scene):
         self.scene = scene
         self.ranges: dict[tuple[str, str], tuple[int, int]] = {}
 
     def first(self, family: str, owner: Any) -> int:
-        """First element of an owner in a family that was placed before."""
+        """Returns the first element of an owner in a family that is placed already."""
         return self.ranges[family, owner.name][0]
 
 
 def topology_of(scene: Scene) -> Topology:
-    """The topology of a scene, from a cache if one with equal elements was built before."""
+    """Returns the topology of a scene, from the cache if one with equal elements was built before."""
     owned = [(family, list(family.owners_in(scene))) for family in (*STATE_PARTS, *families_of(scene))]
     key = tuple(
         (family.name, name, type(owner), family.key(owner), _sample_counts(family, owner))
@@ -123,24 +123,23 @@ def _sample_counts(family: ParameterFamily, owner: Any) -> tuple[int, ...]:
 
 
 def _build(scene: Scene, key: Hashable, owned: list[tuple[ParameterFamily, list[tuple[str, Any]]]]) -> Topology:
-    place, signals = Placement(scene), []
+    placement, signals = Placement(scene), []
     families: dict[str, ParameterFamily] = {}
     elements: dict[str, int] = {}
     pieces: dict[str, list[np.ndarray]] = {}
     for family, owners in owned:
         for name, owner in owners:
-            own = family.elements(owner, place)
-            count = own.count
-            if not count:
+            added = family.elements(owner, placement)
+            if not added.count:
                 continue
             first = elements.get(family.name, 0)
-            families[family.name], elements[family.name] = family, first + count
-            place.ranges[family.name, name] = (first, first + count)
-            for array_name, array in own.arrays.items():
+            families[family.name], elements[family.name] = family, first + added.count
+            placement.ranges[family.name, name] = (first, first + added.count)
+            for array_name, array in added.arrays.items():
                 pieces.setdefault(f"{family.name}.{array_name}", []).append(array)
             for row, samples in zip(family.signals, _sample_counts(family, owner), strict=True):
                 if samples > 1:
-                    signals.append(SignalBinding(name, family.name, row, first, count, samples))
-    arrays = {name: np.concatenate(parts) for name, parts in pieces.items()}
-    names = {family: tuple(owner for name, owner in place.ranges if name == family) for family in families}
-    return Topology(key, families, place.ranges, elements, tuple(signals), names, arrays)
+                    signals.append(SignalBinding(name, family.name, row, first, added.count, samples))
+    arrays = {name: np.concatenate(own) for name, own in pieces.items()}
+    names = {family: tuple(owner for name, owner in placement.ranges if name == family) for family in families}
+    return Topology(key, families, placement.ranges, elements, tuple(signals), names, arrays)

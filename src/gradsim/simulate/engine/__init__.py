@@ -1,1 +1,1 @@
-"""Rollouts: captured graphs, shards of the batch, memory plan, threads."""
+"""Rollouts: captured graphs, shards of the batch, memory plans, threads."""

@@ -1,8 +1,9 @@
-"""One shard of a batch of worlds: its memory, and the captured graphs that advance it in time and back."""
+"""One shard of a batch of worlds: its memory, and the captured graphs of its forward and backward steps."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -12,24 +13,29 @@ from gradsim import bridge
 from gradsim.scene.errors import UnsupportedDevice
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
-from gradsim.simulate.engine.launch import Clock, PartArrays, PortableSystem
+from gradsim.simulate.engine.launch import PartArrays, PortableSystem, RolloutClock, stage_weights
 from gradsim.simulate.engine.layout import Layout, column_counts, padded
 from gradsim.simulate.engine.memory import GRAPH_STEPS
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.step import System, take_steps, take_steps_adjoint
-from gradsim.simulate.engine.structures import NODE_BUFFERS, SIZES
+from gradsim.simulate.engine.structures import NODE_BUFFERS, NODE_ROW, SIZES
 from gradsim.simulate.engine.world_rollout import WorldRollout
 from gradsim.simulate.state.part import StatePart
 
-CACHED_HISTORY = 1 << 20  # history that the caches of most machines hold [bytes]
-NODE_ROW = 4  # scalars between two nodes in native buffers
+CACHED_HISTORY = 1 << 20  # history that fits into the caches of most machines [bytes]
 
 
 class BatchShard:
-    """The arrays of `world_count` worlds and the captured graphs of their steps.
+    """The arrays of some worlds and the captured graphs of their steps.
 
-    `native` forces the choice between native and portable kernels; None takes native ones on the CPU where every force
-    has one. `batch` counts the worlds of all shards, this one's if None.
+    Args:
+        topology: Elements of one world.
+        world_count: Worlds of this shard.
+        integrator: Time integrator.
+        dtype: Scalar type.
+        device: Device of the arrays.
+        native: Whether to use native kernels; if None, on the CPU where every force has one.
+        batch: Worlds of all shards; those of this one if None.
     """
 
     def __init__(
@@ -57,21 +63,24 @@ class BatchShard:
         self.columns = column_counts(topology, dtype, self.native)
         self._allocate()
         self._create_views()
-        self._loaded: dict[str, torch.Tensor | None] = {}  # what was loaded last, where it may come again
+        self._loaded: dict[
+            str, torch.Tensor | None
+        ] = {}  # parameters of the last rollout that need no copy if they recur
         self.layout = Layout(topology, world_count, self.parameters, dtype, device, self.native)
         self.system = self._build_system(batch or world_count)
 
     @property
-    def parts(self) -> dict[str, StatePart]:
+    def state_layout(self) -> dict[str, StatePart]:
+        """The parts of the state, by name."""
         return self.topology.state_layout
 
     @property
     def coupled(self) -> bool:
-        """Whether rigid bodies advance together with the nodes in the native rollout."""
+        """Whether the native rollout advances rigid bodies together with the nodes."""
         return self.native and self.topology.is_coupled
 
     def _allocate(self) -> None:
-        """Memory for states, forces, adjoints, parameters and signals."""
+        """Allocates states, forces, adjoints, parameters and signals."""
         dtype, device, worlds = self.dtype, self.device, self.world_count
         families = self.topology.families
         shapes = {
@@ -79,43 +88,43 @@ class BatchShard:
             for family, count in self.columns.items()
         }
         samples = [(worlds * signal.samples * signal.count,) for signal in self.topology.signals]
-        rows = {part: NODE_ROW if self.native and part == "node" else None for part in self.parts}
+        rows = {part: NODE_ROW if self.native and part == "node" else None for part in self.state_layout}
         states = [
             (self.columns[name] * worlds, rows[name] or width)
-            for name, part in self.parts.items()
+            for name, part in self.state_layout.items()
             for width in part.states.values()
         ]
-        self.moving = bridge.Pool(states, dtype, device)  # all states
-        self.adjoints = bridge.Pool((*states, *shapes.values(), *samples), dtype, device)  # of states and parameters
+        self.state_pool = bridge.Pool(states, dtype, device)
+        self.adjoint_pool = bridge.Pool((*states, *shapes.values(), *samples), dtype, device)
         self.buffers: dict[str, bridge.Buffer] = {}
-        for name, part in self.parts.items():
+        for name, part in self.state_layout.items():
             count = self.columns[name] * worlds
             for state, width in (dict(part.states) | dict(part.forces)).items():
-                pools = {"": self.moving, "_adj": self.adjoints} if state in part.states else {}
+                pools = {"": self.state_pool, "_adj": self.adjoint_pool} if state in part.states else {}
                 for suffix in ("", "_adj", "_start"):
                     self.buffers[f"{name}.{state}{suffix}"] = bridge.vectors(
                         (count,), dtype, device, width, pools.get(suffix), rows[name]
                     )
-        self._parameter_adjoints = self.adjoints.rest
+        self._parameter_adjoints = self.adjoint_pool.rest
         self.parameters = {
-            family: bridge.table(shape, dtype, device, self.adjoints) for family, shape in shapes.items()
+            family: bridge.table(shape, dtype, device, self.adjoint_pool) for family, shape in shapes.items()
         }
-        self.samples = [bridge.table(shape, dtype, device, self.adjoints) for shape in samples]
+        self.samples = [bridge.table(shape, dtype, device, self.adjoint_pool) for shape in samples]
 
     def _stage_buffers(self, name: str) -> list[bridge.Buffer]:
-        """Memory for velocities and accelerations of the stages, and for their adjoints, [stages, count]."""
-        part, stages = self.parts[name], len(self.integrator.stages)
+        """Returns memory for the rates of the stages or for their adjoints, [stages, count]."""
+        part, stages = self.state_layout[name], len(self.integrator.stages)
         row = NODE_ROW if self.native and name == "node" else None
         shape = (stages, self.columns[name] * self.world_count)
         return [bridge.vectors(shape, self.dtype, self.device, width, None, row) for width in part.stage_sums]
 
     def _create_views(self) -> None:
-        """Views of the memory, [worlds, ...] each, created once because every call copies through them."""
+        """Creates views [worlds, ...] of the memory, once because every call copies through them."""
         worlds, topology = self.world_count, self.topology
 
         def by_world(tensor: torch.Tensor, family: str) -> torch.Tensor:
-            whole, count = self.columns[family], topology.elements[family]
-            return tensor[:, : whole * worlds].unflatten(1, (worlds, whole))[:, :, :count].transpose(0, 1)
+            columns, count = self.columns[family], topology.elements[family]
+            return tensor[:, : columns * worlds].unflatten(1, (worlds, columns))[:, :, :count].transpose(0, 1)
 
         self._vectors = {
             name: buffer.tensor.unflatten(0, (worlds, -1))[:, : topology.elements[name.partition(".")[0]]]
@@ -126,7 +135,7 @@ class BatchShard:
         }
         self._fast_states = {suffix: list(map(bridge.fast_view, views)) for suffix, views in self._states.items()}
         self._forces = [
-            self.buffers[f"{name}.{force}"].tensor for name, part in self.parts.items() for force in part.forces
+            self.buffers[f"{name}.{force}"].tensor for name, part in self.state_layout.items() for force in part.forces
         ]
         self._values = {family: by_world(table.tensor, family) for family, table in self.parameters.items()}
         self._gradients = {family: by_world(table.tensor_grad, family) for family, table in self.parameters.items()}
@@ -135,34 +144,28 @@ class BatchShard:
         self._samples = tuple(samples.tensor.view(shape) for samples, shape in views)
         self._sample_gradients = tuple(samples.tensor_grad.view(shape) for samples, shape in views)
 
-    # --- how the worlds advance -----------------------------------------------------------------------------------
+    # --- kernels --------------------------------------------------------------------------------------------------
 
     def _build_system(self, batch: int) -> System:
-        stages = self.integrator.stages
-        count = len(stages)
-        weights = torch.zeros(count, 2 * count + 1, dtype=torch.float64)
-        for row, stage in zip(weights, stages, strict=True):
-            row[: len(stage.acceleration)] = torch.tensor(stage.acceleration, dtype=torch.float64)
-            row[count : count + len(stage.velocity)] = torch.tensor(stage.velocity, dtype=torch.float64)
-            row[-1] = stage.new_velocity
+        """Returns all that a step reads and writes but the history."""
         forces = () if self.native else tuple(map(self.layout.portable_force, self.topology.forces))
         portable = PortableSystem(
-            clock=Clock(self.clock.array, self.dt.array),
+            clock=RolloutClock(self.clock.array, self.dt.array),
             integrator=self.integrator,
-            weights=self.layout.constant(weights.numpy()),
+            weights=self.layout.constant(stage_weights(self.integrator)),
             forces=forces,
             signals=() if self.native else self.layout.signals(self.samples),
         )
         if not self.native:
             return System(portable)
-        rigid = self._rigid_rollout(batch) if "rigid" in self.parts else None
-        world = self._world_rollout() if "node" in self.parts else None
+        rigid = self._rigid_rollout(batch) if "rigid" in self.state_layout else None
+        world = self._world_rollout() if "node" in self.state_layout else None
         return System(portable, rigid, world, self.coupled)
 
     def _rigid_rollout(self, batch: int) -> RigidRollout:
         buffers = {
             f"{state}{suffix}": self.buffers[f"rigid.{state}{suffix}"].array
-            for state in self.parts["rigid"].states
+            for state in self.state_layout["rigid"].states
             for suffix in ("", "_adj")
         }
         return self.layout.rigid_rollout(buffers, self.integrator, batch, self.coupled)
@@ -175,17 +178,17 @@ class BatchShard:
             world_count=self.world_count,
             blocks=self.layout.blocks("node"),
             buffers=buffers,
-            table=self.parameters["node"],
+            parameters=self.parameters["node"],
             forces=tuple(self.layout.native_force(f) for f in self.topology.forces if f.acts_on == ("node",)),
             couplings=tuple(self.layout.native_coupling(f) for f in self.topology.forces if f.couples),
             signals=self.layout.signals(self.samples),
         )
 
     def _part_arrays(self, name: str) -> PartArrays:
-        """A part's arrays, as portable kernels and their launchers take them."""
-        part = self.parts[name]
+        """Returns the arrays of a part of the state that portable kernels advance."""
+        part = self.state_layout[name]
 
-        def arrays(names: Any, suffix: str = "") -> tuple[Any, ...]:
+        def arrays(names: Iterable[str], suffix: str = "") -> tuple[Any, ...]:
             return tuple(self.buffers[f"{name}.{state}{suffix}"].array for state in names)
 
         constants: tuple[Any, ...] = ()
@@ -194,7 +197,7 @@ class BatchShard:
             constants = (self.layout.constant(self.layout.spread(links)),)
         return PartArrays(
             count=self.topology.elements[name] * self.world_count,
-            table=self.parameters[name],
+            parameters=self.parameters[name],
             kernels=part.kernels(bridge.real_type(self.dtype)),
             states=arrays(part.states),
             states_adj=arrays(part.states, "_adj"),
@@ -211,21 +214,21 @@ class BatchShard:
 
     @cached_property
     def step_bytes(self) -> int:
-        """History of one step [bytes]: state and forces at every evaluation."""
-        scalars = sum(self.parts[part].width * self.columns[part] for part in self._in_rows) * self.world_count
+        """History of one step [bytes]: states and forces at every evaluation."""
+        scalars = sum(self.state_layout[part].width * self.columns[part] for part in self._row_parts) * self.world_count
         if self.system.rigid_rollout is not None:
             scalars += self.system.rigid_rollout.row_size
         return self.integrator.evaluations * scalars * self.dtype.itemsize
 
     @property
     def _portable_parts(self) -> list[str]:
-        """Parts that portable kernels advance."""
-        return [name for name, part in self.parts.items() if part.whole_steps or not self.native]
+        """Parts of the state that portable kernels advance."""
+        return [name for name, part in self.state_layout.items() if part.whole_steps or not self.native]
 
     @property
-    def _in_rows(self) -> list[str]:
-        """Parts whose history has one row per evaluation, over all worlds."""
-        return [part for part in self.parts if part != "rigid" or not self.native]
+    def _row_parts(self) -> list[str]:
+        """Parts whose history has one row per evaluation for all worlds together."""
+        return [part for part in self.state_layout if part != "rigid" or not self.native]
 
     @property
     def history_bytes(self) -> int:
@@ -233,15 +236,15 @@ class BatchShard:
         return self.rows * self.step_bytes // self.integrator.evaluations
 
     def graph_steps(self, batch_bytes: int) -> int:
-        """Longest graph [steps]: a rollout is one launch, as long as the caches hold its history.
+        """Returns the length of the longest graph [steps]; native graphs are longer if their history fits the caches.
 
-        The history is the whole batch's, `batch_bytes` a step, and not this shard's: gradients are added up launch by
-        launch, so that the length of one must not depend on the number of threads.
+        The history counted is that of the whole batch, `batch_bytes` per step. Gradients are summed launch by launch,
+        so the length of a launch must not depend on the number of shards.
         """
         return max(GRAPH_STEPS, CACHED_HISTORY // batch_bytes) if self.native else GRAPH_STEPS
 
     def reserve(self, steps: int, limit: float) -> None:
-        """Allocate the history of `steps` steps; memory above `limit` [bytes] is given back."""
+        """Allocates the history of `steps` steps; a longer one is kept up to `limit` [bytes]."""
         rows = steps * self.integrator.evaluations
         if rows <= self.rows and (rows == self.rows or self.history_bytes <= limit):
             return
@@ -249,54 +252,59 @@ class BatchShard:
         kind = (self.dtype, self.device)
         self.history = {
             f"{name}.{state}": bridge.vectors((rows, self.columns[name] * self.world_count), *kind, width)
-            for name in self._in_rows
-            for state, width in (dict(self.parts[name].states) | dict(self.parts[name].forces)).items()
+            for name in self._row_parts
+            for state, width in (dict(self.state_layout[name].states) | dict(self.state_layout[name].forces)).items()
         }
         system = self.system
-        rigid, world, own = system.rigid_rollout, system.world_rollout, None
+        rigid, world, coupled = system.rigid_rollout, system.world_rollout, None
         if rigid is not None:
             shape = (rigid.threads, rows + 1, SIZES.rigid_state * rigid.lanes)
-            self.history["rigid"] = bridge.numbers(shape, *kind)
+            self.history["rigid"] = bridge.scalars(shape, *kind)
             rigid = rigid.with_history(self.history["rigid"].array)
-            own = rigid.structures if self.coupled else None
+            coupled = rigid.structures if self.coupled else None
         if world is not None:
-            world = world.with_history([self.history[f"node.{state}"].array for state in "xvf"], own)
-        parts = {name: self._part_arrays(name) for name in self._portable_parts}
-        portable = dataclasses.replace(system.portable, parts=parts)
+            world = world.with_history([self.history[f"node.{state}"].array for state in "xvf"], coupled)
+        part_arrays = {name: self._part_arrays(name) for name in self._portable_parts}
+        portable = dataclasses.replace(system.portable, part_arrays=part_arrays)
         self.system = dataclasses.replace(system, portable=portable, rigid_rollout=rigid, world_rollout=world)
 
     def recorded(self, name: str) -> torch.Tensor:
-        """History of a state, [rows, count, width]."""
+        """Returns the history of a state, [rows, count, width]."""
         rigid, part = self.system.rigid_rollout, name.partition(".")[0]
         if rigid is None or part != "rigid":
             rows = self.history[name].tensor.unflatten(1, (self.world_count, -1))
             return rows[:, :, : self.topology.elements[part]].flatten(1, 2)
-        bodies, widths = self.topology.elements["rigid"], self.parts["rigid"].states
+        bodies, widths = self.topology.elements["rigid"], self.state_layout["rigid"].states
         rows = self.history["rigid"].tensor.view(bodies, rigid.threads // bodies, -1, SIZES.rigid_state, rigid.lanes)
         worlds = rows.permute(2, 1, 4, 0, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)
         return worlds.split(list(widths.values()), -1)[list(widths).index(name.partition(".")[2])]
 
     def release(self) -> None:
-        """Free the history's memory; the next rollout allocates it again."""
+        """Frees the history; the next rollout allocates it again."""
         if self.rows:
             self.rows = 0
             self.reserve(1, 0.0)
 
-    # --- time -----------------------------------------------------------------------------------------------------
+    # --- steps ----------------------------------------------------------------------------------------------------
 
     def run(self, step: int, count: int, row: int, total: int, keep: bool = True) -> None:
-        """Take `count` steps from step number `step`, writing history from step `row` of the buffer on.
+        """Takes `count` steps forward.
 
-        Without `keep` nothing needs to be written.
+        Args:
+            step: Number of the first step in the rollout.
+            count: Steps.
+            row: First step of the history buffer that is written.
+            total: Steps of the whole rollout, for signals.
+            keep: Whether the history is needed; native kernels skip writing it otherwise.
         """
         self._replay(False, step, count, row, total, keep)
 
     def run_back(self, step: int, count: int, row: int, total: int) -> None:
-        """Take the adjoint back over the `count` steps from `step`, reading history from step `row` on."""
+        """Takes the adjoint back over the `count` steps from `step`; arguments as for `run`."""
         self._replay(True, step, count, row, total, True)
 
     def capture(self, backward: bool, count: int) -> None:
-        """Capture the graph of `count` steps, unless it exists."""
+        """Captures the graph of `count` steps unless it exists."""
         if (backward, count) not in self._graphs:
             self._graphs[backward, count] = bridge.Graph(lambda: self._launch(backward, count), self.device)
 
@@ -314,7 +322,14 @@ class BatchShard:
     def load(
         self, parameters: dict[str, torch.Tensor], signals: tuple[torch.Tensor, ...], dt: float, begin: float = 0.0
     ) -> None:
-        """Copy parameters, [worlds, rows, elements] each, time step and start time [s]."""
+        """Copies the inputs of a rollout.
+
+        Args:
+            parameters: Family -> [worlds, rows, elements].
+            signals: [worlds, samples, elements] each.
+            dt: Time step [s].
+            begin: Start time [s].
+        """
         self.dt.set(dt, begin)
         for family, values in parameters.items():
             if self._loaded.get(family) is not values:
@@ -325,14 +340,15 @@ class BatchShard:
         self.clear_forces()
 
     def gradients(self) -> tuple[dict[str, torch.Tensor], tuple[torch.Tensor, ...]]:
-        """Gradients of parameters and signals, shaped as `load` takes them."""
+        """Returns the gradients of parameters and signals, in the shapes of `load`."""
         return self._gradients, self._sample_gradients
 
     def clear_gradients(self) -> None:
-        """Set the gradients of parameters and signals to zero."""
+        """Sets the gradients of parameters and signals to zero."""
         self._parameter_adjoints.zero_()
 
     def clear_forces(self) -> None:
+        """Sets all forces to zero."""
         for force in self._forces:
             force.zero_()
 
@@ -342,13 +358,13 @@ class BatchShard:
         return self.topology.state_names
 
     def vectors(self, name: str) -> torch.Tensor:
-        """A state, force or adjoint buffer as [worlds, count, width]."""
+        """Returns a state, force or adjoint buffer as [worlds, count, width]."""
         return self._vectors[name]
 
     def states(self, suffix: str = "") -> list[torch.Tensor]:
-        """All states, or with "_adj" their adjoints, as [worlds, count, width]."""
+        """Returns all states, or with "_adj" their adjoints, as [worlds, count, width]."""
         return self._states[suffix]
 
     def fast_states(self, suffix: str = "") -> list[Any]:
-        """The same in the form that is fastest to read and write, see `bridge.fast_view`."""
+        """Returns the same as views that are fast to read and write, see `bridge.fast_view`."""
         return self._fast_states[suffix]

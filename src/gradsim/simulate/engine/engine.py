@@ -1,4 +1,4 @@
-"""Rollouts from the initial state through all frames, and back, on all shards of the batch in parallel."""
+"""Forward and backward passes of a rollout, on all shards of the batch in parallel."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ ENGINES: Cache[Engine] = Cache(8)
 _engines_lock = threading.Lock()
 
 
-class LeftFinite(Exception):
-    """A world left the finite numbers: where, for the message."""
+class NonFiniteState(Exception):
+    """A state is NaN or infinite."""
 
     def __init__(self, world: int, body: str, step: int):
         self.world, self.body, self.step = world, body, step
 
 
 class Engine:
-    """Everything built once for a topology, batch size, integrator and precision."""
+    """Everything that is built once for a topology, batch size, integrator and precision."""
 
     def __init__(
         self,
@@ -53,26 +53,30 @@ class Engine:
             BatchShard(topology, s.stop - s.start, integrator, dtype, device, batch=world_count) for s in self.slices
         ]
         self.states, self.families = self.shards[0].state_names, tuple(self.shards[0].parameters)
-        others = len(self.shards) - 1  # the calling thread takes the first share
+        others = len(self.shards) - 1  # the calling thread runs the first shard
         self.pool = ThreadPoolExecutor(others, initializer=torch.set_num_threads, initargs=(1,)) if others else None
         self._plans: dict[Hashable, MemoryPlan] = {}
-        self._ready: tuple[Time, MemoryPlan, float, bool] | None = None  # what the last rollout made room for
+        self._ready: tuple[Time, MemoryPlan, float, bool] | None = (
+            None  # the rollout that memory and graphs were last prepared for
+        )
 
     @property
     def history_bytes(self) -> int:
+        """Memory of all histories [bytes]."""
         return sum(shard.history_bytes for shard in self.shards)
 
     def release(self) -> None:
-        """Give back the memory of the histories."""
+        """Frees the histories."""
         self._ready = None
         for shard in self.shards:
             shard.release()
 
     def plan(self, time: Time, limit: float, gradient: bool) -> MemoryPlan:
-        found = self._plans.get((time, limit, gradient))
-        if found is None:
+        """Returns the memory plan of a rollout."""
+        plan = self._plans.get((time, limit, gradient))
+        if plan is None:
             step_bytes = sum(shard.step_bytes for shard in self.shards)
-            found = plan_memory(
+            plan = plan_memory(
                 frames=time.frames,
                 substeps=time.steps_per_frame,
                 step_bytes=step_bytes,
@@ -80,8 +84,8 @@ class Engine:
                 gradient=gradient,
                 graph_steps=self.shards[0].graph_steps(step_bytes),
             )
-            self._plans = {(time, limit, gradient): found}  # the next rollout is likely to be alike
-        return found
+            self._plans = {(time, limit, gradient): plan}  # the next rollout is likely the same
+        return plan
 
     @bridge.on_one_torch_thread
     def forward(
@@ -94,20 +98,30 @@ class Engine:
         owner: object,
         begin: float = 0.0,
     ) -> tuple[torch.Tensor, ...]:
-        """All states at all frames, [*batch, T, count, width] each."""
+        """Computes all states at all frames, [*batch, T, count, width] each.
+
+        Args:
+            inputs: Initial states, parameter arrays and signals, in the order of `SceneSignature.inputs`.
+            batch: Batch shape.
+            time: Frames and steps.
+            plan: What to store for the backward pass.
+            limit: Memory for histories [bytes].
+            owner: Identifies the rollout whose history is stored.
+            begin: Start time [s].
+        """
         initial = inputs[: len(self.states)]
         results = tuple(x.new_empty(*batch, time.frames, *x.shape[1:]) for x in initial)
         frames = self._by_world(results)
 
-        def roll(index: int) -> None:
+        def run(index: int) -> None:
             shard, worlds = self.shards[index], self.slices[index]
-            self._prepare(index, inputs, time, begin)
+            self._load(index, inputs, time, begin)
             shard.owner = owner if plan.keeps_all else None
-            _roll(shard, time, plan, self._share(frames, worlds), worlds.start)
+            _run_forward(shard, time, plan, self._slice(frames, worlds), worlds.start)
 
-        with bridge.running:
+        with bridge.graph_lock:
             self._reserve(time, plan, limit, backward=False)
-            self._parallel(roll)
+            self._parallel(run)
         return results
 
     @bridge.on_one_torch_thread
@@ -123,55 +137,61 @@ class Engine:
         owner: object,
         begin: float = 0.0,
     ) -> list[torch.Tensor]:
-        """Gradients of the wanted inputs, from those of the states at the frames; None stands for zeros."""
+        """Computes the gradients of the inputs at the positions `wanted`.
+
+        Args as for `forward`, and:
+            states: The results of `forward`.
+            grads: Their gradients; None for zeros.
+            wanted: Positions of inputs.
+        """
         results = [torch.empty_like(inputs[place], memory_format=torch.contiguous_format) for place in wanted]
         given = self._by_world(grads)
         finite = [True] * len(self.shards)
 
-        def roll_back(index: int) -> None:
+        def run(index: int) -> None:
             shard, worlds = self.shards[index], self.slices[index]
-            if shard.owner is not owner:  # another rollout went over this memory: its history is computed again
-                self._prepare(index, inputs, time, begin)
+            if shard.owner is not owner:  # another rollout has overwritten the history, so it is recomputed
+                self._load(index, inputs, time, begin)
                 shard.owner = None
-            _roll_back(
+            _run_backward(
                 shard,
                 time,
                 plan,
-                lambda: self._share(self._by_world(s.detach() for s in states), worlds),
-                self._share(given, worlds),
+                lambda: self._slice(self._by_world(s.detach() for s in states), worlds),
+                self._slice(given, worlds),
             )
             found = self._gradients(shard)
-            for place, result in zip(wanted, self._share(results, worlds), strict=True):
+            for place, result in zip(wanted, self._slice(results, worlds), strict=True):
                 result.copy_(found[place])
-            finite[index] = shard.adjoints.all_finite_fast() or all(map(all_finite, found))
+            finite[index] = shard.adjoint_pool.all_finite_fast() or all(map(all_finite, found))
 
-        with bridge.running:
+        with bridge.graph_lock:
             self._reserve(time, plan, limit, backward=True)
-            self._parallel(roll_back)
+            self._parallel(run)
             if not all(finite):
-                self._blame(grads, time)
+                self._raise_broken_gradient(grads, time)
         return results
 
     def _by_world(self, tensors: Iterable[torch.Tensor | None]) -> list[Any]:
-        """Tensors [*batch, T, count, width] as [B, T, count, width], to be read and written fast."""
+        """Returns tensors [*batch, T, count, width] as fast views [B, T, count, width]."""
         return [
             None if tensor is None else bridge.fast_view(tensor).reshape(self.world_count, *tensor.shape[-3:])
             for tensor in tensors
         ]
 
-    def _share(self, tensors: Sequence[Any], worlds: slice) -> Sequence[Any]:
-        """The part of tensors [B, ...] that belongs to a shard."""
+    def _slice(self, tensors: Sequence[Any], worlds: slice) -> Sequence[Any]:
+        """Returns the worlds of one shard of tensors [B, ...]."""
         if self.pool is None:
             return tensors
         return [None if tensor is None else tensor[worlds] for tensor in tensors]
 
     def _gradients(self, shard: BatchShard) -> tuple[torch.Tensor, ...]:
-        """A shard's gradients of all inputs."""
+        """Returns a shard's gradients of all inputs."""
         parameters, samples = shard.gradients()
         return (*shard.states("_adj"), *(parameters[family] for family in self.families), *samples)
 
-    def _blame(self, grads: Iterable[torch.Tensor | None], time: Time) -> None:
-        """Say why gradients are not finite."""
+    def _raise_broken_gradient(self, grads: Iterable[torch.Tensor | None], time: Time) -> None:
+        """Raises an error that names the gradient that is not finite."""
         if not all(all_finite(grad) for grad in grads if grad is not None):
             raise BrokenGradient("the gradient that reached the trajectory is not finite: look at the loss")
         signals = (f"{signal.owner}'s signal of {signal.row}" for signal in self.shards[0].topology.signals)
@@ -179,16 +199,16 @@ class Engine:
         for name, pieces in zip(names, zip(*map(self._gradients, self.shards), strict=True), strict=True):
             gradient = torch.cat(pieces)
             if not all_finite(gradient):
-                raise BrokenGradient(_broken(self.shards[0].topology, name, gradient, time))
+                raise BrokenGradient(_broken_message(self.shards[0].topology, name, gradient, time))
 
     def _reserve(self, time: Time, plan: MemoryPlan, limit: float, *, backward: bool) -> None:
-        """Make room for histories and record the graphs, which is not for threads."""
+        """Allocates histories and captures graphs, before threads start because Warp captures one graph at a time."""
         if self._ready in ((time, plan, limit, backward), (time, plan, limit, True)):
             return
         needed = sum(shard.step_bytes for shard in self.shards) * plan.chunk
         others = [engine for engine in ENGINES.values() if engine is not self]
         while others and needed + sum(engine.history_bytes for engine in others) > limit:
-            others.pop(0).release()  # least recently used first; its backward passes compute again
+            others.pop(0).release()  # least recently used first; its backward passes recompute
         for shard in self.shards:
             shard.reserve(plan.chunk, limit * shard.world_count / self.world_count)
             for count in plan.lengths(time.steps_per_frame) if time.frames > 1 else ():
@@ -197,41 +217,42 @@ class Engine:
                     shard.capture(True, count)
         self._ready = (time, plan, limit, backward)
 
-    def _prepare(self, index: int, inputs: Sequence[torch.Tensor], time: Time, begin: float) -> None:
+    def _load(self, index: int, inputs: Sequence[torch.Tensor], time: Time, begin: float) -> None:
+        """Copies the inputs of a shard."""
         shard, worlds = self.shards[index], self.slices[index]
-        values = self._share(inputs, worlds)
-        first, count = len(self.states), len(self.states) + len(self.families)
-        parameters = dict(zip(self.families, values[first:count], strict=True))
-        shard.load(parameters, tuple(values[count:]), time.dt, begin)
+        values = self._slice(inputs, worlds)
+        first, end = len(self.states), len(self.states) + len(self.families)
+        parameters = dict(zip(self.families, values[first:end], strict=True))
+        shard.load(parameters, tuple(values[end:]), time.dt, begin)
         _copy(shard.states(), values[:first])
 
-    def _parallel(self, work: Callable[[int], None]) -> None:
-        """Run `work` for every shard, in threads where there are several; kernels release the interpreter."""
+    def _parallel(self, run: Callable[[int], None]) -> None:
+        """Calls `run` for every shard, each in a thread of its own; graphs release the interpreter lock."""
         if self.pool is None:
-            work(0)
+            run(0)
             return
 
-        def unrecorded(index: int) -> None:
-            with torch.no_grad():  # the mode belongs to a thread, and a worker's is not the caller's
-                work(index)
+        def run_without_grad(index: int) -> None:
+            with torch.no_grad():  # a worker does not inherit the mode of the calling thread
+                run(index)
 
-        futures = [self.pool.submit(unrecorded, index) for index in range(1, len(self.shards))]
+        futures = [self.pool.submit(run_without_grad, index) for index in range(1, len(self.shards))]
         try:
-            unrecorded(0)
+            run_without_grad(0)
         finally:
             wait(futures)
         for future in futures:
             future.result()
 
 
-def shard_bounds(world_count: int, threads: int, together: int) -> list[int]:
-    """Where the shares of a batch begin and end: equal numbers of groups of `together` worlds, one share a thread."""
-    groups = -(-world_count // together)
-    shares = max(1, min(threads, groups))
-    return [min(groups * k // shares * together, world_count) for k in range(shares + 1)]
+def shard_bounds(world_count: int, threads: int, group: int) -> list[int]:
+    """Returns the bounds of the shards, one per thread, with equal numbers of groups of `group` worlds."""
+    groups = -(-world_count // group)
+    shards = max(1, min(threads, groups))
+    return [min(groups * k // shards * group, world_count) for k in range(shards + 1)]
 
 
-def _broken(topology: Topology, name: str, gradient: torch.Tensor, time: Time) -> str:
+def _broken_message(topology: Topology, name: str, gradient: torch.Tensor, time: Time) -> str:
     row = ""
     if name in topology.families:
         bad = (~torch.isfinite(gradient)).any(-1).any(0).nonzero()[0].item()
@@ -242,8 +263,8 @@ def _broken(topology: Topology, name: str, gradient: torch.Tensor, time: Time) -
     )
 
 
-def _roll(shard: BatchShard, time: Time, plan: MemoryPlan, frames: Sequence[Any], first_world: int) -> None:
-    """Run through all frames, from the state that is loaded."""
+def _run_forward(shard: BatchShard, time: Time, plan: MemoryPlan, frames: Sequence[Any], first_world: int) -> None:
+    """Simulates all frames of a shard from the loaded state."""
     states = shard.fast_states()
     _write(frames, 0, states)
     for frame in range(1, time.frames):
@@ -251,13 +272,13 @@ def _roll(shard: BatchShard, time: Time, plan: MemoryPlan, frames: Sequence[Any]
         for step, count in plan.segments(first, time.steps_per_frame):
             shard.run(step, count, step if plan.keeps_all else 0, time.steps, keep=plan.keeps_all)
         _write(frames, frame, states)
-    # A step adds to what there was: a number that is not finite stays so until the end.
-    if not shard.moving.all_finite_fast() and not all(map(all_finite, shard.states())):
-        places = [[torch.as_tensor(result[:, k]) for result in frames] for k in range(time.frames)]
-        frame = next(k for k, place in enumerate(places) if not all(map(all_finite, place)))
-        start, first = places[max(frame - 1, 0)], max(frame - 1, 0) * time.steps_per_frame
+    # A step adds to the state, so a number that is not finite remains so until the end.
+    if not shard.state_pool.all_finite_fast() and not all(map(all_finite, shard.states())):
+        results = [[torch.as_tensor(result[:, k]) for result in frames] for k in range(time.frames)]
+        frame = next(k for k, result in enumerate(results) if not all(map(all_finite, result)))
+        start, first = results[max(frame - 1, 0)], max(frame - 1, 0) * time.steps_per_frame
         world, body, step = _locate(shard, time, plan, start, first)
-        raise LeftFinite(first_world + world, body, step)
+        raise NonFiniteState(first_world + world, body, step)
 
 
 def _write(frames: Sequence[Any], frame: int, states: Sequence[Any]) -> None:
@@ -266,7 +287,7 @@ def _write(frames: Sequence[Any], frame: int, states: Sequence[Any]) -> None:
 
 
 def all_finite(tensor: torch.Tensor) -> bool:
-    """Whether no number is NaN or infinite. A sum tells, and takes less than a look at each; unless it overflows."""
+    """Returns whether no number is NaN or infinite; the sum is checked first because that is faster."""
     return math.isfinite(tensor.sum().item()) or bool(torch.isfinite(tensor).all())
 
 
@@ -278,7 +299,7 @@ def _copy(targets: Iterable[torch.Tensor], sources: Iterable[torch.Tensor]) -> N
 def _locate(
     shard: BatchShard, time: Time, plan: MemoryPlan, start: Sequence[torch.Tensor], first: int
 ) -> tuple[int, str, int]:
-    """World, body and step at which a frame that started finite left the finite numbers."""
+    """Repeats a frame to find the world, body and step of its first number that is not finite."""
     _copy(shard.states(), start)
     shard.clear_forces()
     shard.owner = None
@@ -296,37 +317,45 @@ def _locate(
                 earliest = (int(bad[0, 0]), world, shard.topology.owner(part, index))
         if earliest is not None:
             return earliest[1], earliest[2], step + earliest[0]
-    raise AssertionError("a repeated rollout must repeat its end")
+    raise AssertionError("the repeated frame is finite")
 
 
-def _roll_back(
+def _run_backward(
     shard: BatchShard,
     time: Time,
     plan: MemoryPlan,
     states: Callable[[], Sequence[Any]],
     grads: Sequence[Any],
 ) -> None:
-    """Bring the adjoint from the last frame to the first; `states` gives what a lost history is computed from."""
+    """Takes the adjoint of a shard from the last frame to the first.
+
+    Args:
+        shard: Worlds, with the history of the rollout unless `shard.owner` is None.
+        time: Frames and steps.
+        plan: What is stored.
+        states: Function that returns the states at the frames, called if the history is recomputed.
+        grads: Gradients of the states at the frames; None for zeros.
+    """
     shard.clear_gradients()
     adjoints = shard.fast_states("_adj")
     for adjoint, grad in zip(adjoints, grads, strict=True):
         adjoint[:] = 0.0 if grad is None else grad[:, -1]
     given = [(adjoint, grad) for adjoint, grad in zip(adjoints, grads, strict=True) if grad is not None]
-    starts = states() if shard.owner is None else ()
+    frame_states = states() if shard.owner is None else ()
     for frame in range(time.frames - 1, 0, -1):
         first = (frame - 1) * time.steps_per_frame
         if shard.owner is not None:
             for step, count in reversed(plan.segments(first, time.steps_per_frame)):
                 shard.run_back(step, count, step, time.steps)
         else:
-            start = [torch.as_tensor(state[:, frame - 1]) for state in starts]
+            start = [torch.as_tensor(state[:, frame - 1]) for state in frame_states]
             _recompute_back(shard, time, plan, start, first)
         for adjoint, grad in given:
             adjoint += grad[:, frame - 1]
 
 
 def _recompute_back(shard: BatchShard, time: Time, plan: MemoryPlan, start: list[torch.Tensor], first: int) -> None:
-    """One frame backwards, its steps computed again from the state at its start."""
+    """Takes the adjoint back over one frame, whose steps are recomputed from the state at its start."""
     chunk = min(plan.chunk, time.steps_per_frame)
     end = first + time.steps_per_frame
     shard.clear_forces()
@@ -346,13 +375,13 @@ def _recompute_back(shard: BatchShard, time: Time, plan: MemoryPlan, start: list
 
 
 def engine_for(compiled: CompiledScene, integrator: Integrator) -> Engine:
-    """The engine for a scene's topology, from a cache if one was built before."""
+    """Returns the engine for a scene, from the cache if one was built before."""
     signature = compiled.signature
     threads = torch.get_num_threads() if signature.device.type == "cpu" else 1
     key = (signature.topology, math.prod(signature.batch), integrator, signature.dtype, signature.device, threads)
 
     def build() -> Engine:
-        with bridge.running:  # what is built while another thread captures a graph would become part of it
+        with bridge.graph_lock:  # arrays allocated while another thread captures would become part of its graph
             return Engine(*key)
 
     with _engines_lock:

@@ -1,4 +1,4 @@
-"""Memory layout of a topology: the elements of all worlds end to end, as the kernels take them."""
+"""Memory layout: the constants and parameters of all worlds end to end, as kernels read them."""
 
 from __future__ import annotations
 
@@ -8,42 +8,41 @@ import numpy as np
 import torch
 
 from gradsim import bridge
-from gradsim.native.structures import Enumeration
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.engine.launch import PortableForce
 from gradsim.simulate.engine.point_blocks import point_blocks
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.signals import SignalArrays
-from gradsim.simulate.engine.structures import RIGID_STATES, SIZES, table_of
+from gradsim.simulate.engine.structures import NODE_ROW, RIGID_STATES, SIZES, table_of
 from gradsim.simulate.engine.world_rollout import NativeForce
 from gradsim.simulate.forces.family import ForceFamily
 
-WORLDS_IN_LANES = 2  # worlds of a batch from which on lanes hold worlds and not points of one body
+WORLDS_IN_LANES = 2  # smallest batch for which lanes hold worlds instead of points of one body
 
 
 def lane_count(dtype: torch.dtype) -> int:
-    """Elements that a native kernel processes at once: a cache line of scalars."""
+    """Returns how many elements a native kernel processes at once: a cache line of scalars."""
     return 16 if dtype == torch.float32 else 8
 
 
 def padded(dtype: torch.dtype, count: int) -> int:
-    """Elements that fill whole blocks of lanes."""
+    """Returns `count` rounded up to whole blocks of lanes."""
     lanes = lane_count(dtype)
     return -(-count // lanes) * lanes
 
 
 def in_blocks(topology: Topology, name: str) -> bool:
-    """Whether native kernels process a family a block of lanes at a time: nodes, and the forces on them alone."""
+    """Returns whether native kernels process a family in blocks of lanes: nodes, and forces on nodes only."""
     family = topology.families[name]
     return name == "node" or (isinstance(family, ForceFamily) and family.acts_on == ("node",))
 
 
 def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[str, int]:
-    """Columns of every family's parameters in one world.
+    """Returns the columns of every family's parameter table in one world.
 
-    Every world starts a block of its own, so that the order in which forces are added up, and with it the last bit of
-    a result, does not depend on how many worlds share a thread.
+    Every world starts a new block, so that the order of summation of the forces, and with it the last bit of a result,
+    does not depend on how many worlds share a thread.
     """
     return {
         family: padded(dtype, count) if native and in_blocks(topology, family) else count
@@ -52,15 +51,21 @@ def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[
 
 
 def worlds_per_group(topology: Topology, dtype: torch.dtype, device: torch.device) -> int:
-    """Worlds that one thread advances in the time of a single one: those in the lanes of a rigid rollout."""
+    """Returns how many worlds a thread advances at once: those in the lanes of a rigid rollout."""
     in_lanes = device.type == "cpu" and topology.is_native and set(topology.state_layout) == {"rigid"}
     return lane_count(dtype) if in_lanes else 1
 
 
 class Layout:
-    """The constant arrays of `world_count` worlds, and the forces built from them and from the parameter arrays.
+    """Builds the arguments of all force kernels.
 
-    `native` chooses the CPU's native kernels, with their own arrangement in blocks.
+    Args:
+        topology: Elements of one world.
+        world_count: Number of worlds.
+        parameters: Parameter table of every family.
+        dtype: Scalar type.
+        device: Device of the arrays.
+        native: Whether the arrays are for native kernels, which process blocks of lanes.
     """
 
     def __init__(
@@ -77,26 +82,27 @@ class Layout:
         self.columns = column_counts(topology, dtype, native)
 
     def constant(self, array: np.ndarray, columns: str = "") -> Any:
+        """As `bridge.constant`."""
         return bridge.constant(array, self.dtype, self.device, columns)
 
     def spread(self, array: np.ndarray, step: int = 0) -> np.ndarray:
-        """An array of one world repeated for all, with indices increased by `step` per world."""
+        """Repeats an array of one world for all worlds, with indices increased by `step` per world."""
         offsets = np.arange(self.world_count).reshape(-1, *([1] * array.ndim)) * step
         return (array[None] + offsets).reshape(-1, *array.shape[1:]).astype(array.dtype)
 
     def indices(self, family: str, name: str, into: str) -> Any:
-        """An index array of a family, counted through all worlds."""
+        """Returns an index array of a family, with indices into the elements of all worlds."""
         array = self.spread(self.topology.arrays[f"{family}.{name}"], self.topology.elements[into])
         return self.constant(array, "vector" if array.ndim > 1 else "")
 
     def shared(self, name: str) -> Any:
-        """An array of a family, repeated for all worlds."""
+        """Returns an array of the topology, repeated for all worlds."""
         return self.constant(self.spread(self.topology.arrays[name]))
 
     # --- portable kernels -----------------------------------------------------------------------------------------
 
     def portable_force(self, family: ForceFamily) -> PortableForce:
-        """What the portable kernel of a force takes."""
+        """Returns the arguments of a portable force kernel."""
         if family.arrays is not None:
             arrays = family.arrays(self)
         else:
@@ -114,13 +120,14 @@ class Layout:
     # --- native kernels -------------------------------------------------------------------------------------------
 
     def blocks(self, family: str) -> int:
-        """Blocks of lanes that a family fills in one world."""
+        """Returns how many blocks of lanes a family has in one world."""
         return self.columns[family] // lane_count(self.dtype)
 
     def _in_blocks(self, array: np.ndarray, columns: int, step: int = 0, fill: float | None = None) -> Any:
-        """Rows of one world's elements [E, width] as blocks of lanes [worlds, blocks, width, lanes].
+        """Returns the elements [E, width] of one world as blocks [worlds, blocks, width, lanes] for all worlds.
 
-        Lanes beyond the last element hold `fill`, or repeat it; indices increase by `step` per world.
+        Lanes after the last element hold `fill`, or repeat the last element if None; indices increase by `step` per
+        world.
         """
         array = array.reshape(len(array), -1)
         lanes = lane_count(self.dtype)
@@ -132,11 +139,11 @@ class Layout:
         return self.constant(blocks.ravel())
 
     def native_force(self, family: ForceFamily) -> NativeForce:
-        """What the native kernel of a force on nodes takes: index arrays, one array of all constants, shared arrays."""
+        """Returns the arguments of a native force on nodes: index arrays, one array of all constants, shared arrays."""
         arrays, columns, name = self.topology.arrays, self.columns[family.name], family.name
         constants = []
         for key, index in family.indices.items():
-            scale = 4 if index.into == "node" else 1  # nodes lie in rows of four scalars
+            scale = NODE_ROW if index.into == "node" else 1
             own = arrays[f"{name}.{key}"] * np.int32(scale)
             constants.append(self._in_blocks(own, columns, scale * self.columns[index.into], index.fill))
         if family.constants:
@@ -147,12 +154,12 @@ class Layout:
         return NativeForce(name, self.blocks(name), tuple(constants), parameters)
 
     def native_coupling(self, family: ForceFamily) -> NativeForce:
-        """What the native kernel of a force between nodes and rigid bodies takes; bodies are counted in their world."""
+        """Returns the arguments of a native force between nodes and rigid bodies; body indices count within a world."""
         constants = []
         for key, index in family.indices.items():
             own = self.topology.arrays[f"{family.name}.{key}"]
             if index.into == "node":
-                constants.append(self.constant(self.spread(own * np.int32(4), 4 * self.columns["node"])))
+                constants.append(self.constant(self.spread(own * np.int32(NODE_ROW), NODE_ROW * self.columns["node"])))
             else:
                 constants.append(self.constant(self.spread(own)))
         return NativeForce(
@@ -160,57 +167,61 @@ class Layout:
         )
 
     def rigid_rollout(self, buffers: dict[str, Any], integrator: Integrator, batch: int, coupled: bool) -> RigidRollout:
-        """All rigid bodies with their contacts and pushes.
+        """Returns the native rollout of all rigid bodies with their contacts and pushes.
 
         Args:
             buffers: Arrays of the states and their adjoints, by name.
             integrator: Time integrator.
             batch: Worlds of all shards.
-            coupled: Whether a world's bodies advance together with its nodes.
+            coupled: Whether bodies advance together with the nodes of their world.
         """
-        arrays, elements = self.topology.arrays, self.topology.elements
-        width, sizes = lane_count(self.dtype), arrays["rigid.sizes"].astype(np.int32)
-        lanes = width if batch >= WORLDS_IN_LANES and not coupled else 1
-        pieces = np.split(arrays["rigid.points"], np.cumsum(sizes)[:-1])
-        points = np.concatenate([point_blocks(piece, width) for piece in pieces])
-        first = np.concatenate([[0], np.cumsum(-(-sizes // width))]).astype(np.int32)
-        none = np.empty(0, np.int32)
-        constants = {
-            "blocks": first,
-            "sizes": sizes,
-            "points": points.ravel(),
-            "kinds": arrays.get("shape.kinds", none),
-            "pushed": arrays.get("push.bodies", none),
-        }
-        held = {name: self.constant(array) for name, array in constants.items()}
+        elements = self.topology.elements
+        lanes = lane_count(self.dtype) if batch >= WORLDS_IN_LANES and not coupled else 1
+        constants = self._rigid_constants()
         empty = bridge.table((1, 0), self.dtype, self.device)
         families = {"contact": "rigid_contact", "shape": "shape", "push": "push", "body": "rigid"}
-        tables = {field: self.parameters.get(family) or empty for field, family in families.items()}
+        parameters = {field: self.parameters.get(family) or empty for field, family in families.items()}
         shapes, pushes = elements.get("shape", 0), elements.get("push", 0)
         own = SIZES.pair_scratch * shapes + SIZES.push_scratch * pushes
         step = SIZES.body_scratch + SIZES.stage_scratch * len(integrator.stages) + 4
         size = elements["rigid"] * (own + step) if coupled else own * lanes
-        scratch = bridge.numbers((size,), self.dtype, self.device)
+        scratch = bridge.scalars((size,), self.dtype, self.device)
         fields = {
             "world_count": self.world_count,
             "body_count": elements["rigid"],
             "shape_count": shapes if "rigid_contact" in elements else 0,
             "push_count": pushes,
-            **{name: array.ptr for name, array in held.items()},
-            **{field: table_of(table) for field, table in tables.items()},
+            **{name: array.ptr for name, array in constants.items()},
+            **{field: table_of(table) for field, table in parameters.items()},
             **{
                 f"{state}{suffix}": buffers[f"{state}{suffix}"].ptr for state in RIGID_STATES for suffix in ("", "_adj")
             },
             "scratch": scratch.array.ptr,
         }
         threads = elements["rigid"] * -(-self.world_count // lanes)
-        return RigidRollout(integrator, threads, lanes, fields, (*held.values(), empty, scratch))
+        return RigidRollout(integrator, threads, lanes, fields, (*constants.values(), empty, scratch))
+
+    def _rigid_constants(self) -> dict[str, Any]:
+        """Returns contact points in blocks, kinds of shapes and pushed bodies, by field of the native structure."""
+        arrays, width = self.topology.arrays, lane_count(self.dtype)
+        sizes = arrays["rigid.sizes"].astype(np.int32)
+        points = np.split(arrays["rigid.points"], np.cumsum(sizes)[:-1])
+        none = np.empty(0, np.int32)
+        constants = {
+            "blocks": np.concatenate([[0], np.cumsum(-(-sizes // width))]).astype(np.int32),
+            "sizes": sizes,
+            "points": np.concatenate([point_blocks(own, width) for own in points]).ravel(),
+            "kinds": arrays.get("shape.kinds", none),
+            "pushed": arrays.get("push.bodies", none),
+        }
+        return {name: self.constant(array) for name, array in constants.items()}
 
     def signals(self, samples_of: list[bridge.Table]) -> tuple[SignalArrays, ...]:
+        """Returns the signals of the topology with their samples."""
         return tuple(
             SignalArrays(
-                table=self.parameters[signal.family],
-                row=_rows(self.topology, signal.family).index(signal.row),
+                parameters=self.parameters[signal.family],
+                row=self.topology.families[signal.family].rows.index(signal.row),
                 samples=samples,
                 sample_count=signal.samples,
                 element_count=signal.count,
@@ -220,7 +231,3 @@ class Layout:
             )
             for signal, samples in zip(self.topology.signals, samples_of, strict=True)
         )
-
-
-def _rows(topology: Topology, family: str) -> Enumeration:
-    return topology.families[family].rows

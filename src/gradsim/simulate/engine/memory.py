@@ -1,9 +1,9 @@
-"""What a rollout stores for its backward pass and what it recomputes.
+"""Memory plans: what a rollout stores for its backward pass and what it recomputes.
 
-States at the frames are always stored: they are the result. Between frames either every step's state and force stay in
-the history, or only a chunk of steps at a time, which the backward pass recomputes from the frame before it; a frame
-longer than a chunk is first run through once more to store a checkpoint at the start of each chunk. Memory is then
-bounded by frames plus chunk, never by their product.
+The states at the frames are always stored, because they are the result. Either the history has the states and forces of
+all steps, or of one chunk of steps at a time, which the backward pass recomputes from the frame before. A frame longer
+than a chunk is first simulated once more to store a checkpoint at the start of each chunk. Memory is then bounded by
+frames plus chunk, never by their product.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import NamedTuple
 
 from gradsim.scene.errors import OutOfMemory
 
-GRAPH_STEPS = 128  # most steps captured as one graph, launch by launch
+GRAPH_STEPS = 128  # longest graph of single launches [steps]
 
 
 class MemoryPlan(NamedTuple):
     """How many steps of history are in memory at once."""
 
-    keeps_all: bool  # whether the whole rollout's history stays for the backward pass
+    keeps_all: bool  # whether the history of the whole rollout is kept for the backward pass
     chunk: int  # steps of history in memory
     graph: int  # steps of the longest captured graph
 
     def segments(self, first: int, count: int) -> list[tuple[int, int]]:
-        """The `count` steps from `first` on, divided into graphs: (first step, steps)."""
+        """Divides the `count` steps from `first` on into graphs: (first step, steps)."""
         return [(s, min(self.graph, first + count - s)) for s in range(first, first + count, self.graph)]
 
     def lengths(self, substeps: int) -> set[int]:
-        """Lengths of all graphs that a frame's forward and backward passes replay."""
+        """Returns the lengths of all graphs that the forward and backward passes of a frame replay."""
         stretches = [substeps, *(min(self.chunk, substeps - s) for s in range(0, substeps, max(self.chunk, 1)))]
         return {count for stretch in stretches for _, count in self.segments(0, stretch)}
 
 
 @functools.cache
 def default_limit() -> int:
-    """A quarter of the machine's memory [bytes]."""
+    """Returns a quarter of the machine's memory [bytes]."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 
 
@@ -45,14 +45,14 @@ def default_limit() -> int:
 def plan_memory(
     *, frames: int, substeps: int, step_bytes: int, limit: float, gradient: bool, graph_steps: int = GRAPH_STEPS
 ) -> MemoryPlan:
-    """Choose what to store.
+    """Chooses what to store.
 
     Args:
         frames: Frames of the rollout.
-        substeps: Physics steps between two frames.
-        step_bytes: History of one step, over all worlds [bytes].
+        substeps: Time steps between two frames.
+        step_bytes: History of one step in all worlds [bytes].
         limit: Memory for history [bytes].
-        gradient: Whether a backward pass can come.
+        gradient: Whether a backward pass may follow.
         graph_steps: Steps of the longest graph.
     """
     steps = max(frames - 1, 0) * substeps
@@ -74,7 +74,7 @@ def plan_memory(
 
 
 def _largest_chunk(substeps: int, most: int) -> int:
-    """The longest chunk that fits beside the checkpoints of a frame, substeps / chunk of them; 0 if none does."""
+    """Returns the longest chunk that fits together with a frame's substeps / chunk checkpoints; 0 if none does."""
     if most * most < 4 * substeps:
         return 0
     chunk = (most + math.isqrt(most * most - 4 * substeps)) // 2

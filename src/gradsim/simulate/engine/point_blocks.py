@@ -1,4 +1,4 @@
-"""Contact points of rigid bodies in blocks of neighbours, as the native rollout takes them."""
+"""Contact points of rigid bodies in blocks of neighbours, for the native rollout."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from gradsim.simulate.engine.structures import SIZES
 
 
 def point_blocks(points: np.ndarray, width: int) -> np.ndarray:
-    """Points [N, 3] in blocks of neighbours [blocks, rows, width]: x, y, z, offset of the depth, bounding sphere."""
+    """Divides points [N, 3] into blocks [blocks, rows, width]; rows are x, y, z, depth offset and bounding sphere."""
     blocks = np.zeros((-(-len(points) // width), SIZES.point_block_rows, width))
-    for block, index in zip(blocks, _near(points, np.arange(len(points)), width), strict=True):
+    for block, index in zip(blocks, _divide(points, np.arange(len(points)), width), strict=True):
         own = points[index]
         middle = (own.min(0) + own.max(0)) / 2
         block[:3] = own[np.minimum(np.arange(width), len(own) - 1)].T
-        block[3, len(own) :] = -1e30
+        block[3, len(own) :] = -1e30  # lanes without a point are never in contact
         block[4, :4] = *middle, 1.001 * np.linalg.norm(own - middle, axis=1).max()
     return blocks
 
 
-def _near(points: np.ndarray, index: np.ndarray, width: int) -> list[np.ndarray]:
-    """Indices of points in blocks of `width`, only the last of which may be smaller, by halving the longest axis."""
+def _divide(points: np.ndarray, index: np.ndarray, width: int) -> list[np.ndarray]:
+    """Divides point indices along the longest axis into blocks of `width`; only the last may be smaller."""
     if len(index) <= width:
         return [index]
     order = index[np.argsort(points[index, np.ptp(points[index], axis=0).argmax()], kind="stable")]
     half = -(-len(order) // (2 * width)) * width
-    return _near(points, order[:half], width) + _near(points, order[half:], width)
+    return _divide(points, order[:half], width) + _divide(points, order[half:], width)

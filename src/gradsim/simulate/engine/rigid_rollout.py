@@ -1,9 +1,8 @@
-"""Native rollout of rigid bodies that no force couples to anything else: one launch for all steps of a graph.
+"""Native rollout of rigid bodies without coupling to other bodies: one launch for all steps of a graph.
 
-A thread takes one body through many steps with its state in registers (`native/rigid_rollout.h`) and writes the
-history, one row per evaluation of the forces and one at the end. The lanes of a vector hold the same body of several
-worlds, or several contact points of one body if there is one world only. The portable kernels are the reference and
-serve every other device.
+A thread advances one body with its state in registers (`native/rigid_rollout.h`) and writes the history, one row per
+evaluation of the forces and one at the end. The lanes of a vector hold the same body of several worlds, or several
+contact points of one body if there is a single world. The portable kernels are the reference and run on every device.
 """
 
 import functools
@@ -20,13 +19,15 @@ from gradsim.simulate.forces.family import types_of
 
 
 class RigidRolloutKernels(NamedTuple):
+    """Kernels that take all steps of a graph, forward and backward."""
+
     forward: Any
     adjoint: Any
 
 
 @functools.cache
 def rigid_rollout_kernels(real: Any, integrator: Integrator, lanes: int) -> RigidRolloutKernels:
-    """The kernels of an integrator, with `lanes` worlds per thread."""
+    """Returns the kernels of an integrator with `lanes` worlds per thread."""
     types = types_of(real)
     reals, ints, structures, c = types.reals, types.ints, wp.array(dtype=wp.uint8, ndim=2), types.name
     tableau = Tableau(integrator)
@@ -54,14 +55,14 @@ def rigid_rollout_kernels(real: Any, integrator: Integrator, lanes: int) -> Rigi
 
 @dataclass(frozen=True)
 class RigidRollout:
-    """The rigid bodies of some worlds: all that a launch needs."""
+    """The arguments of a launch: the rigid bodies of some worlds."""
 
     integrator: Integrator
     threads: int
     lanes: int  # worlds per thread
-    fields: dict[str, Any]  # of the native structure but for the history
-    arrays: tuple[Any, ...]  # that the structure points into
-    structures: Any = None
+    fields: dict[str, Any]  # of the native structure except for the history
+    arrays: tuple[Any, ...]  # that the structure points into, kept alive here
+    structures: Any = None  # the native structure as a Warp array
 
     @property
     def row_size(self) -> int:
@@ -69,7 +70,7 @@ class RigidRollout:
         return self.threads * SIZES.rigid_state * self.lanes
 
     def with_history(self, history: Any) -> "RigidRollout":
-        """The same with memory for its history, [threads, rows, state * lanes]."""
+        """Returns a copy with memory for the history, [threads, rows, state * lanes]."""
         structure = RIGID_BODIES(**self.fields, history=history.ptr, row_count=history.shape[1])
         arrays = (*self.arrays, history)
         return RigidRollout(
@@ -78,7 +79,7 @@ class RigidRollout:
 
 
 def launch_rigid_rollout(rollout: RigidRollout, clock: Any, dt: Any, steps: int, *, adjoint: bool) -> None:
-    """Take all rigid bodies through the steps of a graph, or their adjoint back over these."""
+    """Advances all rigid bodies by the steps of a graph, or takes their adjoint back over them."""
     kernels = rigid_rollout_kernels(dt.dtype, rollout.integrator, rollout.lanes)
     kernel = kernels.adjoint if adjoint else kernels.forward
     wp.launch(kernel, rollout.threads, inputs=[steps, clock, dt, rollout.structures], device="cpu")

@@ -1,7 +1,7 @@
 """Quantities that change in time.
 
-A signal is a row of samples spread evenly over the rollout and linear between; before every evaluation of the forces
-its present value is written into the row of the parameter array that it sets.
+A signal has samples that are evenly spaced over the rollout, with linear interpolation between. Before every evaluation
+of the forces its present value is written to the row of the parameter table that it sets.
 """
 
 import functools
@@ -10,38 +10,39 @@ from typing import Any
 
 import warp as wp
 
+from gradsim.bridge import Table
 from gradsim.native import kernel_module
 from gradsim.simulate.forces.family import types_of
 
 
 @dataclass(frozen=True)
 class SignalArrays:
-    """Samples [worlds, samples, elements] that set a range of one row of a parameter array."""
+    """Samples [worlds, samples, elements] that set a range of one row of a parameter table."""
 
-    table: Any
+    parameters: Table
     row: int
-    samples: Any  # with .value and .grad, flat
+    samples: Table  # one-dimensional
     sample_count: int
     element_count: int  # that it sets in one world
-    first: int  # element of the world it starts at
-    stride: int  # columns of one world in the parameter array
+    first: int  # first element that it sets in a world
+    stride: int  # columns of one world in the parameter table
     world_count: int
 
 
 @functools.cache
 def signal_kernels(real: Any) -> tuple[Any, Any]:
+    """Kernels that sample a signal, and that add its adjoint."""
     types = types_of(real)
-    clocks = types.ints
     module = kernel_module("signals", real)
 
     @wp.func
-    def signal_place(clock: clocks, step: int, stage: real, sample_count: int):
-        """Position on the axis of samples, at step + stage of the rollout's steps."""
+    def signal_place(clock: types.ints, step: int, stage: real, sample_count: int):
+        """Position on the axis of samples at a fraction `stage` of a step."""
         return (real(clock[0] + step) + stage) * real(sample_count - 1) / real(clock[2])
 
     @wp.kernel(enable_backward=False, module=module)
     def sample_signal(
-        clock: clocks,
+        clock: types.ints,
         step: int,
         stage: real,
         sample_count: int,
@@ -64,7 +65,7 @@ def signal_kernels(real: Any) -> tuple[Any, Any]:
 
     @wp.kernel(enable_backward=False, module=module)
     def sample_signal_adjoint(
-        clock: clocks,
+        clock: types.ints,
         step: int,
         stage: real,
         sample_count: int,
@@ -92,9 +93,9 @@ def signal_kernels(real: Any) -> tuple[Any, Any]:
 
 
 def sample_signals(signals: tuple[SignalArrays, ...], clock: Any, step: int, stage: float) -> None:
-    """Set every bound parameter to its value at `stage` (0 to 1) of the step."""
+    """Sets every bound parameter to its value at the fraction `stage` of a step."""
     for signal in signals:
-        samples, table = signal.samples.value, signal.table.value
+        samples, table = signal.samples.value, signal.parameters.value
         kernel, _ = signal_kernels(samples.dtype)
         counts = [signal.sample_count, signal.element_count, signal.first, signal.stride, signal.row]
         inputs = [clock, step, samples.dtype(stage), *counts, samples]
@@ -103,9 +104,9 @@ def sample_signals(signals: tuple[SignalArrays, ...], clock: Any, step: int, sta
 
 
 def add_signal_adjoints(signals: tuple[SignalArrays, ...], clock: Any, step: int, stage: float) -> None:
-    """Move the gradients of the bound parameters to the samples."""
+    """Moves the gradients of the bound parameters to the samples."""
     for signal in signals:
-        samples_adj, table_adj = signal.samples.grad, signal.table.grad
+        samples_adj, table_adj = signal.samples.grad, signal.parameters.grad
         _, kernel = signal_kernels(samples_adj.dtype)
         counts = [signal.sample_count, signal.element_count, signal.first, signal.stride, signal.row]
         inputs = [clock, step, samples_adj.dtype(stage), *counts]

@@ -1,11 +1,11 @@
-"""One portable time step and its adjoint: signals, forces, updates, stage by stage."""
+"""Time steps and their adjoints. A portable step samples signals, adds forces and updates states, stage by stage."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from gradsim.simulate.engine.launch import (
+    PartArrays,
     PortableSystem,
     add_force_adjoints,
     add_forces,
@@ -20,19 +20,19 @@ from gradsim.simulate.engine.world_rollout import WorldRollout, launch_world_rol
 
 @dataclass(frozen=True)
 class System:
-    """How the worlds of a shard advance: natively, part by part or together, and portably for what is left."""
+    """All that a step of a shard needs: native rollouts, and portable kernels for all other parts of the state."""
 
     portable: PortableSystem
     rigid_rollout: RigidRollout | None = None
-    world_rollout: WorldRollout | None = None  # of nodes, and of rigid bodies if forces couple them to nodes
+    world_rollout: WorldRollout | None = None  # of nodes, and of rigid bodies that forces couple to them
     coupled: bool = False  # whether the rigid bodies are part of the world rollout
 
 
 def take_steps(system: System, count: int) -> None:
-    """Advance the state by the `count` steps of a graph."""
+    """Advances the state by the `count` steps of a graph."""
     _roll_out_native(system, count, adjoint=False)
     portable = system.portable
-    for part in portable.parts.values():
+    for part in portable.part_arrays.values():
         if part.whole_steps:
             roll_out(part, portable, count, adjoint=False)
     for step in range(count if _stepped(portable) else 0):
@@ -40,10 +40,10 @@ def take_steps(system: System, count: int) -> None:
 
 
 def take_steps_adjoint(system: System, count: int) -> None:
-    """Take the adjoint from the end of a graph's steps to their start."""
+    """Takes the adjoint from the end of a graph's steps to their start."""
     _roll_out_native(system, count, adjoint=True)
     portable = system.portable
-    for part in portable.parts.values():
+    for part in portable.part_arrays.values():
         if part.whole_steps:
             roll_out(part, portable, count, adjoint=True)
     for step in reversed(range(count if _stepped(portable) else 0)):
@@ -58,13 +58,13 @@ def _roll_out_native(system: System, count: int, *, adjoint: bool) -> None:
         launch_world_rollout(system.world_rollout, clock.counts, clock.dt, count, adjoint=adjoint)
 
 
-def _stepped(system: PortableSystem) -> list[Any]:
-    """The parts that advance stage by stage."""
-    return [part for part in system.parts.values() if not part.whole_steps]
+def _stepped(system: PortableSystem) -> list[PartArrays]:
+    """Returns the parts that advance stage by stage."""
+    return [part for part in system.part_arrays.values() if not part.whole_steps]
 
 
 def take_step(system: PortableSystem, step: int) -> None:
-    """Advance the state by one step, number `step` of a graph."""
+    """Advances the state by step number `step` of a graph."""
     times = system.integrator.stage_times
     for stage, time in enumerate(times):
         sample_signals(system.signals, system.clock.counts, step, time)
@@ -75,7 +75,7 @@ def take_step(system: PortableSystem, step: int) -> None:
 
 
 def take_step_adjoint(system: PortableSystem, step: int) -> None:
-    """Take the adjoint from the end of a step to its start."""
+    """Takes the adjoint from the end of a step to its start."""
     times = system.integrator.stage_times
     for stage, time in reversed(list(enumerate(times))):
         for part in _stepped(system):

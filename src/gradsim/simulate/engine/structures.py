@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from gradsim.bridge import Table
 from gradsim.native import Definition
 from gradsim.native.structures import INT64, Constants, Enumeration, Structure
 from gradsim.scene.integrators import Integrator
@@ -23,7 +24,7 @@ FORCE_KIND = Enumeration("force_kind", tuple(family.name for family in NATIVE_FO
 SIZES = Constants(
     "sizes",
     rigid_state=13,  # scalars of a rigid body's state: p, q, v, l
-    point_block_rows=5,  # of a block of contact points: x, y, z, offset of the distance, bounding sphere
+    point_block_rows=5,  # of a block of contact points: x, y, z, depth offset, bounding sphere
     pair_scratch=32,  # scalars of scratch memory for a rigid body and a shape
     push_scratch=16,  # for a push
     body_scratch=192,  # for a rigid body
@@ -33,12 +34,12 @@ SIZES = Constants(
 TABLE = Structure(
     "Table",
     {"value": "T*", "grad": "T*", "stride": INT64},
-    comment="A parameter array [rows, elements] with its gradient.",
+    comment="A parameter table [rows, elements] with its gradient.",
 )
 FORCE = Structure(
     "ForceArrays",
     {"kind": INT64, "count": INT64, "constants": ("const void*", 4), "tables": (TABLE, 2)},
-    comment="A force family: blocks of lanes, or elements, in one world; index arrays, constants, parameters.",
+    comment="A force family: blocks of lanes or elements of one world; index arrays, constants and parameter tables.",
     members="""
     inline const int* ints(int k) const { return (const int*)constants[k]; }
     inline const T* reals(int k) const { return (const T*)constants[k]; }""",
@@ -53,14 +54,15 @@ SIGNAL = Structure(
             ("sample_count", "count", "first", "stride"), INT64
         ),  # `count` elements from `first` of a world
     },
-    comment="Samples [worlds, samples, elements] that set a range of one row of a parameter array.",
+    comment="Samples [worlds, samples, elements] that set a range of one row of a parameter table.",
 )
+NODE_ROW = 4  # scalars of a node in these buffers, one of them padding
 NODE_BUFFERS = ("x", "v", "f", "x_adj", "v_adj", "f_adj", "x_start", "v_start")
 NODES = Structure(
     "Nodes",
     {
-        "blocks": INT64,  # of a world
-        "row": INT64,  # scalars of the history in one evaluation
+        "blocks": INT64,  # of nodes in a world
+        "row": INT64,  # scalars of the history per evaluation
         "count": INT64,  # nodes of all worlds
         **dict.fromkeys((*NODE_BUFFERS, "v_stage", "a_stage", "xs", "vs", "fs"), "T*"),
         "table": TABLE,
@@ -73,8 +75,8 @@ RIGID_BODIES = Structure(
     "RigidBodies",
     {
         **dict.fromkeys(("world_count", "body_count", "shape_count", "push_count", "row_count"), INT64),
-        "blocks": "const int*",  # where a body's blocks of points start
-        "sizes": "const int*",  # points of a body
+        "blocks": "const int*",  # first block of points of each body
+        "sizes": "const int*",  # number of points of each body
         "points": "const T*",
         "kinds": "const int*",  # of shapes
         "pushed": "const int*",  # bodies that pushes act on
@@ -88,12 +90,13 @@ RIGID_BODIES = Structure(
 
 
 class Tableau:
-    """An integrator's coefficients as C++ constants."""
+    """The coefficients of an integrator as C++ constants."""
 
     def __init__(self, integrator: Integrator):
         self.integrator = integrator
 
     def cpp(self) -> str:
+        """C++ definition."""
         stages = self.integrator.stages
         count = len(stages)
 
@@ -119,15 +122,16 @@ class Tableau:
 
     @property
     def name(self) -> str:
-        """Part of the name of a kernel module; different coefficients have different names."""
+        """A name for kernel modules, different for different coefficients."""
         digest = zlib.crc32(repr(self.integrator.stages).encode())
         return f"{type(self.integrator).__name__}_{digest:08x}"
 
 
 class ForceList:
-    """A C++ macro that applies another one to every family of node forces, and one for forces between parts."""
+    """C++ macros that apply a macro X to every force on nodes, and to every force between parts of the state."""
 
     def cpp(self) -> str:
+        """C++ definition."""
         node = " ".join(f"X({family.name})" for family in NATIVE_FORCES if family.acts_on == ("node",))
         between = " ".join(f"X({family.name})" for family in NATIVE_FORCES if family.couples)
         return f"#define FOR_NODE_FORCES(X) {node}\n#define FOR_COUPLING_FORCES(X) {between}"
@@ -148,12 +152,12 @@ SHARED_DEFINITIONS: tuple[Definition, ...] = (
 )
 
 
-def table_of(table: Any) -> Any:
-    """The native view of a parameter array with `.value` and `.grad`."""
+def table_of(table: Table) -> Any:
+    """Returns the native structure of a parameter table."""
     return TABLE(value=table.value.ptr, grad=table.grad.ptr, stride=table.value.shape[1])
 
 
 def packed(structures: Sequence[Any], kind: Structure) -> Any:
-    """Structures as a Warp array of bytes, [count, size]."""
+    """Returns structures as a Warp array of bytes, [count, size]."""
     data = np.frombuffer(b"".join(map(bytes, structures)), np.uint8).reshape(-1, ctypes.sizeof(kind.ctype))
     return wp.array(data, dtype=wp.uint8, device="cpu")

@@ -1,10 +1,10 @@
 """Native rollout of worlds: one launch for all steps of a graph, one world per thread.
 
-Signals, forces on nodes, forces on rigid bodies, forces between them and the updates of all parts follow each other,
-stage by stage, a cache line of elements or nodes at a time, with hand-written adjoints (`native/world_rollout.h`). A
-world's data stay in the near caches meanwhile, and a launch, which costs as much as fifteen tetrahedra, is paid once.
-Rigid bodies that no force couples to nodes are left to `rigid_rollout.py`. The portable kernels are the reference and
-serve every other device; tests hold the two equal.
+Each stage samples signals, adds the forces on nodes, on rigid bodies and between them, and updates all parts of the
+state. Kernels process a cache line of elements or nodes at a time and have hand-written adjoints
+(`native/world_rollout.h`). The data of a world stay in the L1 and L2 caches, and the cost of a launch, that of fifteen
+tetrahedra, is paid once. Rigid bodies without coupling to nodes use `rigid_rollout.py`. The portable kernels are the
+reference and run on every device; tests compare the two.
 """
 
 import functools
@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 import warp as wp
 
+from gradsim.bridge import Table
 from gradsim.native import kernel_module
 from gradsim.scene.integrators import Integrator
+from gradsim.simulate.engine.signals import SignalArrays
 from gradsim.simulate.engine.structures import (
     FORCE,
     FORCE_KIND,
@@ -35,12 +37,15 @@ HEADERS = Path(__file__).parent.parent / "native"
 
 
 class WorldRolloutKernels(NamedTuple):
+    """Kernels that take all steps of a graph, forward and backward."""
+
     forward: Any
     adjoint: Any
 
 
 @functools.cache
 def world_rollout_kernels(real: Any, integrator: Integrator) -> WorldRolloutKernels:
+    """Returns the kernels of an integrator."""
     types = types_of(real)
     reals, ints, c, structures = types.reals, types.ints, types.name, wp.array(dtype=wp.uint8, ndim=2)
     tableau = Tableau(integrator)
@@ -61,9 +66,9 @@ def world_rollout_kernels(real: Any, integrator: Integrator) -> WorldRolloutKern
         f" thread, clock.data, gradsim::RolloutClock<{c}>(clock.data, dt.data), nullptr, nullptr}};"
     )
 
-    def over_steps(name: str) -> Any:
+    def rollout_kernel(name: str) -> Any:
         @wp.func_native(f"{world} gradsim::{name}(world, steps);")
-        def through_steps(
+        def rollout_world(
             thread: int, steps: int, clock: ints, dt: reals,
             nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
         ): ...  # fmt: skip
@@ -72,29 +77,30 @@ def world_rollout_kernels(real: Any, integrator: Integrator) -> WorldRolloutKern
             steps: int, clock: ints, dt: reals,
             nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
         ):  # fmt: skip
-            through_steps(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals)
+            rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals)
 
         return _kernel(kernel, name, module)
 
-    return WorldRolloutKernels(over_steps("world_rollout"), over_steps("world_rollout_adjoint"))
+    return WorldRolloutKernels(rollout_kernel("world_rollout"), rollout_kernel("world_rollout_adjoint"))
 
 
 def _kernel(function: Any, name: str, module: Any) -> Any:
-    """A kernel under a name of its own, which Warp needs where one function defines several."""
+    """Returns a kernel with its own name, which Warp needs if one Python function defines several kernels."""
     function.__name__ = function.__qualname__ = name
     return wp.kernel(function, enable_backward=False, module=module)
 
 
 @dataclass(frozen=True)
 class NativeForce:
-    """A force family: blocks of lanes, or elements, of one world; arrays fixed by the topology; parameter arrays."""
+    """A force family as native kernels read it."""
 
     family: str
-    count: int
-    constants: tuple[Any, ...]
-    parameters: tuple[Any, ...]
+    count: int  # blocks of lanes in one world, or elements for couplings
+    constants: tuple[Any, ...]  # index arrays and constants
+    parameters: tuple[Table, ...]
 
     def structure(self) -> Any:
+        """Returns the native structure."""
         structure = FORCE(kind=FORCE_KIND.index(self.family), count=self.count)
         for k, array in enumerate(self.constants):
             structure.constants[k] = array.ptr
@@ -105,22 +111,26 @@ class NativeForce:
 
 @dataclass(frozen=True)
 class WorldRollout:
-    """The nodes and coupled rigid bodies of some worlds and the forces on them: all that a launch needs."""
+    """The arguments of a launch: nodes and coupled rigid bodies of some worlds, and the forces on them."""
 
     integrator: Integrator
     world_count: int
     blocks: int  # of nodes in a world
-    buffers: dict[str, Any]  # of the nodes
-    table: Any  # of the nodes
+    buffers: dict[str, Any]  # states, forces and adjoints of the nodes
+    parameters: Table  # of the nodes
     forces: tuple[NativeForce, ...]
     couplings: tuple[NativeForce, ...]
-    signals: tuple[Any, ...]
-    rigid: Any = None  # structure of the coupled rigid bodies
+    signals: tuple[SignalArrays, ...]
     history: tuple[Any, ...] = ()  # of x, v and f
-    structures: tuple[Any, ...] = ()
+    structures: tuple[Any, ...] = ()  # native structures as Warp arrays
 
     def with_history(self, history: Sequence[Any], rigid: Any = None) -> "WorldRollout":
-        """The same with memory for its history, x, v and f of [rows, nodes] each, and `rigid` with its own."""
+        """Returns a copy with memory for the history.
+
+        Args:
+            history: Arrays of x, v and f, [rows, nodes] each.
+            rigid: Native structure of the coupled rigid bodies, with their history.
+        """
         xs, vs, fs = history
         nodes = NODES(
             blocks=self.blocks,
@@ -128,7 +138,7 @@ class WorldRollout:
             count=xs.shape[1],
             **{name: buffer.ptr for name, buffer in self.buffers.items()},
             **{"xs": xs.ptr, "vs": vs.ptr, "fs": fs.ptr},
-            table=table_of(self.table),
+            table=table_of(self.parameters),
         )
         structures = (
             packed([nodes], NODES),
@@ -140,8 +150,9 @@ class WorldRollout:
         return replace(self, history=tuple(history), structures=structures)
 
 
-def _signal(signal: Any) -> Any:
-    value, grad, samples = signal.table.value, signal.table.grad, signal.samples
+def _signal(signal: SignalArrays) -> Any:
+    """Returns the native structure of a signal."""
+    value, grad, samples = signal.parameters.value, signal.parameters.grad, signal.samples
     row = signal.row * value.strides[0]
     return SIGNAL(
         value=value.ptr + row,
@@ -156,7 +167,7 @@ def _signal(signal: Any) -> Any:
 
 
 def launch_world_rollout(rollout: WorldRollout, clock: Any, dt: Any, steps: int, *, adjoint: bool) -> None:
-    """Take all worlds through the steps of a graph, or their adjoint back over these."""
+    """Advances all worlds by the steps of a graph, or takes their adjoint back over them."""
     kernels = world_rollout_kernels(dt.dtype, rollout.integrator)
     kernel = kernels.adjoint if adjoint else kernels.forward
     wp.launch(kernel, rollout.world_count, inputs=[steps, clock, dt, *rollout.structures], device="cpu")

@@ -1,1 +1,1 @@
-"""Force families, one file each: declaration and portable kernel; `native/` holds their C++ twins."""
+"""Force families, one file each: declaration and portable kernel. `native/` has their C++ counterparts."""

@@ -1,21 +1,21 @@
 """Bending of sheets: the curvature of every triangle, from the angles at its three edges.
 
-The angle t of an edge is zero when its two triangles are flat and positive when it is a ridge, seen from the side of
-the normals; p = t - rest angle - folding is what the sheet resists. With the edges' lengths l_i, their in-plane normals
-d_i and the area A at rest, a triangle's shape operator is sum_i p_i l_i d_i d_i' / 2A (Gingold et al. 2004, Grinspun et
-al. 2006) and its energy stiffness/2 A |shape operator|^2, so that the edges' torques are
+The angle t of an edge is zero if its two triangles are coplanar, and positive if it is a ridge on the side of the
+normals. The sheet resists p = t - rest angle - folding. With the lengths l_i of the edges, their in-plane normals d_i
+and the area A at rest, the shape operator of a triangle is sum_i p_i l_i d_i d_i' / 2A (Gingold et al. 2004, Grinspun
+et al. 2006) and its energy is stiffness/2 A |shape operator|^2, so that the torques of the edges are
 
     stiffness sum_j K_ij p_j + damping sum_j K_ij dp_j/dt,    K_ij = l_i l_j (d_i . d_j)^2 / 4A
 
-The coupling of the edges is what makes this converge to a plate of rigidity `stiffness` [N m] whichever way the
-triangles lie; independent hinges, as in the seed, let a square grid fold along its diagonals and come out a fifth too
-soft however fine the grid. The forces are exact gradients of the angles: none acts on the sheet as a whole.
+Because the edges are coupled, this converges to a plate of rigidity `stiffness` [N m] for every triangulation. With
+independent hinges, as in the paper, a square grid folds along its diagonals and is a fifth too soft however fine it is.
+The forces are exact gradients of the angles, so their sum and their total torque vanish.
 
-Portable kernel and native twin as for tetrahedra.
+Portable kernel and native counterpart as for tetrahedra.
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -23,8 +23,14 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Cloth
+from gradsim.scene.meshes import TriMesh
 from gradsim.scene.quantity import is_zero
+from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, ParameterFamily, types_of
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement, Topology
+    from gradsim.simulate.stability import StabilityView
 
 ROWS = Rows("bend", "stiffness", "damping")  # of the triangles [N m], [N m s]
 HINGE_ROWS = Rows("hinge", "folding")  # of the edges with two triangles [rad]
@@ -32,24 +38,24 @@ HINGE_ROWS = Rows("hinge", "folding")  # of the edges with two triangles [rad]
 vec6i = wp.types.vector(6, wp.int32)
 
 
-def bends(body: Cloth, scene: Any) -> bool:
-    """Whether a sheet has hinges and resists bending."""
+def bends(body: Cloth, scene: Scene) -> bool:
+    """Returns whether a sheet has hinges and resists bending."""
     return bool(len(body.mesh.hinges)) and not (is_zero(body.bending.stiffness) and is_zero(body.bending.damping))
 
 
-def bend_elements(body: Cloth, place: Any) -> Elements:
+def bend_elements(body: Cloth, place: "Placement") -> Elements:
     arrays = bend_shapes(body.mesh)
     arrays["nodes"] = arrays["nodes"] + place.first("node", body)
     arrays["hinges"] = arrays["hinges"] + place.first("hinge", body)
     return Elements(len(body.mesh.faces), arrays)
 
 
-def bend_shapes(mesh: Any) -> dict[str, np.ndarray]:
-    """Triangles as bending elements: their nodes, edges' hinges, rest angles [rad] and couplings K [1]."""
+def bend_shapes(mesh: TriMesh) -> dict[str, np.ndarray]:
+    """Returns triangles as bending elements: nodes, hinges of the edges, rest angles [rad] and couplings K [1]."""
     faces, count = mesh.faces, len(mesh.faces)
-    nodes = np.concatenate([faces, faces], axis=1)  # an edge without a second triangle has the own corner across
+    nodes = np.concatenate([faces, faces], axis=1)  # across a border edge: the own corner
     hinges = np.zeros((count, 3), dtype=np.int32)
-    # The directed edge (k, l) opposite a corner belongs to one triangle: look up where each hinge's two halves lie.
+    # The directed edge (k, l) opposite a corner belongs to one triangle: find both triangles of each hinge.
     edges = np.stack([faces[:, [1, 2]], faces[:, [2, 0]], faces[:, [0, 1]]], axis=1).reshape(-1, 2).astype(np.int64)
     keys = edges[:, 0] * len(mesh.vertices) + edges[:, 1]
     place = np.argsort(keys)
@@ -60,7 +66,9 @@ def bend_shapes(mesh: Any) -> dict[str, np.ndarray]:
         hinges[found // 3, found % 3] = np.arange(len(mesh.hinges))
     corners = mesh.vertices[faces]
     sides = corners[:, [2, 0, 1]] - corners[:, [1, 2, 0]]
-    gram = sides @ np.swapaxes(sides, 1, 2)  # l_i l_j times the cosine between edges, which is that of their normals
+    gram = sides @ np.swapaxes(
+        sides, 1, 2
+    )  # l_i l_j times the cosine between edges, equal to that between their normals
     lengths = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
     coupling = gram**2 / (lengths[:, :, None] * lengths[:, None, :]) / (4.0 * mesh.areas[:, None, None])
     angles = hinge_angles(mesh)[hinges] if len(mesh.hinges) else np.zeros((count, 3))
@@ -71,8 +79,8 @@ def bend_shapes(mesh: Any) -> dict[str, np.ndarray]:
     return {"nodes": nodes, "hinges": hinges, "angle": angles, "coupling": pairs}
 
 
-def hinge_angles(mesh: Any) -> np.ndarray:
-    """Rest angles of hinges [rad], [H]."""
+def hinge_angles(mesh: TriMesh) -> np.ndarray:
+    """Returns the rest angles of hinges [rad], [H]."""
     a, b, c, d = (mesh.vertices[mesh.hinges[:, k]] for k in range(4))
     edge = d - c
     n0, n1 = np.cross(edge, a - c), np.cross(b - c, edge)
@@ -80,15 +88,15 @@ def hinge_angles(mesh: Any) -> np.ndarray:
     return np.arctan2(sine, (n0 * n1).sum(1))
 
 
-def bend_rate(view: Any) -> tuple[float, float]:
+def bend_rate(view: "StabilityView") -> tuple[float, float]:
     compliance = view.node_compliance("measure") * view.topology_constant(fastest_bending)
     return view.largest(view.row("stiffness")) * compliance, view.largest(view.row("damping")) * compliance
 
 
-def fastest_bending(topology: Any) -> float:
-    """Largest eigenvalue [1/m^4] of bending at the rest shape for unit rigidity and mass per area, by power iteration.
+def fastest_bending(topology: "Topology") -> float:
+    """Returns the largest eigenvalue [1/m^4] of bending at rest for unit rigidity and area density (power iteration).
 
-    A bound by single elements would be several times too high: a node takes part in a dozen of them.
+    A bound from single elements would be several times too high, because a node belongs to a dozen of them.
     """
     arrays = topology.arrays
     nodes, coupling = arrays["bend.nodes"], arrays["bend.coupling"]
@@ -106,11 +114,11 @@ def fastest_bending(topology: Any) -> float:
         u = forces / measure
         size = float(np.linalg.norm(u))
         u /= max(size, 1e-300)
-    return 1.05 * size  # the iteration comes from below
+    return 1.05 * size  # the iteration converges from below
 
 
 def edge_gradients(x: np.ndarray) -> np.ndarray:
-    """Gradients of the three edge angles of patches [E, 6, 3] in their nodes, [E, 3, 6, 3]."""
+    """Returns the gradients of the three edge angles of patches [E, 6, 3] with respect to their nodes, [E, 3, 6, 3]."""
     result = np.zeros((len(x), 3, 6, 3))
     for i, (a, k, l, b) in enumerate(((0, 1, 2, 3), (1, 2, 0, 4), (2, 0, 1, 5))):
         edge, da, db = x[:, l] - x[:, k], x[:, a] - x[:, k], x[:, b] - x[:, k]
@@ -132,7 +140,7 @@ def bend_kernels(real: Any) -> ForceKernels:
 
     @wp.func
     def edge_angle(a: vec3, b: vec3, edge: vec3):
-        """Angle between the triangles (0, edge, a) and (edge, 0, b), and its gradients in a, b and both ends."""
+        """Angle between triangles (0, edge, a) and (edge, 0, b), and its gradients for a, b and both ends."""
         n0 = wp.cross(edge, a)
         n1 = wp.cross(b, edge)
         length2 = wp.dot(edge, edge)
@@ -147,8 +155,8 @@ def bend_kernels(real: Any) -> ForceKernels:
 
     @wp.kernel(module=kernel_module("bending", real))
     def bend_force(
-        nodes: wp.array(dtype=vec6i),  # the triangle, then the node across each edge, the own corner if there is none
-        hinges: wp.array(dtype=wp.vec3i),  # the edges' columns in `folding`, any if there is no node across
+        nodes: wp.array(dtype=vec6i),  # the triangle, then the node across each edge or the own corner
+        hinges: wp.array(dtype=wp.vec3i),  # columns of the edges in `folding`, arbitrary for border edges
         rest_angle: wp.array(dtype=vec3),
         coupling: wp.array(dtype=vec6),  # K: 00, 11, 22, 12, 20, 01
         values: types.table,

@@ -1,20 +1,20 @@
-"""The contact law: force from depth, normal and velocity, its adjoint, and its parameters.
+"""The contact law: force as a function of depth, normal and velocity, its adjoint, and its parameters.
 
-With the depth c, its rate dc/dt and the slip velocity u, the law printed in the paper is
+With the depth c, its rate dc/dt and the slip velocity u, the law of the paper is
 
     normal force    max(0, ke c + kd dc/dt)
     friction        min(mu |f_n|, kf |u|) against the slip (a cone)
 
-Its force jumps at touch-down by kd dc/dt and has corners at release and between stick and slip, and an adjoint misses
-all of these. A depth delta > 0 makes it continuously differentiable: the elastic force e starts as the parabola
-ke c^2 / (2 delta) and goes on as ke (c - delta/2); the damping force d = kd dc/dt is blended in by a smoothstep over
-delta; on the way out, where d < 0, the two give e^2 / (e - d), which is e + d for weak damping and never pulls; and the
-friction is a u / sqrt(u^2 + (a/kf)^2) with a = mu f_n: kf u for slow slip, a for fast. delta = 0 is the printed law.
+Its force jumps by kd dc/dt at touch-down and has kinks at release and between stick and slip, and an adjoint misses all
+of these. A depth delta > 0 makes it continuously differentiable: the elastic force e is ke c^2 / (2 delta) up to delta
+and ke (c - delta/2) beyond; the damping force d = kd dc/dt is blended in by a smoothstep over delta; at separation,
+where d < 0, the normal force is e^2 / (e - d), which approaches e + d for weak damping and is never negative; and the
+friction is a u / sqrt(u^2 + (a/kf)^2) with a = mu f_n: kf u for slow slip, a for fast. delta = 0 is the paper's law.
 """
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import warp as wp
@@ -22,17 +22,21 @@ import warp as wp
 from gradsim.native.structures import Enumeration
 from gradsim.scene.bodies import body_size
 from gradsim.scene.materials import Contact
+from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticShape
 from gradsim.simulate.forces.family import types_of
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.batcher import SceneBatcher
 
 ROW_NAMES = ("ke", "kd", "kf", "mu", "delta")  # [N/m], [N s/m], [N s/m], [1], [m]
 ROWS = Enumeration("contact_row", ROW_NAMES)
 
-CONTACT_DEPTH = 0.005  # of the body's size: delta where it is not given
+CONTACT_DEPTH = 0.005  # default of delta, as a fraction of the body's size
 
 
-def contact_columns(body: Any, scene: Any, topology: Any, batcher: Any, pair_count: int) -> Any:
-    """Contact parameters of a body's pairs with the static shapes, [B, rows, pairs]; shapes vary fastest."""
+def contact_columns(body: Any, scene: Scene, batcher: "SceneBatcher", pair_count: int) -> Any:
+    """Returns the contact parameters of a body's pairs with static shapes, [B, rows, pairs]; shapes vary fastest."""
     laws = [contact_law(body, name, shape) for name, shape in scene.obstacles.items()]
     depth = None
     if any(law.delta is None for law in laws):
@@ -45,27 +49,42 @@ def contact_columns(body: Any, scene: Any, topology: Any, batcher: Any, pair_cou
 
 
 def contact_law(body: Any, name: str, shape: StaticShape) -> Contact:
-    """The body's own contact parameters for a shape, or else the shape's."""
+    """Returns the body's own contact parameters for a shape, or the shape's if it has none."""
     own = body.contact.get(name) if isinstance(body.contact, Mapping) else body.contact
     return own if own is not None else shape
 
 
 def contact_pairs(first: int, count: int, shape_count: int) -> dict[str, np.ndarray]:
-    """Pairs of each of `count` elements from `first` on with each static shape; shapes vary fastest."""
+    """Returns the pairs of the `count` elements from `first` on with all static shapes; shapes vary fastest."""
     own = np.repeat(np.arange(first, first + count, dtype=np.int32), shape_count)
     return {"own": own, "shapes": np.tile(np.arange(shape_count, dtype=np.int32), count)}
 
 
+class ContactLawFunctions(NamedTuple):
+    """Warp functions of the contact law."""
+
+    parameters: Any  # of a pair: ke, kd, kf, mu, delta
+    force: Any
+    force_adjoint: Any
+
+
 @functools.cache
-def contact_law_functions(real: Any) -> tuple[Any, Any]:
-    """Functions for the force of a contact and for its adjoint."""
-    vec3 = types_of(real).vec3
+def contact_law_functions(real: Any) -> ContactLawFunctions:
+    """Returns the Warp functions of the contact law in one precision."""
+    vec3, table = types_of(real).vec3, types_of(real).table
     vec5 = wp.types.vector(5, real)
     zero, half, one, two, three, six, tiny = (real(a) for a in (0.0, 0.5, 1.0, 2.0, 3.0, 6.0, 1.0e-30))
 
     @wp.func
+    def contact_parameters(contact: table, p: int):
+        ke = contact[wp.static(ROWS.ke), p]
+        kd = contact[wp.static(ROWS.kd), p]
+        kf = contact[wp.static(ROWS.kf), p]
+        return ke, kd, kf, contact[wp.static(ROWS.mu), p], contact[wp.static(ROWS.delta), p]
+
+    @wp.func
     def contact_force(c: real, n: vec3, v: vec3, ke: real, kd: real, kf: real, mu: real, delta: real):
-        """Force at depth c > 0 [m] below a surface of normal n, the point moving with v."""
+        """Force on a point at depth c > 0 [m] below a surface with normal n that moves with velocity v."""
         elastic = ke * c
         blend = one
         if delta > zero:
@@ -96,8 +115,8 @@ def contact_law_functions(real: Any) -> tuple[Any, Any]:
 
     @wp.func
     def contact_force_adjoint(b: vec3, c: real, n: vec3, v: vec3, ke: real, kd: real, kf: real, mu: real, delta: real):
-        """Adjoints of depth, normal, velocity and the five parameters, for the adjoint b of the force."""
-        lever = c  # elastic / ke, with its derivatives in depth and in delta
+        """Adjoints of depth, normal, velocity and the five parameters, from the adjoint b of the force."""
+        lever = c  # elastic / ke, with its derivatives with respect to depth and delta
         lever_c = one
         lever_delta = zero
         blend = one
@@ -128,9 +147,9 @@ def contact_law_functions(real: Any) -> tuple[Any, Any]:
         c_adj = zero
         n_adj = vec3()
         v_adj = vec3()
-        law_adj = vec5()
+        parameters_adj = vec5()
         if fn > zero:
-            # Friction -k u: k and its derivatives in a = mu fn, in kf and in u^2.
+            # Friction is -k u: k and its derivatives with respect to a = mu fn, kf and u^2.
             u = v - n * vn
             slip2 = wp.dot(u, u)
             a = mu * fn
@@ -160,13 +179,13 @@ def contact_law_functions(real: Any) -> tuple[Any, Any]:
             c_adj = elastic_adj * ke * lever_c - drag_adj * kd * blend_c * vn
             n_adj = b * fn - u_adj * vn + v * vn_adj
             v_adj = u_adj + n * vn_adj
-            law_adj = vec5(
+            parameters_adj = vec5(
                 elastic_adj * lever,
                 -drag_adj * blend * vn,
                 k_adj * k_kf,
                 k_adj * k_a * fn,
                 elastic_adj * ke * lever_delta - drag_adj * kd * blend_delta * vn,
             )
-        return c_adj, n_adj, v_adj, law_adj
+        return c_adj, n_adj, v_adj, parameters_adj
 
-    return contact_force, contact_force_adjoint
+    return ContactLawFunctions(contact_parameters, contact_force, contact_force_adjoint)

@@ -1,4 +1,4 @@
-"""Forces of a user's own: a Warp function of one node's or one rigid body's state becomes a `ForceFamily`.
+"""User-defined forces: a function of the state of one node or one rigid body becomes a `ForceFamily`.
 
     def wind(x, v, t, velocity, drag):
         return (velocity - v) * drag
@@ -10,7 +10,7 @@
         drag: gs.Quantity = gs.quantity(0.1, "kg/s", low=0.0)
 
 The function is compiled for each precision and differentiated by Warp. Its arguments are the state, the time [s] and
-the quantities of the class in the order of their declaration. Scenes with such a force run on the portable kernels.
+the quantities of the class in the order of their declaration. Scenes with such a force use the portable kernels.
 """
 
 import functools
@@ -18,7 +18,7 @@ import inspect
 import linecache
 import types as python_types
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import warp as wp
@@ -35,8 +35,12 @@ from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, 
 from gradsim.simulate.forces.registry import register_force_family
 from gradsim.simulate.state.kernels.rigid import rotation_functions
 
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement
+    from gradsim.simulate.stability import StabilityView
+
 F = TypeVar("F", bound=type[BodyForce])
-StableRate = Callable[[Any], tuple[float, float]]
+StableRate: TypeAlias = "Callable[[StabilityView], tuple[float, float]]"
 
 _NODE_KERNEL = """
 def {name}_force(
@@ -67,10 +71,10 @@ def node_force(function: Callable[..., Any], *, stable_rate: StableRate = no_rat
 
     Args:
         function: Warp function `(x, v, t, *quantities) -> force` of a node's position [m] and velocity [m/s], the time
-            [s] and the quantities of the decorated class; returns a force [N]. Write numbers as `type(t)(0.5)`, so that
-            they have the precision of the scene.
+            [s] and the quantities of the decorated class; returns a force [N]. Write constants as `type(t)(0.5)`, so
+            that they have the precision of the scene.
         stable_rate: Function of a `StabilityView` that returns the largest squared frequency [1/s^2] and damping rate
-            [1/s]; without one the force does not limit `gs.stable_dt`.
+            [1/s]; by default the force does not limit `gs.stable_dt`.
     """
     return _declared(function, stable_rate, "node", "nodes", (NodeBody,), _NODE_KERNEL, ("x", "v", "t"), _node_elements)
 
@@ -88,13 +92,13 @@ def rigid_force(function: Callable[..., Any], *, stable_rate: StableRate = no_ra
     return _declared(function, stable_rate, "rigid", "bodies", (Rigid,), _RIGID_KERNEL, state, _rigid_elements)
 
 
-def _node_elements(force: BodyForce, place: Any) -> Elements:
+def _node_elements(force: BodyForce, place: "Placement") -> Elements:
     spans = [(place.first("node", body), node_count(body)) for body in force.bodies_in(place.scene)]
     nodes = np.concatenate([np.arange(first, first + count, dtype=np.int32) for first, count in spans])
     return Elements(len(nodes), {"nodes": nodes})
 
 
-def _rigid_elements(force: BodyForce, place: Any) -> Elements:
+def _rigid_elements(force: BodyForce, place: "Placement") -> Elements:
     bodies = np.array([place.first("rigid", body) for body in force.bodies_in(place.scene)], dtype=np.int32)
     return Elements(len(bodies), {"bodies": bodies})
 
@@ -107,7 +111,7 @@ def _declared(
     body_kinds: tuple[type, ...],
     template: str,
     state: tuple[str, ...],
-    elements: Callable[[Any, Any], Elements],
+    elements: Callable[[Any, "Placement"], Elements],
 ) -> Callable[[F], F]:
     def declare(kind: F) -> F:
         specs = specs_of(kind)
@@ -138,6 +142,7 @@ def _declared(
 
 
 def _check_arguments(function: Callable[..., Any], kind: type, wanted: tuple[str, ...]) -> None:
+    """Raises unless a force function takes as many arguments as wanted."""
     found = tuple(inspect.signature(function).parameters)
     if len(found) != len(wanted):
         shown = f"{function.__name__}({', '.join(found)})"
@@ -145,7 +150,7 @@ def _check_arguments(function: Callable[..., Any], kind: type, wanted: tuple[str
 
 
 def _row_sources(quantity: str, spec: Spec) -> list[tuple[str, Any]]:
-    """Rows of a quantity with their sources: one for a number, one for each component of a vector."""
+    """Returns the rows of a quantity with their sources: one for a number, one for each component of a vector."""
     if not spec.shape:
         return [(quantity, quantity)]
     if len(spec.shape) > 1:
@@ -159,6 +164,7 @@ def _row_sources(quantity: str, spec: Spec) -> list[tuple[str, Any]]:
 def _kernels(
     name: str, function: Callable[..., Any], template: str, state: tuple[str, ...], specs: dict[str, Spec], real: Any
 ) -> ForceKernels:
+    """Builds the kernel of a force from a template, in one precision."""
     types, module = types_of(real), kernel_module(name, real)
     known = {"x": types.vec3, "p": types.vec3, "v": types.vec3, "w": types.vec3, "q": types.quat, "t": real}
     kinds = [known[argument] for argument in state]
@@ -179,7 +185,7 @@ def _kernels(
 
 
 def _with_types(function: Callable[..., Any], kinds: list[Any]) -> Callable[..., Any]:
-    """A copy of a function whose arguments are annotated with the types of one precision."""
+    """Returns a copy of a function with its arguments annotated by the types of one precision."""
     given: Any = function
     copy = python_types.FunctionType(
         given.__code__, given.__globals__, given.__name__, given.__defaults__, given.__closure__
@@ -190,7 +196,7 @@ def _with_types(function: Callable[..., Any], kinds: list[Any]) -> Callable[...,
 
 
 def _compiled(source: str, name: str, namespace: dict[str, Any]) -> Any:
-    """A function from its source, which Warp can read again through `linecache`."""
+    """Returns a function compiled from source, which Warp reads again through `linecache`."""
     file = f"<gradsim {name} {namespace['name']}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     exec(compile(source, file, "exec"), namespace)

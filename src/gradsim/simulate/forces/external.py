@@ -1,7 +1,7 @@
-"""Forces given from outside: `force` of a body, on each of its nodes."""
+"""External forces: the quantity `force` of a body acts on each of its nodes."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -13,10 +13,13 @@ from gradsim.scene.body import NodeBody
 from gradsim.scene.quantity import component, is_zero
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement
+
 ROWS = Rows("external", "force_x", "force_y", "force_z")  # [N]
 
 
-def external_elements(body: Any, place: Any) -> Elements:
+def external_elements(body: Any, place: "Placement") -> Elements:
     first, count = place.first("node", body), node_count(body)
     return Elements(count, {"nodes": np.arange(first, first + count, dtype=np.int32)})
 
@@ -29,7 +32,9 @@ def external_kernels(real: Any) -> ForceKernels:
     @wp.kernel(module=kernel_module("external", real))
     def external_force(nodes: types.ints, values: types.table, x: types.vec3s, v: types.vec3s, f: types.vec3s):
         e = wp.tid()
-        wp.atomic_add(f, nodes[e], vec3(values[0, e], values[1, e], values[2, e]))
+        fx = values[wp.static(ROWS.force_x), e]
+        force = vec3(fx, values[wp.static(ROWS.force_y), e], values[wp.static(ROWS.force_z), e])
+        wp.atomic_add(f, nodes[e], force)
 
     return ForceKernels(external_force)
 

@@ -1,17 +1,17 @@
-"""Declarations of force families: what everything else in the simulator iterates over.
+"""Declarations of force families, over which everything else in the simulator iterates.
 
-A family is one kind of element: its elements and constants from the mesh, its parameters and their sources on the scene
-object, its stable-step estimate, its portable kernel and its native twin. A force kernel reads fixed arrays, its
-parameters and the state, and adds to the forces of the state parts it acts on:
+A family is one kind of element: its elements and constants, its parameters and where they are found in the scene, its
+stable-step estimate, its portable kernel and its native counterpart. A force kernel reads constant arrays, parameters
+and states, and adds to the forces of the parts of the state that it acts on:
 
     kernel(*clock, *indices, *constants, *parameter_arrays, *states, *forces)
 
-`clock` is there for families that depend on time: (clock, step, stage, dt). A hand-written adjoint reads the adjoint of
-the forces and adds to the adjoints of parameters and state,
+`clock` is (clock, step, stage, dt) for families that depend on time, and empty for others. A hand-written adjoint reads
+the adjoint of the forces and adds to the adjoints of parameters and states:
 
     adjoint(*clock, *indices, *constants, *parameter_arrays, *states, *forces_adj, *parameter_arrays_adj, *states_adj)
 
-and without one Warp's own reverse mode is used.
+Without one, Warp differentiates the force kernel.
 """
 
 import functools
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Types(NamedTuple):
-    """Warp's scalar, vector, matrix and array types of one precision; `name` is the C++ scalar."""
+    """Warp types of one precision; `name` is the C++ scalar type."""
 
     real: Any
     vec3: Any
@@ -43,13 +43,14 @@ class Types(NamedTuple):
     vec3s: Any  # array of vectors
     quats: Any  # array of quaternions
     reals: Any  # array of scalars
-    table: Any  # array of scalars, [parameters, elements]
+    table: Any  # array of scalars, [rows, elements]
     ints: Any  # array of integers
     name: str
 
 
 @functools.cache
 def types_of(real: Any) -> Types:
+    """Returns the Warp types for a scalar type."""
     vec3, quat = wp.types.vector(3, real), wp.types.quaternion(real)
     return Types(
         real=real,
@@ -67,13 +68,15 @@ def types_of(real: Any) -> Types:
 
 
 class ForceKernels(NamedTuple):
+    """Portable kernels of a force family."""
+
     force: Any
     adjoint: Any | None = None  # None: Warp differentiates `force`
 
 
 @dataclass(frozen=True)
 class Elements:
-    """Elements of one scene object: how many there are, and their arrays with the elements first."""
+    """Elements of one scene object: their number, and arrays whose first dimension counts them."""
 
     count: int
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
@@ -84,8 +87,8 @@ class Index:
     """An array of element indices into another family.
 
     Args:
-        into: Name of the family it points into: "node", "rigid", "hinge", "shape".
-        fill: Entry for lanes that only fill up a block of lanes; None repeats the last element's.
+        into: Name of that family: "node", "rigid", "hinge", "shape".
+        fill: Entry of the unused lanes of the last block; that of the last element if None.
     """
 
     into: str
@@ -100,17 +103,18 @@ class ParameterFamily:
     """Elements of one kind with a parameter array: one row for each parameter, one column for each element.
 
     Args:
-        name: The family's word in the names of parameters, arrays and errors.
+        name: Prefix of the names of parameters and arrays.
         rows: Names of the parameters, in order.
         owners: Types of the scene objects that have such elements.
         elements: Function of an owner and a `Placement` that returns its `Elements`.
-        parameters: Where each row comes from: a path on the owner or a function of it.
-        columns: Function (owner, scene, topology, batcher) -> tensor [B, rows, elements] that replaces `parameters`
-            where a row is not a quantity of the owner.
+        parameters: Source of each row: a path on the owner or a function of it.
+        columns: Function (owner, scene, topology, batcher) -> tensor [B, rows, elements], instead of `parameters`,
+            for rows that are not quantities of the owner.
         signals: Rows that may be a `gs.Signal`.
-        present: Whether an owner has such elements in a scene.
-        key: What the elements depend on besides the owner's body: equal keys give equal elements.
-        period: With `columns`: after how many columns of an owner they repeat; all differ if None.
+        present: Function (owner, scene) that returns whether the owner has such elements.
+        key: Function of an owner; owners with equal keys have equal elements.
+        period: Function of a scene that returns after how many columns those of an owner repeat; with `columns` only.
+            All columns differ if None.
     """
 
     name: str
@@ -125,18 +129,18 @@ class ParameterFamily:
     period: Callable[[Scene], int] | None = None
 
     def owners_in(self, scene: Scene) -> Iterator[tuple[str, Any]]:
-        """Name and object of everything in a scene that has such elements."""
+        """Yields the name of each owner in a scene, and the owner."""
         for name, scene_object in scene_objects(scene):
             if isinstance(scene_object, self.owners) and self.present(scene_object, scene):
                 yield name, scene_object
 
     def value(self, row: str, owner: Any) -> Any:
-        """The quantity that fills a row for the elements of one owner."""
+        """Returns the quantity of one row, for the elements of one owner."""
         source = self.parameters[row]
         return source(owner) if callable(source) else _reader(source)(owner)
 
     def values(self, owner: Any) -> list[Any]:
-        """The quantities of all rows, in order."""
+        """Returns the quantities of all rows, in order."""
         return [self.value(row, owner) for row in self.rows]
 
 
@@ -146,7 +150,7 @@ def _reader(path: str) -> Callable[[Any], Any]:
 
 
 def scene_objects(scene: Scene) -> list[tuple[str, Any]]:
-    """Bodies, static shapes and forces of a scene by name."""
+    """Returns the bodies, static shapes and forces of a scene with their names."""
     bodies = [(body.name, body) for body in scene.bodies]
     return bodies + list(scene.obstacles.items()) + [(force.name, force) for force in scene.forces]
 
@@ -158,22 +162,21 @@ def no_rate(view: "StabilityView") -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class ForceFamily(ParameterFamily):
-    """A force: its elements and parameters as for `ParameterFamily`, and how it acts.
+    """A force, with elements and parameters as for `ParameterFamily`.
 
     Args:
         acts_on: Parts of the state: ("node",), ("rigid",), or both for a force between them.
         kernels: Function of a Warp scalar type that returns the portable `ForceKernels`.
-        indices: Index arrays among the elements' arrays, in the kernel's order.
-        constants: Names of further arrays of the elements, in the kernel's order.
-        shared: Names of arrays of other families, such as "shape.kinds", behind the constants.
-        uses: Other families whose parameter arrays the kernel reads behind its own.
+        indices: Index arrays of the elements, in the order of the kernel.
+        constants: Names of further arrays of the elements, in the order of the kernel.
+        shared: Names of arrays of other families, such as "shape.kinds"; they follow the constants.
+        uses: Other families whose parameter tables the kernel reads after its own.
         timed: Whether the kernel depends on time.
-        arrays: Function (layout) -> Warp arrays that replaces `indices`, `constants` and `shared` in the portable step.
-        native: Header with the functions `<name>_force` and `<name>_force_adjoint`; None for portable only.
+        arrays: Function (layout) -> Warp arrays, instead of `indices`, `constants` and `shared` of the portable kernel.
+        native: Header with the functions `<name>_force` and `<name>_force_adjoint`; None if there is no native kernel.
         stable_rate: Function of a `StabilityView` that returns the largest squared frequency [1/s^2] and damping rate
             [1/s] of an owner's elements.
         reason: What limits the time step, for messages.
-        limits: Parts and states, besides its own parameters, that the stable rate depends on.
     """
 
     acts_on: tuple[str, ...] = ("node",)
@@ -190,5 +193,5 @@ class ForceFamily(ParameterFamily):
 
     @property
     def couples(self) -> bool:
-        """Whether it acts between parts of the state."""
+        """Whether the force acts between parts of the state."""
         return len(self.acts_on) > 1

@@ -1,7 +1,7 @@
-"""Contact of nodes with static shapes: pairs of a node and a signed distance, under the law of `contact_law.py`."""
+"""Contact of nodes with static shapes: one pair per node and shape, with the law of `contact_law.py`."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
@@ -9,22 +9,29 @@ from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import node_count
 from gradsim.scene.body import NodeBody
+from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.contact_law import ROW_NAMES, contact_columns, contact_law_functions, contact_pairs
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 from gradsim.simulate.forces.shapes import KINDS, shape_functions
+from gradsim.simulate.forces.shapes import ROWS as SHAPE_ROWS
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.batcher import SceneBatcher
+    from gradsim.simulate.compile.topology import Placement, Topology
+    from gradsim.simulate.stability import StabilityView
 
 
-def node_contact_elements(body: Any, place: Any) -> Elements:
+def node_contact_elements(body: Any, place: "Placement") -> Elements:
     pairs = contact_pairs(place.first("node", body), node_count(body), len(place.scene.obstacles))
     return Elements(len(pairs["own"]), {"nodes": pairs["own"], "shapes": pairs["shapes"]})
 
 
-def node_contact_columns(body: Any, scene: Any, topology: Any, batcher: Any) -> Any:
-    return contact_columns(body, scene, topology, batcher, node_count(body) * len(scene.obstacles))
+def node_contact_columns(body: Any, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
+    return contact_columns(body, scene, batcher, node_count(body) * len(scene.obstacles))
 
 
-def contact_rate(view: Any) -> tuple[float, float]:
-    """Every node counts as if it were in contact."""
+def contact_rate(view: "StabilityView") -> tuple[float, float]:
+    """Stable rate, as if every node were in contact."""
     ke, kd, kf = (view.largest(view.row(row)) for row in ("ke", "kd", "kf"))
     compliance = view.node_compliance("one")
     return ke * compliance, max(kd, kf) * compliance
@@ -32,26 +39,25 @@ def contact_rate(view: Any) -> tuple[float, float]:
 
 @functools.cache
 def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
-    """Contact and its hand-written adjoint; with `tape` Warp's own replaces it, to test the other."""
+    """Contact force with a hand-written adjoint, or with Warp's adjoint if `tape`, for tests."""
     types = types_of(real)
-    table, vec3s = types.table, types.vec3s
-    ints = types.ints
+    table, vec3s, ints = types.table, types.vec3s, types.ints
     module = kernel_module("node_contact_tape" if tape else "node_contact", real)
-    law_force, law_adjoint = contact_law_functions(real)
+    contact_parameters, contact_force, contact_force_adjoint = contact_law_functions(real)
     distance_of, hessian_of = shape_functions(real)
     zero = real(0.0)
 
     @wp.kernel(module=module, enable_backward=tape)
     def node_contact_force(
-        nodes: ints, shapes: ints, kinds: ints, law: table, shape: table, x: vec3s, v: vec3s, f: vec3s
+        nodes: ints, shapes: ints, kinds: ints, contact: table, shape: table, x: vec3s, v: vec3s, f: vec3s
     ):
         p = wp.tid()
         i = nodes[p]
         j = shapes[p]
         gap, n = distance_of(kinds[j], shape, j, x[i])
         if gap < zero:
-            force = law_force(-gap, n, v[i], law[0, p], law[1, p], law[2, p], law[3, p], law[4, p])
-            wp.atomic_add(f, i, force)
+            ke, kd, kf, mu, delta = contact_parameters(contact, p)
+            wp.atomic_add(f, i, contact_force(-gap, n, v[i], ke, kd, kf, mu, delta))
 
     if tape:
         return ForceKernels(node_contact_force)
@@ -61,12 +67,12 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
         nodes: ints,
         shapes: ints,
         kinds: ints,
-        law: table,
+        contact: table,
         shape: table,
         x: vec3s,
         v: vec3s,
         f_adj: vec3s,
-        law_adj: table,
+        contact_adj: table,
         shape_adj: table,
         x_adj: vec3s,
         v_adj: vec3s,
@@ -77,17 +83,16 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
         gap, n = distance_of(kinds[j], shape, j, x[i])
         if gap >= zero:
             return
-        c_adj, n_adj, u_adj, five = law_adjoint(
-            f_adj[i], -gap, n, v[i], law[0, p], law[1, p], law[2, p], law[3, p], law[4, p]
-        )
+        ke, kd, kf, mu, delta = contact_parameters(contact, p)
+        c_adj, n_adj, u_adj, parameters_adj = contact_force_adjoint(f_adj[i], -gap, n, v[i], ke, kd, kf, mu, delta)
         for k in range(5):
-            law_adj[k, p] = law_adj[k, p] + five[k]
+            contact_adj[k, p] = contact_adj[k, p] + parameters_adj[k]
         if kinds[j] == wp.static(KINDS.plane):
             m_adj = n_adj - x[i] * c_adj
-            wp.atomic_add(shape_adj, 0, j, m_adj[0])
-            wp.atomic_add(shape_adj, 1, j, m_adj[1])
-            wp.atomic_add(shape_adj, 2, j, m_adj[2])
-            wp.atomic_add(shape_adj, 3, j, c_adj)
+            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.x), j, m_adj[0])
+            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.y), j, m_adj[1])
+            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.z), j, m_adj[2])
+            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.radius), j, c_adj)
         wp.atomic_add(x_adj, i, hessian_of(kinds[j], shape, j, x[i], n, n_adj) - n * c_adj)
         wp.atomic_add(v_adj, i, u_adj)
 

@@ -1,7 +1,7 @@
-"""Known pushes on rigid bodies: forces over an interval of time, or impulses."""
+"""Pushes on rigid bodies: prescribed forces over an interval of time, or impulses."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -9,8 +9,13 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.rigid import Push, Rigid
+from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 from gradsim.simulate.state.kernels.rigid import rotation_functions
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.batcher import SceneBatcher
+    from gradsim.simulate.compile.topology import Placement, Topology
 
 # [N], [m] in the body's axes, [s]
 ROWS = Rows("push", "force_x", "force_y", "force_z", "point_x", "point_y", "point_z", "start", "end")
@@ -18,18 +23,18 @@ ROWS = Rows("push", "force_x", "force_y", "force_z", "point_x", "point_y", "poin
 FOREVER = 1e30  # [s]
 
 
-def push_elements(body: Rigid, place: Any) -> Elements:
+def push_elements(body: Rigid, place: "Placement") -> Elements:
     count = len(body.pushes)
     return Elements(count, {"bodies": np.full(count, place.first("rigid", body), dtype=np.int32)})
 
 
-def push_columns(body: Rigid, scene: Any, topology: Any, batcher: Any) -> Any:
+def push_columns(body: Rigid, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
     center = batcher.mass_properties(body).center
     return batcher.concatenate([_push_column(push, center, batcher) for push in body.pushes], 2)
 
 
-def _push_column(push: Push, center: Any, batcher: Any) -> Any:
-    """A push as a force over an interval, [B, rows, 1]; an impulse in no time is marked by an end before its start."""
+def _push_column(push: Push, center: Any, batcher: "SceneBatcher") -> Any:
+    """Returns a push as a force over an interval, [B, rows, 1]; an instantaneous impulse ends before its start."""
     point = batcher(center if push.point is None else push.point, 1, (3,))
     if push.force is not None:
         force, end = batcher(push.force, 1, (3,)), FOREVER if push.end is None else push.end
@@ -48,15 +53,17 @@ def push_kernels(real: Any) -> ForceKernels:
     types = types_of(real)
     vec3, vec3s, table, reals, quats, ints = types.vec3, types.vec3s, types.table, types.reals, types.quats, types.ints
     module = kernel_module("pushes", real)
-    rotation_work = rotation_functions(real).rotation_work
+    functions = rotation_functions(real)
+    center_of_mass, add_center_adjoint = functions.center_of_mass, functions.add_center_adjoint
+    rotation_inner = functions.rotation_inner
     zero, one, thousandth = (real(a) for a in (0.0, 1.0, 1e-3))
 
     @wp.func
     def active_fraction(clock: ints, step: int, dt: real, start: real, end: real):
-        """Fraction of this step's time in which a push acts.
+        """Fraction of the step during which a push acts.
 
-        An impulse, marked by an end before its start, gives 1/dt in the step that contains its moment; the margin of a
-        thousandth of a step keeps rounding from moving it to the step before.
+        An instantaneous impulse, whose end is before its start, gives 1/dt in the step that contains its time. The
+        margin of a thousandth of a step prevents rounding from moving it to the step before.
         """
         begin = real(clock[0] + step) * dt
         part = wp.max(wp.min(end, begin + dt) - wp.max(start, begin), zero) / dt
@@ -65,6 +72,16 @@ def push_kernels(real: Any) -> ForceKernels:
             if wp.int32(wp.floor(start / dt + thousandth)) == clock[0] + step:
                 part = one / dt
         return part
+
+    @wp.func
+    def force_of(pushes: table, e: int):
+        x = pushes[wp.static(ROWS.force_x), e]
+        return vec3(x, pushes[wp.static(ROWS.force_y), e], pushes[wp.static(ROWS.force_z), e])
+
+    @wp.func
+    def point_of(pushes: table, e: int):
+        x = pushes[wp.static(ROWS.point_x), e]
+        return vec3(x, pushes[wp.static(ROWS.point_y), e], pushes[wp.static(ROWS.point_z), e])
 
     @wp.kernel(enable_backward=False, module=module)
     def push_force(
@@ -75,9 +92,8 @@ def push_kernels(real: Any) -> ForceKernels:
         i = bodies[e]
         s = active_fraction(clock, step, dt[0], pushes[wp.static(ROWS.start), e], pushes[wp.static(ROWS.end), e])
         if s > zero:
-            force = vec3(pushes[0, e], pushes[1, e], pushes[2, e]) * s
-            center = vec3(body[4, i], body[5, i], body[6, i])
-            arm = wp.quat_rotate(q[i], vec3(pushes[3, e], pushes[4, e], pushes[5, e]) - center)
+            force = force_of(pushes, e) * s
+            arm = wp.quat_rotate(q[i], point_of(pushes, e) - center_of_mass(body, i))
             wp.atomic_add(f, i, force)
             wp.atomic_add(t, i, wp.cross(arm, force))
 
@@ -91,18 +107,19 @@ def push_kernels(real: Any) -> ForceKernels:
         i = bodies[e]
         s = active_fraction(clock, step, dt[0], pushes[wp.static(ROWS.start), e], pushes[wp.static(ROWS.end), e])
         if s > zero:
-            force = vec3(pushes[0, e], pushes[1, e], pushes[2, e]) * s
-            center = vec3(body[4, i], body[5, i], body[6, i])
-            local = vec3(pushes[3, e], pushes[4, e], pushes[5, e]) - center
+            force = force_of(pushes, e) * s
+            local = point_of(pushes, e) - center_of_mass(body, i)
             R = wp.quat_to_matrix(q[i])
             force_adj = (f_adj[i] + wp.cross(t_adj[i], R * local)) * s
             arm_adj = wp.cross(force, t_adj[i])
             local_adj = wp.transpose(R) * arm_adj
-            B, q_turn = wp.grad(rotation_work)(wp.outer(arm_adj, local), q[i])
+            B, q_turn = wp.grad(rotation_inner)(wp.outer(arm_adj, local), q[i])
             for k in range(3):
-                pushes_adj[k, e] = pushes_adj[k, e] + force_adj[k]
-                pushes_adj[3 + k, e] = pushes_adj[3 + k, e] + local_adj[k]
-                wp.atomic_add(body_adj, 4 + k, i, -local_adj[k])
+                force_row = wp.static(ROWS.force_x) + k
+                point_row = wp.static(ROWS.point_x) + k
+                pushes_adj[force_row, e] = pushes_adj[force_row, e] + force_adj[k]
+                pushes_adj[point_row, e] = pushes_adj[point_row, e] + local_adj[k]
+            add_center_adjoint(-local_adj, body_adj, i)
             wp.atomic_add(q_adj, i, q_turn)
 
     return ForceKernels(push_force, push_force_adjoint)

@@ -1,7 +1,4 @@
-"""All force families.
-
-`FORCE_FAMILIES` is in the order in which forces are added up.
-"""
+"""All force families. Forces are summed in the order of `FORCE_FAMILIES`."""
 
 from collections.abc import Iterator
 
@@ -31,16 +28,16 @@ FORCE_FAMILIES: tuple[ForceFamily, ...] = (
     PUSHES,
     TETHERS,
 )
-PARAMETER_FAMILIES: tuple[ParameterFamily, ...] = (STATIC_SHAPES, HINGES)  # that forces share
+PARAMETER_FAMILIES: tuple[ParameterFamily, ...] = (STATIC_SHAPES, HINGES)  # used by forces
 
 _registered: dict[type[Force], ForceFamily] = {}
 
 
 def register_force_family(family: ForceFamily) -> ForceFamily:
-    """Make a force family known, so that scenes may hold the forces that own its elements.
+    """Registers a force family, so that scenes may have forces of the types in its `owners`.
 
     Raises:
-        InvalidInput: The name belongs to a family that comes with gradsim, or an owner is not a `gs.Force`.
+        InvalidInput: The name is that of a built-in family, or an owner is not a `gs.Force`.
     """
     known = [own.name for own in (*FORCE_FAMILIES, *PARAMETER_FAMILIES)]
     if family.name in known:
@@ -53,7 +50,7 @@ def register_force_family(family: ForceFamily) -> ForceFamily:
 
 
 def families_of(scene: Scene) -> Iterator[ParameterFamily]:
-    """All families that may have elements in a scene: shared parameters first, then forces in order."""
+    """Yields all families that may have elements in a scene: shared parameters first, then forces in order."""
     yield from PARAMETER_FAMILIES
     yield from FORCE_FAMILIES
     yield from dict.fromkeys(_family_of(force) for force in scene.forces if not isinstance(force, TETHERS.owners))

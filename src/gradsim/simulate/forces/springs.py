@@ -1,7 +1,7 @@
 """Damped springs between two nodes: force -(stiffness (l - rest_length) + damping dl/dt) along the spring."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -12,24 +12,28 @@ from gradsim.scene.bodies import Springs
 from gradsim.scene.quantity import PerElement
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement
+    from gradsim.simulate.stability import StabilityView
+
 ROWS = Rows("spring", "stiffness", "damping", "rest_length")  # [N/m], [N s/m], [m]
 
 
-def spring_elements(body: Springs, place: Any) -> Elements:
+def spring_elements(body: Springs, place: "Placement") -> Elements:
     return Elements(len(body.edges), {"nodes": body.edges + place.first("node", body)})
 
 
 def rest_length(body: Springs) -> Any:
-    """Rest lengths of the springs [m]: those given, or the distances of the given points."""
+    """Returns the rest lengths of the springs [m]: those given, or else the distances between the points."""
     if body.rest_length is not None:
         return body.rest_length
     points: Any = body.points
     first, second = body.edges.astype(np.int64).T
-    apart = points[..., second, :] - points[..., first, :]
-    return PerElement((apart * apart).sum(-1) ** 0.5)
+    edge = points[..., second, :] - points[..., first, :]
+    return PerElement((edge * edge).sum(-1) ** 0.5)
 
 
-def spring_rate(view: Any) -> tuple[float, float]:
+def spring_rate(view: "StabilityView") -> tuple[float, float]:
     compliance = 2.0 * view.node_compliance("degree")
     return view.largest(view.row("stiffness")) * compliance, view.largest(view.row("damping")) * compliance
 
@@ -51,7 +55,7 @@ def spring_kernels(real: Any) -> ForceKernels:
         j = nodes[s][1]
         d = x[j] - x[i]
         length = wp.length(d)
-        n = wp.normalize(d)  # zero where the ends meet
+        n = wp.normalize(d)  # zero if the ends coincide
         rate = wp.dot(v[j] - v[i], n)
         stiffness = values[wp.static(ROWS.stiffness), s]
         pull = n * (

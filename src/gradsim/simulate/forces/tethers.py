@@ -4,12 +4,12 @@ With d from the point to the node and u the node's velocity relative to the rigi
 
     f = -stiffness (1 - rest_length / |d|) d - damping u
 
-acts on the node, and -f on the rigid body at the node's position. The elastic force is central and the pair acts at one
-point, so that momentum and angular momentum are conserved.
+acts on the node, and -f on the rigid body at the node's position. Both forces act at the same point, so that momentum
+and angular momentum are conserved.
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -21,19 +21,23 @@ from gradsim.scene.quantity import component
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 from gradsim.simulate.state.kernels.rigid import rotation_functions
 
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement
+    from gradsim.simulate.stability import StabilityView
+
 # [N/m], [N s/m], [m], [m] in the rigid body's axes
 ROWS = Rows("tether", "stiffness", "damping", "rest_length", "point_x", "point_y", "point_z")
 
 
-def tether_elements(tether: Tether, place: Any) -> Elements:
+def tether_elements(tether: Tether, place: "Placement") -> Elements:
     count = len(tether.nodes)
     body, rigid = tether.body_of(place.scene), tether.rigid_of(place.scene)
     bodies = np.full(count, place.first("rigid", rigid), dtype=np.int32)
     return Elements(count, {"nodes": tether.nodes + np.int32(place.first("node", body)), "bodies": bodies})
 
 
-def tether_rate(view: Any) -> tuple[float, float]:
-    """Every tether of an owner counts as if it pulled at the lightest node and at the farthest point of the body."""
+def tether_rate(view: "StabilityView") -> tuple[float, float]:
+    """Stable rate, as if every tether acted on the node of least mass and on the farthest point of the rigid body."""
     compliance = view.tether_compliance()
     return view.largest(view.row("stiffness")) * compliance, view.largest(view.row("damping")) * compliance
 
@@ -43,7 +47,7 @@ def tether_kernels(real: Any) -> ForceKernels:
     types = types_of(real)
     vec3, vec3s, table, quats, ints = types.vec3, types.vec3s, types.table, types.quats, types.ints
     functions = rotation_functions(real)
-    inverse_inertia, spin = functions.inverse_inertia, functions.spin
+    center_of_mass, inverse_inertia, spin = functions.center_of_mass, functions.inverse_inertia, functions.spin
     tiny = real(1.0e-30)
 
     @wp.kernel(module=kernel_module("tethers", real))
@@ -55,11 +59,10 @@ def tether_kernels(real: Any) -> ForceKernels:
         e = wp.tid()
         i = nodes[e]
         b = bodies[e]
-        center = vec3(rigid[4, b], rigid[5, b], rigid[6, b])
         point = vec3(
             values[wp.static(ROWS.point_x), e], values[wp.static(ROWS.point_y), e], values[wp.static(ROWS.point_z), e]
         )
-        d = x[i] - p[b] - wp.quat_rotate(q[b], point - center)
+        d = x[i] - p[b] - wp.quat_rotate(q[b], point - center_of_mass(rigid, b))
         arm = x[i] - p[b]
         w = spin(q[b], l[b], inverse_inertia(rigid, b))
         u = v[i] - pv[b] - wp.cross(w, arm)

@@ -1,18 +1,18 @@
 """Stable neo-Hookean tetrahedra (Smith, de Goes and Kim 2018) with actuation and strain-rate damping.
 
-Energy density mu/2 (Ic - 3) + lam/2 (J - alpha)^2 - mu/2 log(Ic + 1) with Ic = tr(F'F) over all nine entries, so that
-it does not change under rotation, and alpha = 1 + 3/4 mu/lam + actuation, so that the rest shape is free of stress and
-a positive actuation swells the element. Damping acts on the strain rate, damping F sym(F' dF/dt): neither translation
-nor rotation is damped. First Piola-Kirchhoff stress:
+The energy density is mu/2 (Ic - 3) + lam/2 (J - alpha)^2 - mu/2 log(Ic + 1) with Ic = tr(F'F), which is invariant under
+rotation, and alpha = 1 + 3/4 mu/lam + actuation, so that the rest shape is free of stress and a positive actuation
+expands the element. Damping acts on the strain rate, damping F sym(F' dF/dt): neither translation nor rotation is
+damped. The first Piola-Kirchhoff stress is
 
     P = mu (1 - 1/(Ic + 1)) F + (lam (J - 1 - actuation) - 3/4 mu) cof F + damping F sym(F' dF/dt)
 
-The portable kernel runs everywhere and is differentiated by Warp. On the CPU its native twin processes a cache line of
-elements at a time, with a hand-written adjoint. Tests hold the two equal.
+The portable kernel runs on every device and is differentiated by Warp. Its native counterpart for the CPU processes a
+cache line of elements at a time and has a hand-written adjoint. Tests compare the two.
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -20,35 +20,41 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
+from gradsim.scene.meshes import TetMesh
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement
+    from gradsim.simulate.stability import StabilityView
 
 ROWS = Rows("tet", "mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
 
 
-def tet_elements(body: Soft, place: Any) -> Elements:
+def tet_elements(body: Soft, place: "Placement") -> Elements:
     rest = tet_shapes(body.mesh)
     arrays = {"nodes": body.mesh.tets + place.first("node", body), "rest": rest, "volume": body.mesh.volumes}
     return Elements(len(body.mesh.tets), arrays | {"stretch": stretches(rest)})
 
 
-def tet_shapes(mesh: Any) -> np.ndarray:
-    """Inverse matrices of the rest edges of tetrahedra [1/m], [T, 3, 3]."""
+def tet_shapes(mesh: TetMesh) -> np.ndarray:
+    """Returns the inverse matrices of the rest edges of tetrahedra [1/m], [T, 3, 3]."""
     corners = mesh.vertices[mesh.tets]
     return np.linalg.inv(np.swapaxes(corners[:, 1:] - corners[:, :1], 1, 2))
 
 
 def stretches(rest: np.ndarray) -> np.ndarray:
-    """Returns the number of corners times the largest eigenvalue of sum g g' over the gradients g of an element's shape
-    functions [1/m^2], [E]. Times a modulus and over a density it is a squared frequency.
+    """Returns a factor per element [1/m^2], [E], that times modulus / density is a squared frequency.
+
+    It is the number of corners times the largest eigenvalue of sum g g' over the gradients g of the shape functions.
     """
     gradients = np.concatenate([-rest.sum(1, keepdims=True), rest], axis=1)
     return gradients.shape[1] * np.linalg.eigvalsh(np.swapaxes(gradients, 1, 2) @ gradients)[:, -1]
 
 
-def tet_rate(view: Any) -> tuple[float, float]:
+def tet_rate(view: "StabilityView") -> tuple[float, float]:
     stretch, compliance = view.array("stretch"), view.node_compliance("measure")  # 1 / density
     mu, lam, damping = (view.row(row) * stretch for row in ("mu", "lam", "damping"))
-    stiffness = max(view.largest(1.5 * mu), view.largest(3.0 * lam - 0.375 * mu))  # lam counts only where it stiffens
+    stiffness = max(view.largest(1.5 * mu), view.largest(3.0 * lam - 0.375 * mu))  # a small lam adds no stiffness
     return stiffness * compliance, view.largest(damping) * compliance
 
 

@@ -1,20 +1,20 @@
-"""Neo-Hookean membranes in space: triangles that resist stretch and shear in their plane, and the air around them.
+"""Neo-Hookean membranes: triangles that resist stretch and shear in their plane, with aerodynamic forces.
 
-The energy of the solids in two dimensions, with the two rest directions mapped to the columns of F (3x2), Ic = tr(F'F)
-and J = |F_0 x F_1| the ratio of areas; alpha = 1 + 2/3 mu/lam + actuation keeps the rest shape free of stress. Per rest
-area:
+The energy is that of the solids in two dimensions, where F (3x2) maps the two rest directions to its columns, Ic =
+tr(F'F) and J = |F_0 x F_1| is the ratio of areas; alpha = 1 + 2/3 mu/lam + actuation makes the rest shape free of
+stress. Per rest area,
 
     P = mu (1 - 1/(Ic + 1)) F + (lam (J - 1 - actuation) - 2/3 mu) dJ/dF + damping F sym(F' dF/dt)
 
-Air: with u the triangle's mean velocity, n its normal and A its present area, the force on the whole triangle is
--(drag A |n.u| u + lift A (n.u) |u| n). The lift grows with the sine of the angle of attack, where the seed has the
-angle: the two agree for small angles, and the sine is smooth where a sheet falls flat, the angle is not.
+With the triangle's mean velocity u, its normal n and its present area A, the aerodynamic force on the triangle is
+-(drag A |n.u| u + lift A (n.u) |u| n). The lift is proportional to the sine of the angle of attack, where the paper's
+code uses the angle: the two agree for small angles, and the sine is smooth for a sheet that falls flat.
 
-Portable kernel and native twin as for tetrahedra.
+Portable kernel and native counterpart as for tetrahedra.
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -22,21 +22,26 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Cloth
+from gradsim.scene.meshes import TriMesh
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 from gradsim.simulate.forces.tetrahedra import stretches
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement
+    from gradsim.simulate.stability import StabilityView
 
 # [N/m], [N/m], [N s/m], [kg/m^3], [kg/m^3], [1]
 ROWS = Rows("triangle", "mu", "lam", "damping", "drag", "lift", "actuation")
 
 
-def triangle_elements(body: Cloth, place: Any) -> Elements:
+def triangle_elements(body: Cloth, place: "Placement") -> Elements:
     rest, area = triangle_shapes(body.mesh)
     arrays = {"nodes": body.mesh.faces + place.first("node", body), "rest": rest, "area": area}
     return Elements(len(body.mesh.faces), arrays | {"stretch": stretches(rest)})
 
 
-def triangle_shapes(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Inverse matrices of the rest edges in the triangles' planes [1/m], [F, 2, 2], and rest areas [m^2], [F]."""
+def triangle_shapes(mesh: TriMesh) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the inverse matrices of the rest edges in the plane [1/m], [F, 2, 2], and the rest areas [m^2], [F]."""
     corners = mesh.vertices[mesh.faces]
     q, r = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
     length = np.linalg.norm(q, axis=1)
@@ -47,11 +52,11 @@ def triangle_shapes(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.linalg.inv(edges), 0.5 * length * height
 
 
-def triangle_rate(view: Any) -> tuple[float, float]:
+def triangle_rate(view: "StabilityView") -> tuple[float, float]:
     stretch, compliance = view.array("stretch"), view.node_compliance("measure")  # 1 / density
     mu, lam, damping = (view.row(row) * stretch for row in ("mu", "lam", "damping"))
     rate, air = view.largest(damping) * compliance, view.largest(view.row("drag") + view.row("lift"))
-    if air > 0.0:  # the force of the air is quadratic in the velocity
+    if air > 0.0:  # aerodynamic forces are quadratic in the velocity
         rate = max(rate, 2.0 * air * view.initial_speed() * compliance)
     return max(view.largest((4 / 3) * mu), view.largest(2.0 * lam + (4 / 9) * mu)) * compliance, rate
 
@@ -59,7 +64,7 @@ def triangle_rate(view: Any) -> tuple[float, float]:
 @functools.cache
 def triangle_kernels(real: Any) -> ForceKernels:
     types = types_of(real)
-    two_thirds, third = real(2.0 / 3.0), real(1.0 / 3.0)  # computed inside a kernel they would be single precision
+    two_thirds, third = real(2.0 / 3.0), real(1.0 / 3.0)  # inside a kernel they would have single precision
 
     @wp.kernel(module=kernel_module("triangles", real))
     def triangle_force(

@@ -1,4 +1,4 @@
-"""Nodes: the state of soft bodies, cloth and springs."""
+"""Nodes: positions and velocities of soft bodies, cloth and springs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gradsim.scene.body import NodeBody
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.quantity import PerElement, is_per_element
 from gradsim.scene.rotation import rotate
+from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import BodyMotion
 from gradsim.simulate.forces.family import Elements
 from gradsim.simulate.state.kernels.nodes import ROWS, node_kernels
@@ -21,11 +22,12 @@ from gradsim.simulate.state.part import StatePart
 
 if TYPE_CHECKING:
     from gradsim.simulate.compile.batcher import SceneBatcher
-    from gradsim.simulate.compile.topology import Topology
+    from gradsim.simulate.compile.compiled_scene import CompiledScene
+    from gradsim.simulate.compile.topology import Placement, Topology
 
 
 def node_key(body: Any) -> Hashable:
-    """What the nodes of a body and everything built on them depend on."""
+    """Returns a key that is equal for bodies with equal nodes and elements."""
     if isinstance(body, Springs):
         shape = hashlib.sha1(body.edges.tobytes()).hexdigest() + f":{node_count(body)}"
     else:
@@ -33,7 +35,7 @@ def node_key(body: Any) -> Hashable:
     return shape, np.asarray(body.pinned).tobytes()
 
 
-def node_elements(body: Any, place: Any) -> Elements:
+def node_elements(body: Any, place: Placement) -> Elements:
     count = node_count(body)
     free, degree = np.ones(count), np.zeros(count)
     free[np.asarray(body.pinned)] = 0.0
@@ -46,14 +48,14 @@ def node_elements(body: Any, place: Any) -> Elements:
 
 
 def node_measures(mesh: TetMesh | TriMesh) -> np.ndarray:
-    """Volume [m^3] or area [m^2] that belongs to each node: an equal part of each of its elements, [N]."""
+    """Returns the volume [m^3] or area [m^2] of each node: an equal share of each of its elements, [N]."""
     nodes, measures = (mesh.tets, mesh.volumes) if isinstance(mesh, TetMesh) else (mesh.faces, mesh.areas)
     corners = nodes.shape[1]
     return np.bincount(nodes.ravel(), np.repeat(measures / corners, corners), len(mesh.vertices))
 
 
-def node_columns(body: Any, scene: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
-    """Inverse masses and gravity of a body's nodes, [B, rows, N]."""
+def node_columns(body: Any, scene: Scene, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+    """Returns the inverse masses of a body's nodes and gravity, [B, rows, N]."""
     first, end = topology.ranges["node", body.name]
     density = None if isinstance(body, Springs) else body.density
     free, measure = (
@@ -77,7 +79,7 @@ def node_columns(body: Any, scene: Any, topology: Topology, batcher: SceneBatche
 
 
 def _node_masses(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
-    """Masses of a body's nodes where each node or element has its own [kg], [B, N]."""
+    """Returns the masses of a body's nodes [kg], [B, N], if nodes or elements have individual masses or densities."""
     first, end = topology.ranges["node", body.name]
     if isinstance(body, Springs) or body.density is None:
         return batcher(body.mass, end - first)
@@ -92,6 +94,7 @@ def _node_masses(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.
 
 
 def initial_positions(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+    """Returns the initial positions of a body's nodes [m], [B, N, 3]."""
     points, rotation = (body.points, None) if isinstance(body, Springs) else (body.vertices, body.rotation)
     first, end = topology.ranges["node", body.name]
 
@@ -107,11 +110,13 @@ def initial_positions(body: Any, topology: Topology, batcher: SceneBatcher) -> t
 
 
 def initial_velocities(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+    """Returns the initial velocities of a body's nodes [m/s], [B, N, 3]."""
     first, end = topology.ranges["node", body.name]
     return batcher(body.velocity, end - first, (3,))
 
 
-def node_motion(body: Any, compiled: Any, states: dict[str, torch.Tensor]) -> Callable[[], BodyMotion]:
+def node_motion(body: Any, compiled: CompiledScene, states: dict[str, torch.Tensor]) -> Callable[[], BodyMotion]:
+    """Returns a function for the motion of a body."""
     first, end = compiled.topology.ranges["node", body.name]
     return lambda: BodyMotion(*(states[name][..., first:end, :] for name in NODES.state_names))
 

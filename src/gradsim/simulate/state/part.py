@@ -1,4 +1,4 @@
-"""Declaration of a part of the state: nodes, rigid bodies, pendula."""
+"""Declaration of the parts of the state: nodes, rigid bodies, pendula."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Initial = Callable[[Any, "Topology", "SceneBatcher"], torch.Tensor]  # (body, to
 
 @dataclass(frozen=True, eq=False)
 class StatePart(ParameterFamily):
-    """A part of a world's state, with its parameters as for `ParameterFamily`.
+    """A part of the state of a world, with parameters as for `ParameterFamily`.
 
     Args:
         states: Names of its states and their widths in scalars.
@@ -32,10 +32,10 @@ class StatePart(ParameterFamily):
         initial: Initial value of every state, for one body.
         motion: Function (body, compiled scene, states) that returns a function for the body's motion.
         kernels: Function of a Warp scalar type that returns the portable update.
-        stage_sums: Widths of what the adjoint of an update sums over later stages, in the kernel's order.
-        fixed: Array of the part that scales the initial values of some states: {"v": "free"} for pinned nodes.
-        start_fields: States that a `gs.State` has as fields of its own, by the names of these fields.
-        whole_steps: Whether its kernels take a whole rollout instead of one stage.
+        stage_sums: Widths of the rates whose adjoints are summed over later stages, in the order of the kernel.
+        fixed: Arrays that multiply initial states: {"v": "free"} sets the velocities of pinned nodes to zero.
+        start_fields: States that are fields of `gs.State`, with the names of these fields.
+        whole_steps: Whether one launch takes all steps of a graph instead of one stage.
     """
 
     states: Mapping[str, int] = field(kw_only=True)
@@ -50,7 +50,7 @@ class StatePart(ParameterFamily):
 
     @property
     def width(self) -> int:
-        """Scalars of state and force together."""
+        """Scalars of states and forces of one element."""
         return sum(self.states.values()) + sum(self.forces.values())
 
     @cached_property
@@ -61,12 +61,12 @@ class StatePart(ParameterFamily):
     def initial_state(
         self, state: str, objects: Mapping[str, Any], topology: Topology, batcher: SceneBatcher
     ) -> torch.Tensor:
-        """A state of the scene's own start, [B, count, width]; `objects` are the scene's by name."""
+        """Returns an initial state from the objects of the scene by name, [B, count, width]."""
         pieces = [self.initial[state](objects[owner], topology, batcher) for owner in topology.owners[self.name]]
         return self._masked(state, batcher.concatenate(pieces, 1), topology)
 
     def continued_state(self, state: str, start: State, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
-        """A state to continue from, [B, count, width]."""
+        """Returns an initial state from a `gs.State`, [B, count, width]."""
         name, count, width = f"{self.name}.{state}", topology.elements[self.name], self.states[state]
         label = self.start_fields.get(state, name)
         value = getattr(start, label) if state in self.start_fields else start.others.get(name)

@@ -1,14 +1,15 @@
-"""Pendula: angles and rates of one or two links."""
+"""Pendula: angles and angular rates of one or two links."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum, skeleton
+from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import PendulumMotion
 from gradsim.simulate.forces.family import Elements
 from gradsim.simulate.state.kernels.pendulum import ROWS, pendulum_kernels
@@ -16,16 +17,18 @@ from gradsim.simulate.state.part import StatePart
 
 if TYPE_CHECKING:
     from gradsim.simulate.compile.batcher import SceneBatcher
+    from gradsim.simulate.compile.compiled_scene import CompiledScene
     from gradsim.simulate.compile.topology import Topology
 
 
 def link_values(body: AnyPendulum, name: str, batcher: SceneBatcher) -> torch.Tensor:
-    """A quantity of both links, [B, 1, 2]; ones stand for the second where there is a single link."""
+    """Returns a quantity of both links, [B, 1, 2]; a missing second link has ones."""
     links = [batcher(link[name], 1) for link in body.links()]
     return torch.stack([links[0], links[1] if len(links) == 2 else torch.ones_like(links[0])], -1)
 
 
-def pendulum_columns(body: AnyPendulum, scene: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+def pendulum_columns(body: AnyPendulum, scene: Scene, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+    """Returns lengths, masses, damping and gravity, [B, rows, 1]."""
     pairs = [link_values(body, name, batcher) for name in ("length", "mass", "damping")]
     return torch.cat([*pairs, batcher(scene.gravity, 1, (3,))[..., :2]], -1).transpose(1, 2)
 
@@ -38,12 +41,15 @@ def initial_rates(body: AnyPendulum, topology: Topology, batcher: SceneBatcher) 
     return link_values(body, "rate", batcher)
 
 
-def pendulum_motion(body: AnyPendulum, compiled: Any, states: dict[str, torch.Tensor]) -> Callable[[], PendulumMotion]:
-    motion = _motion(body, compiled, states)  # now: its quantities may be written to later
+def pendulum_motion(
+    body: AnyPendulum, compiled: CompiledScene, states: dict[str, torch.Tensor]
+) -> Callable[[], PendulumMotion]:
+    """Returns a function for the motion of a pendulum."""
+    motion = _motion(body, compiled, states)  # computed now because the scene's arrays may change in place
     return lambda: motion
 
 
-def _motion(body: AnyPendulum, compiled: Any, states: dict[str, torch.Tensor]) -> PendulumMotion:
+def _motion(body: AnyPendulum, compiled: CompiledScene, states: dict[str, torch.Tensor]) -> PendulumMotion:
     index = compiled.topology.ranges["pendulum", body.name][0]
     links, batcher = len(body.links()), compiled.batcher
     angle, rate = (states[name][..., index, :links] for name in PENDULA.state_names)  # [..., T, links]

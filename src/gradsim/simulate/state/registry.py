@@ -6,4 +6,3 @@ from gradsim.simulate.state.pendulum import PENDULA
 from gradsim.simulate.state.rigid import RIGID_BODIES
 
 STATE_PARTS: tuple[StatePart, ...] = (NODES, RIGID_BODIES, PENDULA)
-STATE_PART = {part.name: part for part in STATE_PARTS}

@@ -11,6 +11,7 @@ import torch
 from gradsim.scene.quantity import is_per_element, is_zero
 from gradsim.scene.rigid import Rigid, unit_solid
 from gradsim.scene.rotation import rotate
+from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import RigidMotion
 from gradsim.simulate.forces.family import Elements
 from gradsim.simulate.state.kernels.rigid import ROWS, rigid_kernels
@@ -18,14 +19,16 @@ from gradsim.simulate.state.part import StatePart
 
 if TYPE_CHECKING:
     from gradsim.simulate.compile.batcher import SceneBatcher
-    from gradsim.simulate.compile.topology import Topology
+    from gradsim.simulate.compile.compiled_scene import CompiledScene
+    from gradsim.simulate.compile.topology import Placement, Topology
 
 
 def rigid_key(body: Rigid) -> Hashable:
+    """Returns a key that is equal for bodies with equal contact points and numbers of pushes."""
     return body.mesh.key, body.face_samples, len(body.pushes)
 
 
-def rigid_elements(body: Rigid, place: Any) -> Elements:
+def rigid_elements(body: Rigid, place: Placement) -> Elements:
     points = body.contact_points
     reach = np.linalg.norm(points - points.mean(0), axis=1).max()
     arrays = {"sizes": np.array([len(points)]), "flat": np.array([flat_count(body)]), "reach": np.array([reach])}
@@ -33,7 +36,7 @@ def rigid_elements(body: Rigid, place: Any) -> Elements:
 
 
 def flat_count(body: Rigid) -> int:
-    """How many of a body's points may touch a plane at once: those in a twentieth of its size, in any orientation."""
+    """Returns the largest number of points that can touch a plane at once: those within a twentieth of the size."""
     points = body.contact_points
     corners = body.mesh.vertices[body.mesh.faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
@@ -44,16 +47,16 @@ def flat_count(body: Rigid) -> int:
     return int(near.sum(0).max())
 
 
-def rigid_columns(body: Rigid, scene: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
-    """Inverse mass, gravity, centre of mass and inverse inertia, [B, rows, 1]."""
+def rigid_columns(body: Rigid, scene: Scene, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+    """Returns inverse mass, gravity, centre of mass and inverse inertia, [B, rows, 1]."""
     if body.inertia is None and not is_per_element(body.mass):
         return _solid_columns(body, scene, batcher)
     mass, center, inertia = batcher.mass_properties(body)
     return _columns(mass.reciprocal()[..., None], scene.gravity, center, torch.linalg.inv(inertia), batcher)
 
 
-def _solid_columns(body: Rigid, scene: Any, batcher: SceneBatcher) -> torch.Tensor:
-    """Of a body of uniform density: what depends on its shape alone is computed once and divided by density or mass."""
+def _solid_columns(body: Rigid, scene: Scene, batcher: SceneBatcher) -> torch.Tensor:
+    """Returns the columns of a body of uniform density; all that depends only on its shape is computed once."""
 
     def fixed() -> torch.Tensor:
         _, center, _ = unit_solid(body.mesh, batcher.dtype, batcher.device)
@@ -77,17 +80,17 @@ def _columns(inverse_mass: Any, gravity: Any, center: Any, inverse_inertia: Any,
 
 
 def _rotation(body: Rigid, batcher: SceneBatcher) -> torch.Tensor:
-    """Initial rotation as a unit quaternion, [B, 1, 4]."""
+    """Returns the initial rotation as a unit quaternion, [B, 1, 4]."""
     return batcher.unit_quaternion(("rotation", body.name), body.rotation)
 
 
 def initial_center(body: Rigid, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
-    """Initial position of a body's centre of mass, [B, 1, 3]."""
+    """Returns the initial position of the centre of mass [m], [B, 1, 3]."""
 
     def offset() -> torch.Tensor:
         if is_per_element(body.mass) or body.center is not None:
             center = batcher(batcher.mass_properties(body).center, 1, (3,))
-        else:  # the density of a uniform body does not move its centre
+        else:  # independent of a uniform density
             center = unit_solid(body.mesh, batcher.dtype, batcher.device).center.expand(batcher.world_count, 1, 3)
         return rotate(_rotation(body, batcher), center)
 
@@ -103,7 +106,7 @@ def initial_velocity(body: Rigid, topology: Topology, batcher: SceneBatcher) -> 
 
 
 def initial_angular_momentum(body: Rigid, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
-    """About the centre of mass, [B, 1, 3]."""
+    """Returns the initial angular momentum about the centre of mass [kg m^2/s], [B, 1, 3]."""
     if is_zero(body.angular_velocity):
         return batcher(np.zeros(3), 1, (3,))
     q, spin = _rotation(body, batcher), batcher(body.angular_velocity, 1, (3,))
@@ -111,7 +114,9 @@ def initial_angular_momentum(body: Rigid, topology: Topology, batcher: SceneBatc
     return rotate(q, (inertia @ rotate(q, spin, back=True)[..., None])[..., 0])
 
 
-def rigid_motion(body: Rigid, compiled: Any, states: dict[str, torch.Tensor]) -> Callable[[], RigidMotion]:
+def rigid_motion(body: Rigid, compiled: CompiledScene, states: dict[str, torch.Tensor]) -> Callable[[], RigidMotion]:
+    """Returns a function for the motion of a body."""
+
     def motion() -> RigidMotion:
         index = compiled.topology.ranges["rigid", body.name][0]
         p, q, v, momentum = (states[name].select(-2, index) for name in RIGID_BODIES.state_names)

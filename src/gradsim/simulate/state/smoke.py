@@ -1,9 +1,8 @@
-"""Smoke as a body of a scene: its states at the frames, and its motion."""
+"""Smoke in a scene: its states at the frames, and its motion."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,13 +14,13 @@ from gradsim.scene.trajectory import State
 from gradsim.simulate.compile.compiled_scene import CompiledScene
 from gradsim.simulate.state.smoke_rollout import smoke_rollout
 
-FIELDS_A_STEP = 25  # scalars per cell that the backward pass of a step stores, measured
+SCALARS_PER_CELL = 25  # that a step stores for its backward pass, measured
 
 
 def smoke_states(
     smoke: Smoke, compiled: CompiledScene, start: State | None, time: Time, limit: float
 ) -> dict[str, torch.Tensor]:
-    """Density and both components of the velocity at the frames, [..., T, H, W] each, named after the smoke."""
+    """Returns density, x and y velocity at the frames, [..., T, H, W] each, by names such as "smoke.density"."""
 
     def tensor(value: object) -> torch.Tensor:
         if isinstance(value, torch.Tensor):
@@ -39,7 +38,7 @@ def smoke_states(
                 raise WrongShape(f"start {name}", "missing or of another size", f"the scene needs {smoke.size}")
         density, velocity = values[names[0]], torch.stack([values[name] for name in names[1:]], -1)
     steps = time.steps * compiled.world_count
-    kept = steps * FIELDS_A_STEP * int(np.prod(smoke.size)) * compiled.dtype.itemsize
+    stored = steps * SCALARS_PER_CELL * int(np.prod(smoke.size)) * compiled.dtype.itemsize  # [bytes]
     densities, velocities = smoke_rollout(
         density.expand(*compiled.batch, *smoke.size),
         velocity.expand(*compiled.batch, *smoke.size, 2),
@@ -51,7 +50,7 @@ def smoke_states(
         dt=time.dt,
         substeps=time.steps_per_frame,
         name=smoke.name,
-        recompute=kept > limit,
+        recompute=stored > limit,
     )
     return {
         f"{smoke.name}.density": densities,
@@ -60,7 +59,9 @@ def smoke_states(
     }
 
 
-def smoke_motion(body: Any, states: dict[str, torch.Tensor]) -> Callable[[], SmokeMotion]:
+def smoke_motion(body: Smoke, states: dict[str, torch.Tensor]) -> Callable[[], SmokeMotion]:
+    """Returns a function for the motion of smoke."""
+
     def motion() -> SmokeMotion:
         flow = torch.stack([states[f"{body.name}.velocity_{axis}"] for axis in "xy"], -1)
         return SmokeMotion(states[f"{body.name}.density"], flow)

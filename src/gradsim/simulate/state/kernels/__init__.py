@@ -1,13 +1,12 @@
 """Portable kernels that update the parts of the state between two evaluations of the forces, and their adjoints.
 
-Every update first records the state and the force it starts from in the history, one row per evaluation; the adjoint
-goes through these rows backwards, restores the recorded state, and turns the adjoint of the new state into that of the
-old one and of the force. The adjoints of a step's start, and of velocities and accelerations that later stages use too,
-are summed in `start_adj` and `stage_adj` meanwhile.
+Every update first writes the state and the force to the history, one row per evaluation. The adjoint reads these rows
+in reverse order, restores the recorded state, and computes the adjoints of the old state and of the force from that of
+the new state. It sums the adjoints of the state at the start of the step in `start_adj`, and those of velocities and
+accelerations that later stages also use in `stage_adj`.
 
-Rows and steps are counted from the clock: [0] step, [1] history row at the start of the captured graph, [2] steps of
-the whole rollout, [3] whether to keep the history. `weights[s]` holds the coefficients of stage s: those of the
-accelerations, of the velocities, and of the new velocity.
+The array `clock` has [0] the first step of the captured graph, [1] its row in the history, [2] the steps of the whole
+rollout, [3] whether to write the history. `weights[s]` has the coefficients of stage s, see `stage_weights`.
 """
 
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Updates of nodes: v = v_0 + dt sum_j A_j a_j and x = x_0 + dt (sum_j V_j v_j + N v), with a = f / m + g."""
+"""Update of nodes: v = v_0 + dt sum_j A_j a_j and x = x_0 + dt (sum_j V_j v_j + N v), with a = f / m + g."""
 
 import functools
 from typing import Any
@@ -23,20 +23,22 @@ def node_kernels(real: Any) -> UpdateKernels:
 
     @wp.func
     def acceleration(node: table, i: int, f: vec3):
-        w = node[0, i]
+        w = node[wp.static(ROWS.inverse_mass), i]
         a = f * w
         if w != zero:
-            a += vec3(node[1, i], node[2, i], node[3, i])
+            x = node[wp.static(ROWS.gravity_x), i]
+            a += vec3(x, node[wp.static(ROWS.gravity_y), i], node[wp.static(ROWS.gravity_z), i])
         return a
 
     @wp.func
     def acceleration_adjoint(node: table, i: int, f: vec3, a_adj: vec3, node_adj: table):
-        w = node[0, i]
+        mass_row = wp.static(ROWS.inverse_mass)
+        w = node[mass_row, i]
         if w != zero:
-            node_adj[0, i] = node_adj[0, i] + wp.dot(a_adj, f)
-            node_adj[1, i] = node_adj[1, i] + a_adj[0]
-            node_adj[2, i] = node_adj[2, i] + a_adj[1]
-            node_adj[3, i] = node_adj[3, i] + a_adj[2]
+            node_adj[mass_row, i] = node_adj[mass_row, i] + wp.dot(a_adj, f)
+            for k in range(3):
+                row = wp.static(ROWS.gravity_x) + k
+                node_adj[row, i] = node_adj[row, i] + a_adj[k]
         return a_adj * w
 
     @wp.kernel(enable_backward=False, module=module)

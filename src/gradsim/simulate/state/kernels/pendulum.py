@@ -1,8 +1,8 @@
-"""Simple and double pendula in their angles, with the classical Runge-Kutta rule whatever the scene's integrator.
+"""Rollout of simple and double pendula by the classical Runge-Kutta rule, independent of the scene's integrator.
 
-Angles are measured from straight down, rotating about z; rods are massless and bobs are points. The rule is of fourth
-order, so that energy drifts by no more than (rate dt)^5 a step. No force couples pendula to other bodies, so a thread
-takes one pendulum through all steps of a captured graph.
+Angles are measured from straight down, about z; rods have no mass and bobs are points. The rule is of fourth order, so
+that the energy drifts by at most (rate dt)^5 per step. No force couples pendula to other bodies, so a thread takes one
+pendulum through all steps of a captured graph.
 """
 
 import functools
@@ -33,21 +33,25 @@ def pendulum_kernels(real: Any) -> UpdateKernels:
     @wp.func
     def rates(links: int, s: vec4, c: vec8):
         """Time derivative of (angle 1, angle 2, rate 1, rate 2), from Lagrange's equations."""
-        l1 = c[0]
-        l2 = c[1]
-        m2 = c[3]
-        pull1 = c[6] * wp.cos(s[0]) + c[7] * wp.sin(s[0])  # gravity along the bobs' paths
-        pull2 = c[6] * wp.cos(s[1]) + c[7] * wp.sin(s[1])
-        a1 = pull1 / l1 - c[4] * s[2] / (c[2] * l1 * l1)
+        l1 = c[wp.static(ROWS.length_1)]
+        l2 = c[wp.static(ROWS.length_2)]
+        m1 = c[wp.static(ROWS.mass_1)]
+        m2 = c[wp.static(ROWS.mass_2)]
+        d1 = c[wp.static(ROWS.damping_1)]
+        gx = c[wp.static(ROWS.gravity_x)]
+        gy = c[wp.static(ROWS.gravity_y)]
+        pull1 = gx * wp.cos(s[0]) + gy * wp.sin(s[0])  # gravity along the paths of the bobs
+        pull2 = gx * wp.cos(s[1]) + gy * wp.sin(s[1])
+        a1 = pull1 / l1 - d1 * s[2] / (m1 * l1 * l1)
         a2 = zero
         w2 = zero
         if links == 2:
             w2 = s[3]
-            m = c[2] + m2
+            m = m1 + m2
             cd = wp.cos(s[0] - s[1])
             sd = wp.sin(s[0] - s[1])
-            joint = c[5] * (s[3] - s[2])
-            r1 = m * l1 * pull1 - m2 * l1 * l2 * sd * s[3] * s[3] - c[4] * s[2] + joint
+            joint = c[wp.static(ROWS.damping_2)] * (s[3] - s[2])
+            r1 = m * l1 * pull1 - m2 * l1 * l2 * sd * s[3] * s[3] - d1 * s[2] + joint
             r2 = m2 * l2 * pull2 + m2 * l1 * l2 * sd * s[2] * s[2] - joint
             m11 = m * l1 * l1
             m12 = m2 * l1 * l2 * cd
@@ -66,7 +70,7 @@ def pendulum_kernels(real: Any) -> UpdateKernels:
         return s + (k1 + k2 * two + k3 * two + k4) * (sixth * h)
 
     @wp.func
-    def step_work(b: vec4, links: int, s: vec4, c: vec8, h: real):
+    def step_inner(b: vec4, links: int, s: vec4, c: vec8, h: real):
         return wp.dot(b, runge_kutta(links, s, c, h))
 
     @wp.func
@@ -76,8 +80,8 @@ def pendulum_kernels(real: Any) -> UpdateKernels:
             values[4, i], values[5, i], values[6, i], values[7, i],
         )  # fmt: skip
 
-    # `wp.grad` makes Warp differentiate a function and what it calls, but not what those call in turn, and says nothing
-    # (1.19): a kernel with a backward pass makes it differentiate all of them.
+    # `wp.grad` of Warp 1.19 silently omits the adjoints of functions more than one call deep. A kernel with a backward
+    # pass generates all of them.
     @wp.kernel(enable_backward=True, module=module)
     def differentiated(
         links: ints, values: table, dt: types.reals, s: wp.array(dtype=vec4), result: wp.array(dtype=vec4)
@@ -114,7 +118,7 @@ def pendulum_kernels(real: Any) -> UpdateKernels:
             r = clock[1] + (steps - 1 - k) * evaluations
             a = angles[r, i]
             w = rates_[r, i]
-            b_adj, links_adj, s_adj, c_adj, h_adj = wp.grad(step_work)(
+            b_adj, links_adj, s_adj, c_adj, h_adj = wp.grad(step_inner)(
                 b, links[i], vec4(a[0], a[1], w[0], w[1]), c, dt[0]
             )
             b = s_adj

@@ -2,10 +2,10 @@
 
 A body is the position p of its centre of mass, its rotation q (a unit quaternion), its velocity v and its angular
 momentum l about the centre, in world axes. Then dp/dt = v, dv/dt = f/m + g, dl/dt = torque, and dq/dt = (w, 0) q / 2
-with the spin w = R J R' l, J being the inverse inertia in the body's axes: the gyroscopic term is in the rotation of R,
-and without torque l is constant. Every update of q ends with a normalization. Where a stage uses the new velocity, the
-rotation takes the new momentum at the middle of the interval, which costs no evaluation of the forces and leaves free
-tumbling as accurate as with the midpoint rule.
+with the angular velocity w = R J R' l, where J is the inverse inertia in body axes. The rotation of J accounts for the
+gyroscopic term, and without torque l is constant. Every update of q ends with a normalization. Where a stage uses the
+new velocity, the rotation is advanced by the midpoint rule with the new momentum. This needs no evaluation of the
+forces and makes free rotation second order.
 """
 
 import functools
@@ -28,45 +28,62 @@ ROWS = Rows(
 
 
 class RotationFunctions(NamedTuple):
-    """Warp functions of rotations; those named `..._work` are differentiated with `wp.grad`."""
+    """Warp functions of rigid bodies.
 
+    Those named `..._inner` return the inner product of a vector with another function. Their gradients by `wp.grad` are
+    the vector-Jacobian products of that function.
+    """
+
+    center_of_mass: Any
+    add_center_adjoint: Any
     inverse_inertia: Any
     add_inertia_adjoint: Any
-    spin: Any
-    spin_work: Any
+    spin: Any  # angular velocity
+    spin_inner: Any
     rate: Any
-    rate_work: Any
-    normalize_work: Any
-    rotation_work: Any
+    rate_inner: Any
+    normalize_inner: Any
+    rotation_inner: Any
 
 
 @functools.cache
 def rotation_functions(real: Any) -> RotationFunctions:
-    """Spin from angular momentum, the rate of a rotation, and their adjoints as gradients of a scalar product."""
+    """Returns the Warp functions of rigid bodies in one precision."""
     types = types_of(real)
     vec3, mat33, table, quat = types.vec3, types.mat33, types.table, types.quat
     half, zero = real(0.5), real(0.0)
-    XX, CENTER = ROWS.inverse_inertia_xx, ROWS.center_x
-    assert (XX, CENTER) == (7, 4)
+
+    @wp.func
+    def center_of_mass(body: table, i: int):
+        """In body axes."""
+        x = body[wp.static(ROWS.center_x), i]
+        return vec3(x, body[wp.static(ROWS.center_y), i], body[wp.static(ROWS.center_z), i])
+
+    @wp.func
+    def add_center_adjoint(center: vec3, body_adj: table, i: int):
+        wp.atomic_add(body_adj, wp.static(ROWS.center_x), i, center[0])
+        wp.atomic_add(body_adj, wp.static(ROWS.center_y), i, center[1])
+        wp.atomic_add(body_adj, wp.static(ROWS.center_z), i, center[2])
 
     @wp.func
     def inverse_inertia(body: table, i: int):
-        xx = body[7, i]
-        yy = body[8, i]
-        zz = body[9, i]
-        yz = body[10, i]
-        zx = body[11, i]
-        xy = body[12, i]
+        """In body axes."""
+        xx = body[wp.static(ROWS.inverse_inertia_xx), i]
+        yy = body[wp.static(ROWS.inverse_inertia_yy), i]
+        zz = body[wp.static(ROWS.inverse_inertia_zz), i]
+        yz = body[wp.static(ROWS.inverse_inertia_yz), i]
+        zx = body[wp.static(ROWS.inverse_inertia_zx), i]
+        xy = body[wp.static(ROWS.inverse_inertia_xy), i]
         return mat33(xx, xy, zx, xy, yy, yz, zx, yz, zz)
 
     @wp.func
     def add_inertia_adjoint(J: mat33, body_adj: table, i: int):
-        wp.atomic_add(body_adj, 7, i, J[0, 0])
-        wp.atomic_add(body_adj, 8, i, J[1, 1])
-        wp.atomic_add(body_adj, 9, i, J[2, 2])
-        wp.atomic_add(body_adj, 10, i, J[1, 2] + J[2, 1])
-        wp.atomic_add(body_adj, 11, i, J[0, 2] + J[2, 0])
-        wp.atomic_add(body_adj, 12, i, J[0, 1] + J[1, 0])
+        wp.atomic_add(body_adj, wp.static(ROWS.inverse_inertia_xx), i, J[0, 0])
+        wp.atomic_add(body_adj, wp.static(ROWS.inverse_inertia_yy), i, J[1, 1])
+        wp.atomic_add(body_adj, wp.static(ROWS.inverse_inertia_zz), i, J[2, 2])
+        wp.atomic_add(body_adj, wp.static(ROWS.inverse_inertia_yz), i, J[1, 2] + J[2, 1])
+        wp.atomic_add(body_adj, wp.static(ROWS.inverse_inertia_zx), i, J[0, 2] + J[2, 0])
+        wp.atomic_add(body_adj, wp.static(ROWS.inverse_inertia_xy), i, J[0, 1] + J[1, 0])
 
     @wp.func
     def spin(q: quat, l: vec3, J: mat33):
@@ -74,7 +91,7 @@ def rotation_functions(real: Any) -> RotationFunctions:
         return R * (J * (wp.transpose(R) * l))
 
     @wp.func
-    def spin_work(b: vec3, q: quat, l: vec3, J: mat33):
+    def spin_inner(b: vec3, q: quat, l: vec3, J: mat33):
         return wp.dot(b, spin(q, l, J))
 
     @wp.func
@@ -84,19 +101,28 @@ def rotation_functions(real: Any) -> RotationFunctions:
         return quat(w[0], w[1], w[2], zero) * q
 
     @wp.func
-    def rate_work(b: quat, q: quat, l: vec3, J: mat33):
+    def rate_inner(b: quat, q: quat, l: vec3, J: mat33):
         return wp.dot(b, rate(q, l, J))
 
     @wp.func
-    def normalize_work(b: quat, q: quat):
+    def normalize_inner(b: quat, q: quat):
         return wp.dot(b, wp.normalize(q))
 
     @wp.func
-    def rotation_work(B: mat33, q: quat):
+    def rotation_inner(B: mat33, q: quat):
         return wp.ddot(B, wp.quat_to_matrix(q))
 
     return RotationFunctions(
-        inverse_inertia, add_inertia_adjoint, spin, spin_work, rate, rate_work, normalize_work, rotation_work
+        center_of_mass=center_of_mass,
+        add_center_adjoint=add_center_adjoint,
+        inverse_inertia=inverse_inertia,
+        add_inertia_adjoint=add_inertia_adjoint,
+        spin=spin,
+        spin_inner=spin_inner,
+        rate=rate,
+        rate_inner=rate_inner,
+        normalize_inner=normalize_inner,
+        rotation_inner=rotation_inner,
     )
 
 
@@ -105,35 +131,41 @@ def rigid_kernels(real: Any) -> UpdateKernels:
     types = types_of(real)
     vec3, vec3s, table, reals, ints = types.vec3, types.vec3s, types.table, types.reals, types.ints
     quat, quats, mat33 = types.quat, types.quats, types.mat33
-    rows, turns = wp.array(dtype=vec3, ndim=2), wp.array(dtype=quat, ndim=2)
+    rows, quat_rows = wp.array(dtype=vec3, ndim=2), wp.array(dtype=quat, ndim=2)
     module = kernel_module("rigid", real)
     functions = rotation_functions(real)
     inverse_inertia, add_inertia_adjoint = functions.inverse_inertia, functions.add_inertia_adjoint
-    rate, rate_work, normalize_work = functions.rate, functions.rate_work, functions.normalize_work
+    rate, rate_inner, normalize_inner = functions.rate, functions.rate_inner, functions.normalize_inner
     zero, half = real(0.0), real(0.5)
 
     @wp.func
     def acceleration(body: table, i: int, f: vec3):
-        return f * body[0, i] + vec3(body[1, i], body[2, i], body[3, i])
+        x = body[wp.static(ROWS.gravity_x), i]
+        gravity = vec3(x, body[wp.static(ROWS.gravity_y), i], body[wp.static(ROWS.gravity_z), i])
+        return f * body[wp.static(ROWS.inverse_mass), i] + gravity
 
     @wp.func
     def acceleration_adjoint(body: table, i: int, f: vec3, a: vec3, body_adj: table):
-        body_adj[0, i] = body_adj[0, i] + wp.dot(a, f)
+        mass_row = wp.static(ROWS.inverse_mass)
+        body_adj[mass_row, i] = body_adj[mass_row, i] + wp.dot(a, f)
         for k in range(3):
-            body_adj[1 + k, i] = body_adj[1 + k, i] + a[k]
-        return a * body[0, i]
+            row = wp.static(ROWS.gravity_x) + k
+            body_adj[row, i] = body_adj[row, i] + a[k]
+        return a * body[mass_row, i]
 
     @wp.func
-    def stage_sum(stage: int, stages: int, weights: table, dt: real, first: int, i: int, J: mat33, qs: turns, ls: rows):
-        """The start's rotation with the rates of the stages so far added, not normalized."""
+    def stage_sum(
+        stage: int, stages: int, weights: table, dt: real, first: int, i: int, J: mat33, qs: quat_rows, ls: rows
+    ):
+        """Rotation at the start of the step plus the weighted rates of the stages so far, not normalized."""
         q = qs[first, i]
         for j in range(stage + 1):
             if weights[stage, stages + j] != zero:
                 q = q + rate(qs[first + j, i], ls[first + j, i], J) * (weights[stage, stages + j] * dt)
         return q
 
-    # `wp.grad` makes Warp differentiate a function and what it calls, but not what those call in turn, and says nothing
-    # (1.19): a kernel with a backward pass makes it differentiate all of them.
+    # `wp.grad` of Warp 1.19 silently omits the adjoints of functions more than one call deep. A kernel with a backward
+    # pass generates all of them.
     @wp.kernel(enable_backward=True, module=module)
     def differentiated(q: quats, l: vec3s, J: wp.array(dtype=mat33), result: quats):
         i = wp.tid()
@@ -142,7 +174,7 @@ def rigid_kernels(real: Any) -> UpdateKernels:
     @wp.kernel(enable_backward=False, module=module)
     def rigid_update(
         clock: ints, row: int, stage: int, stages: int, weights: table, dt: reals, body: table,
-        ps: rows, qs: turns, vs: rows, ls: rows, fs: rows, ts: rows,
+        ps: rows, qs: quat_rows, vs: rows, ls: rows, fs: rows, ts: rows,
         p: vec3s, q: quats, v: vec3s, l: vec3s, f: vec3s, t: vec3s,
     ):  # fmt: skip
         i = wp.tid()
@@ -181,11 +213,11 @@ def rigid_kernels(real: Any) -> UpdateKernels:
     @wp.kernel(enable_backward=False, module=module)
     def rigid_update_adjoint(
         clock: ints, row: int, stage: int, stages: int, weights: table, dt: reals, body: table,
-        ps: rows, qs: turns, vs: rows, ls: rows, fs: rows, ts: rows,
+        ps: rows, qs: quat_rows, vs: rows, ls: rows, fs: rows, ts: rows,
         p: vec3s, q: quats, v: vec3s, l: vec3s,
         p_adj: vec3s, q_adj: quats, v_adj: vec3s, l_adj: vec3s, f_adj: vec3s, t_adj: vec3s, body_adj: table,
         p_start: vec3s, q_start: quats, v_start: vec3s, l_start: vec3s,
-        v_stage: rows, q_stage: turns, a_stage: rows, t_stage: rows,
+        v_stage: rows, q_stage: quat_rows, a_stage: rows, t_stage: rows,
     ):  # fmt: skip
         i = wp.tid()
         r = clock[1] + row
@@ -210,14 +242,14 @@ def rigid_kernels(real: Any) -> UpdateKernels:
             q0 = wp.normalize(sum)
             one = q0 + rate(q0, l1, J) * (half * new)
             middle = wp.normalize(one)
-            b2, two_adj = wp.grad(normalize_work)(aq, q0 + rate(middle, l1, J) * new)
-            b3, middle_adj, l2_adj, J2_adj = wp.grad(rate_work)(two_adj * new, middle, l1, J)
-            b4, one_adj = wp.grad(normalize_work)(middle_adj, one)
-            b5, at_adj, l3_adj, J3_adj = wp.grad(rate_work)(one_adj * (half * new), q0, l1, J)
+            b2, two_adj = wp.grad(normalize_inner)(aq, q0 + rate(middle, l1, J) * new)
+            b3, middle_adj, l2_adj, J2_adj = wp.grad(rate_inner)(two_adj * new, middle, l1, J)
+            b4, one_adj = wp.grad(normalize_inner)(middle_adj, one)
+            b5, at_adj, l3_adj, J3_adj = wp.grad(rate_inner)(one_adj * (half * new), q0, l1, J)
             aq = two_adj + one_adj + at_adj
             al = al + l2_adj + l3_adj
             aJ += J2_adj + J3_adj
-        b, sum_adj = wp.grad(normalize_work)(aq, sum)
+        b, sum_adj = wp.grad(normalize_inner)(aq, sum)
         if stage == stages - 1:
             p_start[i] = vec3()
             q_start[i] = quat()
@@ -239,7 +271,7 @@ def rigid_kernels(real: Any) -> UpdateKernels:
             q_stage[j, i] = q_stage[j, i] + sum_adj * (weights[stage, stages + j] * dt[0])
         f_adj[i] = acceleration_adjoint(body, i, fs[r, i], a_stage[stage, i], body_adj)
         t_adj[i] = t_stage[stage, i]
-        b6, q_rate_adj, l_rate_adj, J_rate_adj = wp.grad(rate_work)(q_stage[stage, i], q[i], l[i], J)
+        b6, q_rate_adj, l_rate_adj, J_rate_adj = wp.grad(rate_inner)(q_stage[stage, i], q[i], l[i], J)
         add_inertia_adjoint(aJ + J_rate_adj, body_adj, i)
         p_adj[i] = vec3()
         q_adj[i] = q_rate_adj
