@@ -213,7 +213,7 @@ class Trajectory:
 
     time: torch.Tensor  # [s], [T]
     motions: Mapping[str, Any]  # body name -> its motion
-    states: dict[str, torch.Tensor] = field(repr=False)  # "node.x" -> [..., T, count, width]
+    states: dict[str, torch.Tensor] = field(repr=False)  # by the simulator's names, [..., T, count, width]
     nodes: BodyMotion | None = field(repr=False, default=None)  # of all nodes
 
     def __len__(self) -> int:
