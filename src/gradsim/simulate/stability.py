@@ -93,7 +93,7 @@ class StabilityView:
 
     def row(self, name: str) -> Any:
         """Returns a row of the owner's parameters, [B, elements], or a number if all are equal."""
-        return self._rows(self.family.name, self.owner)[self.family.rows.index(name)]
+        return self.compiled.distinct_columns(self.family.name, self.owner)[getattr(self.family.rows, name)]
 
     def array(self, name: str) -> Any:
         """Returns a constant of the elements, [elements], or its largest value if their parameters are equal."""
@@ -128,7 +128,10 @@ class StabilityView:
             own = slice(*topology.ranges[family, self.owner])
             nodes, bodies = (topology.arrays[f"{family}.{name}"][own] for name in ("nodes", "bodies"))
             body = topology.owner("rigid", int(bodies[0]))
-            rows, reach = self._rows("rigid", body), topology.arrays["rigid.reach"].item(int(bodies[0]))
+            rows, reach = (
+                self.compiled.distinct_columns("rigid", body),
+                topology.arrays["rigid.reach"].item(int(bodies[0])),
+            )
             return self.largest(self.compiled.array("node")[:, 0, nodes]) + len(nodes) * _point_compliance(rows, reach)
 
         return self._cached(("compliance", family, self.owner), build)
@@ -148,24 +151,8 @@ class StabilityView:
         """Returns the largest entry of an array, or a number itself."""
         return float(values.max() if isinstance(values, np.ndarray) else values)
 
-    def _rows(self, family: str, owner: str) -> Any:
-        return _rows(self.compiled, family, owner)
-
     def _cached(self, key: Any, build: Callable[[], V]) -> V:
         return self.compiled.batcher.cached(("stability", key), build)
-
-
-def _rows(compiled: CompiledScene, family: str, owner: str) -> Any:
-    """Returns the rows of an owner's distinct columns, [rows, B, columns]; a list of numbers if there is one column."""
-
-    def build() -> Any:
-        first, count = compiled.topology.ranges[family, owner][0], compiled.signature.periods[family, owner]
-        array = compiled.array(family)
-        if len(array) * count == 1:
-            return array[0, :, first].tolist()
-        return array[:, :, first : first + count].swapaxes(0, 1)
-
-    return compiled.batcher.cached(("rows of", family, owner), build)
 
 
 def _point_compliance(rows: Any, reach: float) -> float:
@@ -176,7 +163,7 @@ def _point_compliance(rows: Any, reach: float) -> float:
 
 def _rigid_compliance(compiled: CompiledScene, body: str) -> float:
     points, reach = _flat_and_reach(compiled.topology, body)
-    return _point_compliance(_rows(compiled, "rigid", body), reach) * points
+    return _point_compliance(compiled.distinct_columns("rigid", body), reach) * points
 
 
 def _flat_and_reach(topology: Topology, body: str) -> tuple[float, float]:
@@ -198,9 +185,9 @@ def sinking(compiled: CompiledScene) -> list[tuple[str, float, float]]:
 
 def _rest_depth(body: str, compiled: CompiledScene) -> tuple[float, float]:
     """Returns the depth to which a rigid body sinks in at rest [m], and its size [m]."""
-    rows = _rows(compiled, "rigid", body)
+    rows = compiled.distinct_columns("rigid", body)
     points, reach = _flat_and_reach(compiled.topology, body)
-    stiffness = _rows(compiled, "rigid_contact", body)[CONTACT.ke]
+    stiffness = compiled.distinct_columns("rigid_contact", body)[CONTACT.ke]
     weakest = float(stiffness.max(1).min() if isinstance(stiffness, np.ndarray) else stiffness)
     gx, gy, gz = rows[GRAVITY], rows[GRAVITY + 1], rows[GRAVITY + 2]
     weight = StabilityView.largest((gx**2 + gy**2 + gz**2) ** 0.5 / rows[RIGID.inverse_mass])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -31,7 +32,7 @@ class CompiledScene:
     states: dict[str, torch.Tensor]  # "node.x" -> initial state [B, count, width]
     parameters: dict[str, torch.Tensor]  # family -> [B, rows, elements]
     signals: tuple[torch.Tensor, ...]  # one for each of the topology's, [B, samples, elements]
-    _arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    _arrays: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @property
     def topology(self) -> Topology:
@@ -62,10 +63,24 @@ class CompiledScene:
         """Returns a parameter array as NumPy, which reads single numbers in half of Torch's time."""
         if ("parameters", family) not in self.signature.shared:
             self.batcher.uses_tensors = True
-        if family not in self._arrays:
+        array: np.ndarray | None = self._arrays.get(family)
+        if array is None:
             values = self.parameters[family].detach()
-            self._arrays[family] = values.numpy() if values.is_cpu else values.cpu().numpy()
-        return self._arrays[family]
+            self._arrays[family] = array = values.numpy() if values.is_cpu else values.cpu().numpy()
+        return array
+
+    def distinct_columns(self, family: str, owner: str) -> Any:
+        """Returns an owner's distinct columns, [rows, B, columns]; a list of numbers if there is one column."""
+        array, place = self.array(family), (family, owner)
+        columns = self._arrays.get(place)
+        if columns is None:
+            first, count = self.topology.ranges[place][0], self.signature.periods[place]
+            if len(array) * count == 1:
+                columns = array[0, :, first].tolist()
+            else:
+                columns = array[:, :, first : first + count].swapaxes(0, 1)
+            self._arrays[place] = columns
+        return columns
 
     def state(self, name: str) -> torch.Tensor:
         """Returns an initial state without its gradient."""

@@ -53,7 +53,7 @@ def stretches(rest: np.ndarray) -> np.ndarray:
 
 def tet_rate(view: "StabilityView") -> tuple[float, float]:
     stretch, compliance = view.array("stretch"), view.node_compliance("measure")  # 1 / density
-    mu, lam, damping = (view.row(row) * stretch for row in ("mu", "lam", "damping"))
+    mu, lam, damping = view.row("mu") * stretch, view.row("lam") * stretch, view.row("damping") * stretch
     stiffness = max(view.largest(1.5 * mu), view.largest(3.0 * lam - 0.375 * mu))  # a small lam adds no stiffness
     return stiffness * compliance, view.largest(damping) * compliance
 
