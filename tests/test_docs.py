@@ -21,6 +21,7 @@ def name_of(page):
     return str(page.relative_to(ROOT))
 
 
+@pytest.mark.usefixtures("forget_declarations")
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_code_runs(page, tmp_path, monkeypatch):
     """Every block of a page, in one namespace, from a folder of its own."""

@@ -12,6 +12,7 @@ def test_examples_are_found():
     assert len(EXAMPLES) >= 5
 
 
+@pytest.mark.usefixtures("forget_declarations")
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_example(example, capsys):
     runpy.run_path(str(example), run_name="__main__")

@@ -135,6 +135,15 @@ def test_scene_files_name_own_forces_and_integrators(tmp_path):
     assert torch.equal(first, second)
 
 
+@pytest.mark.usefixtures("forget_declarations")
+def test_scene_files_use_the_newest_declaration_of_a_name(tmp_path):
+    """As after running a notebook cell again."""
+    scene(values()).save(tmp_path / "scene.yaml")
+    newer = dataclass(frozen=True, eq=False)(type("Wind", (Wind,), {}))
+    loaded = gs.load_scene(tmp_path / "scene.yaml")
+    assert [type(force) for force in loaded.forces] == [newer, ChargedBody]
+
+
 def test_the_command_line_imports_declarations(tmp_path):
     ball = gs.Springs("ball", [[0.0, 1.0, 0.0]], np.zeros((0, 2)), mass=0.5)
     view = gs.Camera(eye=(0.0, 1.0, 4.0), target=(0.0, 0.5, 0.0), fov=40)
