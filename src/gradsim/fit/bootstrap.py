@@ -7,20 +7,18 @@ residuals are 20 to 50 times too narrow.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from gradsim.fit.gauss_newton import GaussNewton, solve
-from gradsim.fit.observations import Pixels
+from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.search import Report
-from gradsim.fit.trials import Trial
+from gradsim.fit.trial_model import TrialModel
 from gradsim.render.render import render
 from gradsim.video.encode import encode
-from gradsim.video.video import Video
 
 COPIES = 6  # re-encoded videos
 STUDENT_95 = 2.447  # half width of a 95 % interval from six values, in standard deviations
@@ -28,19 +26,13 @@ SPREAD = 0.02  # standard deviation of the copies' true values about the estimat
 
 
 def bootstrap(
-    problem: EstimationProblem,
-    z: torch.Tensor,
-    videos: Sequence[Any],
-    optimizer: GaussNewton,
-    seed: int,
-    report: Report,
+    problem: EstimationProblem, z: torch.Tensor, optimizer: GaussNewton, seed: int, report: Report
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the estimate corrected for bias and its standard deviation, [P] each, in coordinates.
 
     Args:
-        problem: Problem whose trials belong to `videos`.
+        problem: Problem with loaded videos; observations that are not videos are reused unchanged.
         z: Estimate [P].
-        videos: Observed videos; observations that are not videos are reused unchanged.
         optimizer: Options of the least-squares solver.
         seed: Seed of the copies' true values.
         report: Called after every copy.
@@ -52,25 +44,32 @@ def bootstrap(
     for copy in range(COPIES):
         offset = SPREAD * torch.randn(len(z), generator=generator, dtype=z.dtype) if copy else torch.zeros_like(z)
         truth = (z + offset).clamp(*bounds)
-        pairs = zip(problem.trials, videos, strict=True)
-        trials = tuple(_encoded_trial(problem, trial, video, truth) for trial, video in pairs)
-        state = solve(replace(problem, trials=trials).residual(), truth[None], bounds, options)
+        trials = tuple(_encoded_trial(problem, k, truth) for k in range(len(problem.trials)))
+        repeated = replace(problem, trials=trials, noise=dict(problem.noise))
+        extra: dict[str, Any] = {"prior": problem.prior(0), "structure": problem.structure()}
+        state = solve(repeated.residual(), truth[None], bounds, options, **extra)
         errors.append(state.z[0] - truth)
-        mean_square = float(state.cost[0]) / problem.frames
+        mean_square = float(problem.to_mean_square(state.cost[0], 0, problem.frames))
         report(f"bootstrap, copy {copy + 1} of {COPIES}", state.z[0], mean_square, problem.frames, 0)
     error = torch.stack(errors)
     deviation = ((error**2).mean(0) * (1 + 1 / COPIES)).sqrt()
     return (z - error.mean(0)).clamp(*bounds), deviation
 
 
-def _encoded_trial(problem: EstimationProblem, trial: Trial, video: Any, z: torch.Tensor) -> Trial:
-    """Returns a trial whose video is the rendering at z [P], encoded and downsampled like the observed video."""
-    observation = trial.observation
-    if not (isinstance(video, Video) and isinstance(observation, Pixels)):
+def _encoded_trial(problem: EstimationProblem, number: int, z: torch.Tensor) -> TrialModel:
+    """Returns a trial whose videos are renderings at z [P], encoded and downsampled like the observed ones."""
+    trial = problem.trials[number]
+    if all(video is None for video in trial.videos):
         return trial
     with torch.no_grad():
-        scene, trajectory = trial.simulate(problem.parameters.values(z))
-        height, width = video.encoding.size or video.size
-        rendered = render(scene, trajectory, (height, width))
-    encoded = encode(rendered, like=video)
-    return replace(trial, observation=replace(observation, video=encoded.downsample(video.size).frames))
+        scene, trajectory = trial.simulate(problem.parameters.trial_values(problem.parameters.values(z), number))
+    observations = []
+    for observation, video in zip(trial.observations, trial.videos, strict=True):
+        if video is None or not isinstance(observation, Pixels):
+            observations.append(observation)
+            continue
+        with torch.no_grad():
+            rendered = render(scene, trajectory, video.encoding.size or video.size)
+        encoded = encode(rendered, like=video)
+        observations.append(replace(observation, video=encoded.downsample(video.size).frames))
+    return replace(trial, observations=tuple(observations))

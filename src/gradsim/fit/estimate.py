@@ -1,4 +1,4 @@
-"""estimate(): values of a scene's unknowns from a video, with intervals."""
+"""estimate(): values of the unknowns of one or several trials, with intervals."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import torch
 
 from gradsim.fit.bootstrap import STUDENT_95
 from gradsim.fit.bootstrap import bootstrap as bootstrap_fits
+from gradsim.fit.corrections import Analysis, analyse, with_nuisances
 from gradsim.fit.gauss_newton import GaussNewton
+from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.result import Fit, FitStep
-from gradsim.fit.search import Report, Search, SearchResult, is_equal_cost
-from gradsim.fit.trials import OFFSET, Observed, Trial, make_trial
-from gradsim.fit.uncertainty import NORMAL_95, Identifiability, Uncertainty, estimate_uncertainty
+from gradsim.fit.search import Report, Search, SearchResult
+from gradsim.fit.trials import Observed, Trial, make_trial_model
+from gradsim.fit.uncertainty import NORMAL_95, Identifiability
 from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer
 from gradsim.scene.errors import InvalidInput, WrongType
@@ -28,25 +30,28 @@ from gradsim.scene.unknown import Unknown
 from gradsim.video.video import Video
 
 DISTINCT_MINIMA = 1e-2  # smallest distance between different minima of two searches, in coordinate units
-PLAUSIBLE_NOISE = 0.02  # standard deviation of a camera's pixel, where the first frame does not show the noise
 COMPRESSED_NOISE_FACTOR = 8.0  # mean square of later frames of a compressed video, relative to that of the first
 
 Progress = Callable[[FitStep], None]
 
 
 def estimate(
-    scene: Scene | Sequence[Scene],
-    video: Observed | Sequence[Observed],
+    scene: Scene | Trial | Sequence[Scene] | Sequence[Trial],
+    video: Observed | Sequence[Observed] | None = None,
     *,
-    fps: float | None = None,
+    fps: float | Unknown | None = None,
     substeps: int | None = None,
     integrator: Integrator = Time.integrator,
     renderer: Rasterizer = Exact(),
     mask: torch.Tensor | None = None,
     frames: Sequence[int] | None = None,
-    robust: float | None = None,
+    noise: float | None = None,
+    robust: Any = None,
     brightness: bool = False,
     offset: Unknown | None = None,
+    exposure: float | Unknown = 0.0,
+    roughly: Sequence[str] = (),
+    corrections: int = 5,
     optimizer: GaussNewton = GaussNewton(),
     starts: int = 1,
     seed: int = 0,
@@ -59,21 +64,29 @@ def estimate(
     the best values so far.
 
     Args:
-        scene: Scene with unknowns, such as `mass=gs.unknown(2.0, low=1.0, high=10.0)`. Several scenes, one per video,
-            share the unknowns that have the same path: several cameras or several trials.
-        video: Video from `gs.load_video`, or a tensor [T, H, W, 3] with `fps`; or `gs.Masks`, `gs.Tracks` or
-            `gs.States` in place of pixels.
+        scene: Scene with unknowns, such as `mass=gs.unknown(2.0, low=1.0, high=10.0)`; or one or several `gs.Trial`,
+            which contain their observations. Unknowns with the same path are shared by all trials.
+        video: Video from `gs.load_video`, or a tensor [T, H, W, 3] with `fps`; or `gs.Masks`, `gs.Tracks`, `gs.States`
+            or `gs.Depth` in place of pixels; a list of them for several scenes. None for trials.
         fps: Frames per second [1/s]; required if the video has no frame rate.
-        substeps: Time steps per frame; if None, chosen to be stable over the range of the unknowns.
+        substeps: Time steps per frame; if None, chosen to be stable over the range of the unknowns and so accurate that
+            the error of the steps is small compared with the intervals.
         integrator: Time integrator; the default is of second order and has a small bias at few steps.
         renderer: Renderer of the simulated video.
         mask: Weights of the pixels, [H, W] or [T, H, W]; pixels with weight 0 are ignored.
         frames: Indices of the frames that are compared; all if None.
-        robust: Threshold of the Huber loss; larger differences contribute linearly. None for a quadratic loss.
+        noise: Standard deviation of a pixel; if None, measured in the parts of the video that do not move.
+        robust: Threshold of the Huber loss, `gs.Huber` or `gs.Cauchy`, against shadows and occlusions; None for a
+            quadratic loss.
         brightness: Fit a brightness factor to each frame.
         offset: Unknown time from the start of the scene to the first frame [s], such as
             `gs.unknown(0.0, low=-0.02, high=0.02)`, less than one frame; None for zero. States between frames are
             interpolated smoothly: exclude the frames next to a push.
+        exposure: Time during which the shutter is open [s], known or unknown.
+        roughly: What is known only roughly: any of "camera", "start", "light", "shape", "gravity", "contact",
+            "material", "air", "time", "push". Its errors are estimated with default priors and widen the intervals.
+        corrections: Largest number of errors of the scene that are estimated in addition where the scene does not
+            explain the observations; 0 for none.
         optimizer: Options of the least-squares solver.
         starts: Number of searches: one from the guesses, the others from random points within the bounds.
         seed: Seed of all random samples.
@@ -82,52 +95,74 @@ def estimate(
         progress: Called with a `FitStep` after every iteration.
 
     Returns:
-        Values with 95 % intervals and their identifiability.
+        Values with 95 % intervals, whether the scene explains the observations, and which values they determine.
     """
     begin = time.perf_counter()
-    scenes = [scene] if isinstance(scene, Scene) else list(scene)
-    videos = list(video) if isinstance(video, (list, tuple)) else [video]
-    compressed = any(isinstance(item, Video) and item.encoding.lossy for item in videos)
+    timing: dict[str, Any] = {"fps": fps, "offset": offset or 0.0, "exposure": exposure}
+    trials = _make_trials(scene, video, timing)
+    pixels: dict[str, Any] = {"renderer": renderer, "mask": mask, "frames": frames}
+    pixels |= {"noise": noise, "robust": robust, "brightness": brightness}
+    names = [str(k) if trial.name is None else trial.name for k, trial in enumerate(trials)]
+    if len(set(names)) != len(names):
+        raise InvalidInput("Trial.name", ", ".join(names), "every trial needs a name of its own")
+    models = tuple(
+        make_trial_model(trial, name=name, substeps=substeps, integrator=integrator, options=pixels)
+        for trial, name in zip(trials, names, strict=True)
+    )
+    compressed = any(video is not None and video.encoding.lossy for model in models for video in model.videos)
     if bootstrap and not compressed:
         raise InvalidInput("bootstrap", True, "needs a compressed video from gs.load_video, whose encoding is repeated")
-    pixels: dict[str, Any] = {"renderer": renderer, "mask": mask, "included": frames}
-    pixels |= {"robust": robust, "brightness": brightness}
-    trials = _make_trials(scenes, videos, fps=fps, substeps=substeps, integrator=integrator, **pixels)
-    parameters = _make_parameters(scenes, offset)
-    problem = EstimationProblem(parameters, trials)
-    if compressed:
-        problem = replace(problem, noise_factor=COMPRESSED_NOISE_FACTOR)
+    parameters = Parameters(
+        [model.scene for model in models],
+        time_unknowns=[trial.time_unknowns for trial in trials],
+        trial_names=names,
+    )
+    factor = COMPRESSED_NOISE_FACTOR if compressed else EstimationProblem.noise_factor
+    problem = EstimationProblem(parameters, models, noise_factor=factor)
     history: list[FitStep] = []
 
     def report(stage: str, z: torch.Tensor, mean_square: float, frame_count: int, level: int) -> None:
-        values = {path: value.tolist() for path, value in parameters.values(z).items()}
+        values = {path: value.tolist() for path, value in parameters.values(z[: parameters.count]).items()}
         history.append(FitStep(stage, values, mean_square, time.perf_counter() - begin, frame_count, level))
         progress(history[-1])
 
     searches = _search(problem, optimizer, max(1, starts), seed, report)
-    uncertainty = estimate_uncertainty(problem, searches.best.z)
-    intervals = _Intervals(searches.best.z, uncertainty.standard_deviation, NORMAL_95, "residuals")
-    if not searches.interrupted and (compressed if bootstrap is None else bootstrap):
+    wanted = (compressed if bootstrap is None else bootstrap) and not searches.interrupted
+    analysis, searches = _analyse(problem, searches, optimizer, roughly, corrections, substeps is None, report)
+    intervals = _Intervals(analysis.z, analysis.uncertainty.standard_deviation, NORMAL_95)
+    if wanted and not searches.interrupted:
         try:
-            intervals = _bootstrap_intervals(problem, intervals, videos, optimizer, seed, report)
+            intervals = _bootstrap_intervals(analysis.problem, intervals, optimizer, seed, report)
         except KeyboardInterrupt:
             searches = replace(searches, interrupted=True)
+    method = ", ".join([*analysis.uncertainty.sources, *([intervals.method] if intervals.method else [])])
     if searches.interrupted and compressed:
-        intervals = replace(intervals, method="residuals: too narrow for a compressed video")
-    fit = _make_fit(problem, searches, uncertainty, intervals)
+        method = "residuals: too narrow for a compressed video"
+    fit = _make_fit(analysis, searches, intervals, method)
     return replace(fit, history=tuple(history), starts=max(1, starts), seconds=time.perf_counter() - begin)
 
 
-def _make_trials(scenes: list[Scene], videos: list[Any], **options: Any) -> tuple[Trial, ...]:
-    if len(scenes) != len(videos):
-        raise InvalidInput("video", f"{len(videos)} for {len(scenes)} scenes", "give as many videos as scenes")
-    return tuple(make_trial(scene, video, **options) for scene, video in zip(scenes, videos, strict=True))
-
-
-def _make_parameters(scenes: list[Scene], offset: Any) -> Parameters:
-    if offset is not None and not isinstance(offset, Unknown):
-        raise WrongType("offset", repr(offset), "must be gs.unknown(0.0, low=..., high=...) [s], or None")
-    return Parameters.shared(scenes, None if offset is None else {OFFSET: offset})
+def _make_trials(scene: Any, video: Any, timing: dict[str, Any]) -> list[Trial]:
+    """Returns the trials of the arguments of `estimate`."""
+    items = list(scene) if isinstance(scene, (list, tuple)) else [scene]
+    if items and all(isinstance(item, Trial) for item in items):
+        if video is not None:
+            raise InvalidInput("video", "given", "trials contain their observations: leave it out")
+        for name, value in timing.items():
+            if value:
+                raise InvalidInput(name, value, f"trials have their own: gs.Trial(..., {name}=...)")
+        return items
+    if not items or not all(isinstance(item, Scene) for item in items):
+        kinds = ", ".join(sorted({type(item).__name__ for item in items})) or "nothing"
+        raise WrongType("scene", kinds, "must be a gs.Scene, a gs.Trial, or a list of either")
+    if not isinstance(timing["offset"], (Unknown, float)):
+        raise WrongType("offset", repr(timing["offset"]), "must be gs.unknown(0.0, low=..., high=...) [s], or None")
+    if isinstance(scene, Scene):
+        return [Trial(scene, video, **timing)]
+    videos = list(video) if isinstance(video, (list, tuple)) else [video]
+    if len(items) != len(videos):
+        raise InvalidInput("video", f"{len(videos)} for {len(items)} scenes", "give as many videos as scenes")
+    return [Trial(own, observed, **timing) for own, observed in zip(items, videos, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +181,7 @@ class _Intervals:
     center: torch.Tensor  # [P]
     standard_deviation: torch.Tensor  # [P]
     half_width: float  # in standard deviations
-    method: str
+    method: str = ""
 
 
 def _search(problem: EstimationProblem, optimizer: GaussNewton, starts: int, seed: int, report: Report) -> _Searches:
@@ -169,81 +204,132 @@ def _search(problem: EstimationProblem, optimizer: GaussNewton, starts: int, see
     results.sort(key=lambda result: result.mean_square)
     best, others = results[0], results[1:]
     distinct = [other for other in others if float((other.z - best.z).abs().max()) >= DISTINCT_MINIMA]
-    equal = [other.z for other in distinct if is_equal_cost(other.mean_square, best.mean_square)]
+    equal = [other.z for other in distinct if problem.is_equal_cost(other.mean_square, best.mean_square)]
     best.alternative_minima += equal
     return _Searches(best, len(results) - len(distinct), interrupted)
 
 
-def _bootstrap_intervals(
+def _analyse(
     problem: EstimationProblem,
-    intervals: _Intervals,
-    videos: list[Any],
+    searches: _Searches,
     optimizer: GaussNewton,
-    seed: int,
+    roughly: Sequence[str],
+    corrections: int,
+    free_substeps: bool,
     report: Report,
+) -> tuple[Analysis, _Searches]:
+    """Refines the time step, estimates rough quantities, and measures misfit and uncertainty."""
+    z = searches.best.z
+    if searches.interrupted:
+        return analyse(problem, z, optimizer, corrections=0, report=report), searches
+    try:
+        problem = with_nuisances(problem, roughly)
+        analysis = analyse(
+            problem, z, optimizer, corrections=corrections, free_substeps=free_substeps, report=report
+        )
+    except KeyboardInterrupt:
+        searches = replace(searches, interrupted=True)
+        return analyse(problem, z, optimizer, corrections=0, report=report), searches
+    if analysis.polished is not None:
+        searches.best.converged = analysis.polished
+    return analysis, searches
+
+
+def _bootstrap_intervals(
+    problem: EstimationProblem, intervals: _Intervals, optimizer: GaussNewton, seed: int, report: Report
 ) -> _Intervals:
     """Returns intervals from the bootstrap, at least as wide as those from the residuals."""
-    center, deviation = bootstrap_fits(problem, intervals.center, videos, optimizer, seed, report)
+    center, deviation = bootstrap_fits(problem, intervals.center, optimizer, seed, report)
     deviation = torch.maximum(deviation, intervals.standard_deviation)
     return _Intervals(center, deviation, STUDENT_95, "bootstrap: fits of simulated videos encoded in the same way")
 
 
-def _make_fit(problem: EstimationProblem, searches: _Searches, uncertainty: Uncertainty, intervals: _Intervals) -> Fit:
-    parameters, first = problem.parameters, problem.trials[0]
+def _make_fit(analysis: Analysis, searches: _Searches, intervals: _Intervals, method: str) -> Fit:
+    problem, uncertainty = analysis.problem, analysis.uncertainty
+    parameters = problem.parameters
     margin = intervals.half_width * intervals.standard_deviation
     low, high = (parameters.values((intervals.center + side * margin).clamp(*parameters.bounds())) for side in (-1, 1))
     values = parameters.values(intervals.center)
-    status, advice = _status(problem, searches, uncertainty)
+    status, advice = _status(analysis, searches)
+    wanted = [path for path in values if path not in analysis.nuisance_paths]
     return Fit(
-        values=values,
-        intervals={path: (torch.minimum(low[path], high[path]), torch.maximum(low[path], high[path])) for path in low},
-        identifiability=_identifiability(problem, searches, uncertainty, advice),
+        values={path: values[path] for path in wanted},
+        intervals={path: (torch.minimum(low[path], high[path]), torch.maximum(low[path], high[path])) for path in wanted},
+        identifiability=_identifiability(analysis, searches, status, advice),
         correlation=uncertainty.correlation,
         undetermined_directions=uncertainty.undetermined_directions,
         noise=uncertainty.noise,
-        interval_method=intervals.method,
+        interval_method=method,
         status=status,
         advice=advice,
-        scene=first.fill(values),
+        misfit=analysis.misfit,
+        scene=problem.trials[0].fill(parameters.trial_values(values, 0)),
         trials=problem.trials,
         parameters=parameters,
         coordinates=intervals.center,
         standard_deviation=intervals.standard_deviation,
-        alternative_minima=tuple(parameters.values(z) for z in searches.best.alternative_minima),
+        plain_deviation=uncertainty.plain_deviation,
+        nuisances=analysis.nuisance_table(intervals.center, intervals.standard_deviation),
+        scatter=analysis.scatter,
+        alternative_minima=tuple(
+            {path: value for path, value in _padded(problem, z).items() if path in wanted}
+            for z in searches.best.alternative_minima
+        ),
         agreeing_starts=searches.agreeing,
     )
 
 
-def _status(problem: EstimationProblem, searches: _Searches, uncertainty: Uncertainty) -> tuple[str, str]:
-    """Returns the status of a fit and the advice for it."""
-    result = searches.best
+def _padded(problem: EstimationProblem, z: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Returns the values at coordinates z without those of nuisances, which are zero."""
+    full = torch.cat([z, z.new_zeros(problem.parameters.count - len(z))])
+    return problem.parameters.values(full)
+
+
+def _status(analysis: Analysis, searches: _Searches) -> tuple[str, str]:
+    """Returns the status of a fit and the advice for it; misfit comes first."""
+    result, misfit = searches.best, analysis.misfit
     if searches.interrupted:
         return "interrupted", "these are the best values so far; run the estimate again to complete it"
+    if not misfit.ok:
+        subject = "video" if isinstance(analysis.problem.observation((0, 0)), Pixels) else "observations"
+        advice = "; ".join(misfit.reasons[:2])
+        if misfit.causes:
+            advice += f": {misfit.causes[0]}"
+        elif misfit.nonsense:
+            advice += ": check that the scene is the recorded one, and its start"
+        else:
+            advice += ": inspect the difference; check camera, colours and motion"
+        return f"does not explain the {subject}", advice
     if result.alternative_minima:
         advice = "other values explain the video equally well: see `alternative_minima`; "
         return "several answers", advice + "more frames, another push or another view may distinguish them"
-    noise_known = problem.noise_floors[0] is not None
-    if not result.accepted and (noise_known or not uncertainty.noise < PLAUSIBLE_NOISE):
-        advice = "the scene does not explain the video fully: inspect the difference; check camera, colours and motion"
-        return "above the noise", advice
     if not result.converged:
         return "not converged", "the steps are still large: use optimizer=gs.GaussNewton(iterations=100)"
-    if not noise_known and searches.agreeing < 2:
-        advice = "the first frame depends on the unknowns and does not show the noise: "
-        return "converged", advice + "use starts=3 to check that other starts give the same values"
-    return "converged", ""
+    if misfit.corrections:
+        listed = ", ".join(misfit.corrections)
+        return "converged with corrections", f"the scene explains the video only with {listed}: correct the scene"
+    return "converged", analysis.advice
 
 
 def _identifiability(
-    problem: EstimationProblem, searches: _Searches, uncertainty: Uncertainty, advice: str
+    analysis: Analysis, searches: _Searches, status: str, advice: str
 ) -> dict[str, Identifiability]:
-    """Returns the identifiability by coordinate; coordinates that differ between equal minima are at best weak."""
-    identifiability = dict(zip(problem.parameters.names, uncertainty.identifiability, strict=True))
+    """Returns the verdict by coordinate; coordinates that differ between equal minima are at best weak."""
+    parameters = analysis.problem.parameters
+    verdicts = dict(zip(parameters.names, analysis.uncertainty.identifiability, strict=True))
+    verdicts = {name: item for name, item in verdicts.items() if name.split("[")[0] not in analysis.nuisance_paths}
+    if status.startswith("does not explain"):
+        level = "not identifiable" if analysis.misfit.explained < 0.9 else "weak"
+        reason = f"the scene {status}"
+        return {
+            name: Identifiability(level, reason) if item.level == "identifiable" or level != "weak" else item
+            for name, item in verdicts.items()
+        }
     minima = searches.best.alternative_minima
     if not minima or searches.interrupted:
-        return identifiability
+        return verdicts
     ambiguous = torch.stack([(z - searches.best.z).abs() > DISTINCT_MINIMA for z in minima]).any(0).tolist()
-    for (name, item), differs in zip(identifiability.items(), ambiguous, strict=True):
+    for (name, item), differs in zip(list(verdicts.items()), ambiguous, strict=False):
         if differs and item.level == "identifiable":
-            identifiability[name] = Identifiability("weak", advice)
-    return identifiability
+            verdicts[name] = Identifiability("weak", advice)
+    return verdicts

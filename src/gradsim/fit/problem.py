@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 
+from gradsim.fit.gauss_newton import Prior
+from gradsim.fit.noise import NoiseLevel, noise_level
+from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
-from gradsim.fit.residuals import Residual, evaluate, jacobian
-from gradsim.fit.trials import Trial
+from gradsim.fit.residuals import Residual, Structure, evaluate, jacobian
+from gradsim.fit.trial_groups import TrialGroup, make_groups
+from gradsim.fit.trial_model import TrialModel
 
-REFERENCE_NOISE = 0.01  # standard deviation of a pixel for which identifiability is judged
+REFERENCE_NOISE = 0.01  # standard deviation of a pixel for which the search judges what is determined
+EQUAL_CHI2 = 12.0  # difference of chi^2 up to which two minima explain the observations equally well
+EQUAL_COST_RATIO = 1.05  # the same as a ratio of mean squares, where the model error exceeds the noise
+EQUAL_COST_ROUNDING = 1e-13  # mean square added to the comparison, for rounding
+MODEL_ERROR = 1.1  # mean square relative to the noise, above which the model error counts
 UNAFFECTED = 1e-9  # largest derivative of a residual that does not depend on the unknowns
 
 
@@ -19,65 +29,170 @@ UNAFFECTED = 1e-9  # largest derivative of a residual that does not depend on th
 class EstimationProblem:
     """Least-squares problem at any level of detail and over any number of first frames.
 
-    Residuals are divided by the square root of their number in a frame, so the cost is a sum over frames of mean
-    squared differences. Level 0 is the finest.
+    Every difference is divided by the noise of its observation. A common factor makes the cost of a single video a sum
+    over frames of mean squared differences. Level 0 is the finest.
     """
 
     parameters: Parameters
-    trials: tuple[Trial, ...]
+    trials: tuple[TrialModel, ...]
+    noise: dict[tuple[int, int], NoiseLevel] = field(default_factory=dict)  # by trial and observation
     max_worlds: int = 64  # in one rollout, at the coarsest level
     noise_factor: float = 1.3  # mean square of a fit at the noise floor, relative to that of the first frame
 
+    def __post_init__(self) -> None:
+        for key in self.blocks:
+            if key not in self.noise:
+                self.noise[key] = noise_level(self.trials[key[0]].observations[key[1]])
+
+    @cached_property
+    def blocks(self) -> list[tuple[int, int]]:
+        """Positions of all observations: trial, observation."""
+        return [(k, i) for k, trial in enumerate(self.trials) for i in range(len(trial.observations))]
+
+    @cached_property
+    def groups(self) -> list[TrialGroup]:
+        """Trials that are simulated together."""
+        return make_groups(self.trials)
+
     @cached_property
     def frames(self) -> int:
-        return max(trial.observation.frames for trial in self.trials)
+        return max(trial.frames for trial in self.trials)
 
     @cached_property
     def levels(self) -> int:
         """Number of levels of detail."""
-        return max(trial.observation.levels for trial in self.trials)
+        return max(trial.levels for trial in self.trials)
+
+    def observation(self, key: tuple[int, int]) -> Any:
+        """Returns an observation by its position."""
+        return self.trials[key[0]].observations[key[1]]
+
+    def entries(self, key: tuple[int, int], level: int) -> int:
+        """Number of entries N of an observation in a frame."""
+        observation = self.observation(key)
+        return int(observation.entries(max(0, observation.levels - 1 - level)))
+
+    def unit_scale(self, level: int) -> float:
+        """Residual of the minimized cost for a difference of one standard deviation."""
+        reference = self.blocks[0]
+        count = self.entries(reference, level)
+        return self._reference_noise(level) / math.sqrt(count)
+
+    def _reference_noise(self, level: int) -> float:
+        """Noise of the first observation at a level; other kinds than videos are scaled to that of a video."""
+        if not isinstance(self.observation(self.blocks[0]), Pixels):
+            return REFERENCE_NOISE
+        return float(self._sigma(self.blocks[0], level).mean())
+
+    def _sigma(self, key: tuple[int, int], level: int) -> torch.Tensor:
+        """Noise of an observation at a level: averaging the pixels of an image halves it with each level."""
+        sigma = self.noise[key].floored
+        observation = self.observation(key)
+        if isinstance(observation, Pixels):
+            return sigma / 2.0 ** min(level, observation.levels - 1)
+        return sigma
 
     def residual(self, level: int = 0, frames: int | None = None) -> Residual:
         """Returns the residual function, from coordinates [B, P] to residuals [B, N], over the first frames."""
         count = self.frames if frames is None else frames
+        scale = self.unit_scale(level)
 
         def function(z: torch.Tensor) -> torch.Tensor:
             values = self.parameters.values(z)
-            residuals = [trial.residual(values, level, count) for trial in self.trials]
-            return residuals[0] if len(residuals) == 1 else torch.cat(residuals, -1)
+            own = [self.parameters.trial_values(values, k) for k in range(len(self.trials))]
+            rows: dict[tuple[int, int], torch.Tensor] = {}
+            for group in self.groups:
+                simulated = group.simulate([own[k] for k in group.numbers], count)
+                for k, (scene, trajectory) in zip(group.numbers, simulated, strict=True):
+                    for i in range(len(self.trials[k].observations)):
+                        difference = self.trials[k].residual(scene, trajectory, own[k], i, level, count)
+                        rows[k, i] = (difference * (scale / self._sigma((k, i), level))).flatten(-2)
+            joined = [rows[key].expand(len(z), -1) for key in self.blocks]
+            return joined[0] if len(joined) == 1 else torch.cat(joined, -1)
 
         return function
 
+    def structure(self, level: int = 0, frames: int | None = None) -> Structure | None:
+        """Returns which residuals depend on which coordinates; None if each may depend on all."""
+        owners = self.parameters.coordinate_trials
+        if all(owner is None for owner in owners) or len(self.trials) == 1:
+            return None
+        count = self.frames if frames is None else frames
+        lengths = [min(count, self.trials[key[0]].frames) * self.entries(key, level) for key in self.blocks]
+        rows = torch.cat([torch.full((n,), key[0]) for n, key in zip(lengths, self.blocks, strict=True)])
+        return Structure(self.parameters.coordinate_groups, [-1 if o is None else o for o in owners], rows)
+
     def batch_size(self, level: int) -> int:
-        """Maximum number of worlds in one rollout at a level: half as many at each finer one, to limit memory."""
-        return max(2, self.max_worlds >> max(0, self.levels - 1 - level))
+        """Maximum number of points in one evaluation: half as many at each finer level, to limit memory."""
+        worlds = max(2, self.max_worlds >> max(0, self.levels - 1 - level))
+        return max(2, worlds // max(1, len(self.trials) // 4))
 
     def mean_square(self, z: torch.Tensor, level: int, frames: int) -> torch.Tensor:
-        """Returns the mean squared difference of a pixel at coordinates z [B, P], [B]."""
+        """Returns the mean squared difference at coordinates z [B, P], [B], in units of the first observation."""
         r = evaluate(self.residual(level, frames), z, self.batch_size(level))
-        return (r * r).sum(1) / (frames * len(self.trials))
+        return self.to_mean_square((r * r).sum(1), level, frames)
+
+    def to_mean_square(self, cost: Any, level: int, frames: int) -> Any:
+        """Converts sums of squared residuals to mean squares of an entry, in units of the first observation."""
+        total = sum(min(frames, self.trials[key[0]].frames) * self.entries(key, level) for key in self.blocks)
+        return cost * (self.entries(self.blocks[0], level) / total)
+
+    def from_mean_square(self, mean_square: float, level: int, frames: int) -> float:
+        """Inverse of `to_mean_square`."""
+        return mean_square / float(self.to_mean_square(1.0, level, frames))
+
+    def is_equal_cost(self, square: float, lowest: float) -> bool:
+        """Whether a minimum explains the observations as well as the lowest one; mean squares at the finest level."""
+        noise = self._known_noise(0)
+        if noise > 0 and lowest > MODEL_ERROR * noise:
+            return square < EQUAL_COST_RATIO * lowest
+        entries = self.entries(self.blocks[0], 0) / float(self.to_mean_square(1.0, 0, self.frames))
+        return square < lowest + EQUAL_CHI2 * max(noise, lowest) / entries + EQUAL_COST_ROUNDING
 
     def noise_threshold(self, level: int, excess: float) -> float:
         """Returns the largest mean square of a fit at the noise floor, plus `excess`."""
-        return excess + self.noise_factor * (self.noise_floors[level] or 0.0)
+        return excess + self.noise_factor * self.noise_floors[level]
 
     @cached_property
-    def noise_floors(self) -> list[float | None]:
-        """Mean square of the first frame at each level; None if that frame depends on the unknowns."""
-        floors: list[float | None] = []
+    def noise_floors(self) -> list[float]:
+        """Mean square at each level of the first frame if that does not depend on the unknowns, else of the noise."""
         z = self.parameters.initial()[None]
-        for level in range(self.levels):
-            J = jacobian(self.residual(level, 1), z, self.batch_size(level))
-            affected = bool(J.abs().amax() > UNAFFECTED)
-            floors.append(None if affected else float(self.mean_square(z, level, 1)))
-        return floors
+        return [self._noise_floor(z, level) for level in range(self.levels)]
+
+    def _noise_floor(self, z: torch.Tensor, level: int) -> float:
+        J = jacobian(self.residual(level, 1), z, self.batch_size(level))
+        if not bool(J.abs().amax() > UNAFFECTED):
+            return float(self.mean_square(z, level, 1))
+        return self._known_noise(level)
+
+    def _known_noise(self, level: int) -> float:
+        """Mean square of the noise as far as it is given or measured."""
+        known = [self.noise[key] for key in self.blocks if self.noise[key].source != "residuals"]
+        if not known:
+            return 0.0
+        ratios = [float((noise.sigma / noise.floored.clamp_min(1e-300)).square().mean()) for noise in known]
+        return self._reference_noise(level) ** 2 * sum(ratios) / len(ratios)
+
+    def prior(self, level: int) -> Prior | None:
+        """Returns the declared priors of the unknowns, scaled to the cost at a level; None if there are none."""
+        mean, sd = self.parameters.prior_normal()
+        if not bool(torch.isfinite(sd).any()):
+            return None
+        return Prior(mean, sd, self.unit_scale(level) ** 2)
 
     def standard_deviations(self, z: torch.Tensor, level: int, frames: int) -> torch.Tensor:
         """Returns the standard deviations [P] of the coordinates at z [P] for pixels with the reference noise."""
         residual = self.residual(level, frames)
-        J = jacobian(residual, z[None], self.batch_size(level))[0]
-        J = torch.where(torch.isfinite(J), J, 0.0)
-        pixels = J.shape[1] / (frames * len(self.trials))
-        information = J @ J.T * pixels / REFERENCE_NOISE**2
+        J = jacobian(residual, z[None], self.batch_size(level), structure=self.structure(level, frames))[0]
+        J = torch.where(torch.isfinite(J), J, 0.0) / self.unit_scale(level)
+        if isinstance(self.observation(self.blocks[0]), Pixels):
+            J = J * (self._reference_noise(level) / REFERENCE_NOISE)
         prior = torch.diag(1.0 / self.parameters.prior()[1] ** 2)  # limits what the video does not determine
-        return torch.diagonal(torch.linalg.inv(information + prior)).sqrt()
+        return torch.diagonal(torch.linalg.inv(J @ J.T + prior)).sqrt()
+
+    def with_substeps(self, factor: int) -> EstimationProblem:
+        """Returns the problem with more time steps per frame."""
+        trials = tuple(
+            replace(trial, time=replace(trial.time, substeps=trial.time.steps_per_frame * factor)) for trial in self.trials
+        )
+        return replace(self, trials=trials)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 import torch
 
+from gradsim.fit.misfit import Misfit
 from gradsim.fit.parameters import Parameters
-from gradsim.fit.trials import Trial
+from gradsim.fit.scatter import Scatter
+from gradsim.fit.trial_model import TrialModel
 from gradsim.fit.uncertainty import Identifiability
 from gradsim.scene.scene import Scene
 
@@ -41,13 +44,17 @@ class Fit:
     undetermined_directions: tuple[str, ...]  # combinations that the observation does not determine, in words
     noise: float  # standard deviation of a pixel's difference
     interval_method: str  # how the intervals were computed
-    status: str  # "converged", "not converged", "above the noise", "interrupted", "several answers"
+    status: str  # "does not explain the video", "converged", "converged with corrections", "several answers", ...
     advice: str  # remedy for the status
-    scene: Scene
-    trials: tuple[Trial, ...] = field(repr=False)
+    misfit: Misfit  # how well the scene explains the observations, and likely causes where it does not
+    scene: Scene  # of the first trial
+    trials: tuple[TrialModel, ...] = field(repr=False)
     parameters: Parameters = field(repr=False)
     coordinates: torch.Tensor = field(repr=False)  # [P]
     standard_deviation: torch.Tensor = field(repr=False)  # of the coordinates, [P]
+    plain_deviation: torch.Tensor | None = field(repr=False, default=None)  # from independent noise alone, [P]
+    nuisances: dict[str, tuple[float, float, str]] = field(default_factory=dict)  # estimated errors of the scene: value, standard deviation, unit
+    scatter: dict[str, Scatter] = field(default_factory=dict)  # of unknowns that vary between trials, by path
     history: tuple[FitStep, ...] = field(repr=False, default=())
     alternative_minima: tuple[dict[str, torch.Tensor], ...] = ()  # other values that fit equally well, by path
     starts: int = 1  # number of searches
@@ -56,7 +63,8 @@ class Fit:
 
     @property
     def certain(self) -> bool:
-        """Whether the search converged to a single minimum at the noise floor with all values identifiable."""
+        """Whether the scene explains the observations with a single minimum, found to convergence, and all values
+        are determined."""
         identifiable = all(item.level == "identifiable" for item in self.identifiability.values())
         return self.status == "converged" and identifiable
 
@@ -64,6 +72,8 @@ class Fit:
         """Returns name, unit, value, ends of the interval and identifiability of each scalar value."""
         rows = []
         for unknown in self.parameters.unknowns:
+            if unknown.path not in self.values:  # an estimated error of the scene
+                continue
             value, (low, high) = self.values[unknown.path].reshape(-1), self.intervals[unknown.path]
             low, high = low.reshape(-1), high.reshape(-1)
             for k in range(len(value)):
@@ -78,6 +88,11 @@ class Fit:
             label = f"{name} [{unit}]" if unit not in ("", "1") else name
             lines.append(f"{label:28}{value:14.6g}{f'{low:.6g} .. {high:.6g}':>30}  {item.level}")
         lines += [f"  {text}" for text in self.undetermined_directions]
+        lines += [
+            f"{path} varies between trials: mean {item.mean:.4g} ({item.mean_low:.4g} .. {item.mean_high:.4g}), "
+            f"standard deviation {item.sd:.2g} {item.unit}"
+            for path, item in self.scatter.items()
+        ]
         lines.append(f"{self.status}: {self.advice}" if self.advice else self.status)
         return "\n".join(lines)
 
@@ -105,6 +120,11 @@ class Fit:
             "status": self.status,
             "advice": self.advice,
             "certain": self.certain,
+            "misfit": self.misfit.as_dict(),
+            "nuisances": {
+                path: {"value": value, "sd": sd, "unit": unit} for path, (value, sd, unit) in self.nuisances.items()
+            },
+            "scatter": {path: dataclasses.asdict(item) for path, item in self.scatter.items()},
             "alternative minima": minima,
             "starts": self.starts,
             "agreeing starts": self.agreeing_starts,

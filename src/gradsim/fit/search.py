@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from gradsim.fit.gauss_newton import ROUNDING_COST, GaussNewton, Prior, SolverState, StopCriterion, never_stop, solve
+from gradsim.fit.jacobians import Adjoint, choose_jacobian
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.residuals import jacobian
 
@@ -23,9 +24,7 @@ ACCEPTED_EXCESS = 1e-8  # of a correct fit
 MORE_FRAMES_EXCESS = 1e-6  # of a fit that is continued with more frames
 ALL_FRAMES_EXCESS = 3e-5  # of a fit that is continued with all frames, or with finer images
 # Comparison of minima:
-EQUAL_COST_RATIO = 1.05  # largest ratio to the lowest cost of a minimum that explains the video equally well
 CANDIDATE_COST_RATIO = 1.2  # the same at the middle level, of a minimum worth refining
-EQUAL_COST_ROUNDING = 1e-13  # mean square added to the comparison, for rounding
 SAME_MINIMUM_DISTANCE = 1e-3  # largest distance, in coordinate units, of restarts that end in the same minimum
 # Schedule:
 FIRST_FRAMES = 6  # frames of the first fit
@@ -35,6 +34,7 @@ SAMPLES = 32  # random points when resampling
 SAMPLE_STARTS = 4  # of these, points from which the fit is repeated
 SAMPLE_DISTANCE = 0.3  # smallest distance between these, in coordinate units
 DETERMINED = 0.02  # largest standard deviation of a determined coordinate, in coordinate units
+USEFUL_RESAMPLING = 0.8  # largest ratio of mean squares after and before, for which resampling is repeated
 RESTART_FACTORS = (0.6, 0.8, 1.25, 1.6)  # of a value on a logarithmic scale
 
 Report = Callable[[str, torch.Tensor, float, int, int], None]  # stage, coordinates [P], mean square, frames, level
@@ -72,24 +72,43 @@ class Search:
         self.coarse = problem.levels - 1
         self.middle = max(0, problem.levels - 2)
         self.best: SearchResult | None = None
+        self.model_error = [0.0] * problem.levels  # mean squares that resampling could not lower
 
     def run(self, start: torch.Tensor) -> SearchResult:
         """Searches from a start [P] to a minimum at the finest level."""
         frames = self.problem.frames
+        if isinstance(choose_jacobian(self.optimizer, len(set(self.problem.parameters.coordinate_groups))), Adjoint):
+            return self._run_many(start)
         z = self._scan_first_frames(start)
         z, fitted = self._fit_all_frames(z)
         if not fitted:
             z = self._fit_growing_frames(z)
         z, mean_square = self._fit_without_prior(z)
-        accepted = mean_square <= self.problem.noise_threshold(self.middle, ACCEPTED_EXCESS)
+        accepted = mean_square <= self._threshold(self.middle, ACCEPTED_EXCESS)
         iterations = self.optimizer.iterations
         coarse = self._solve(z[None], self.middle, frames, iterations, "polish")
         fine = self._solve(coarse.z, 0, frames, iterations, "polish") if self.middle else coarse
         result = SearchResult(fine.z[0], 0.0, accepted, converged=bool(fine.converged[0]))
-        if self.problem.parameters.count > 1 and frames > 1:
+        if frames > 1:
             self._restart(result, coarse.z[0])
         result.mean_square = float(self.problem.mean_square(result.z[None], 0, frames))
         return result
+
+    def _run_many(self, start: torch.Tensor) -> SearchResult:
+        """Solves for many unknowns from coarse to fine, without scans and restarts, which cost a rollout per unknown."""
+        frames = self.problem.frames
+        z = start[None]
+        for level in range(self.coarse, -1, -1):
+            state = self._solve(z, level, frames, self.optimizer.iterations, "all frames")
+            z = state.z
+        mean_square = float(self.problem.mean_square(z, 0, frames))
+        accepted = mean_square <= self._threshold(0, ACCEPTED_EXCESS)
+        return SearchResult(z[0], mean_square, accepted, converged=bool(state.converged[0]))
+
+    def _threshold(self, level: int, excess: float) -> float:
+        """Largest mean square of a fit that needs no resampling."""
+        known = self.problem.noise_factor * self.model_error[level]
+        return max(self.problem.noise_threshold(level, excess), known)
 
     def _solve(
         self,
@@ -105,15 +124,23 @@ class Search:
     ) -> SolverState:
         """Runs the least-squares solver from starts z [K, P] and reports every iteration."""
         options = replace(self.optimizer, iterations=iterations, max_worlds=self.problem.batch_size(level))
+        declared = self.problem.prior(level)
+        prior = declared if prior is None else prior if declared is None else prior.combined(declared)
 
         def callback(z: torch.Tensor, cost: torch.Tensor) -> None:
             best = int(torch.argmin(cost))
-            mean_square = float(cost[best]) / frames
+            mean_square = self._mean_square(cost[best], level, frames)
             self.best = SearchResult(z[best].clone(), mean_square, accepted=False)
             self.report(f"{stage}, {frames} frames", z[best], mean_square, frames, level)
 
         residual = self.problem.residual(level, frames)
-        return solve(residual, z, self.bounds, options, prior=prior, stop=stop, jacobian=jacobian, callback=callback)
+        structure = self.problem.structure(level, frames)
+        given = jacobian if prior is None else None
+        extra = {"prior": prior, "stop": stop, "jacobian": given, "callback": callback, "structure": structure}
+        return solve(residual, z, self.bounds, options, **extra)
+
+    def _mean_square(self, cost: torch.Tensor, level: int, frames: int) -> float:
+        return float(self.problem.to_mean_square(cost, level, frames))
 
     def _scan_first_frames(self, start: torch.Tensor) -> torch.Tensor:
         """Returns the point with the lowest cost over the first frames, of a scan over each coordinate."""
@@ -141,7 +168,7 @@ class Search:
         points = z[None]
         for level, excess in ((self.coarse, ALL_FRAMES_EXCESS), (self.middle, MORE_FRAMES_EXCESS)):
             state = self._solve(points, level, frames, 10, "all frames")
-            if float(state.cost[0]) / frames > self.problem.noise_threshold(level, excess):
+            if self._mean_square(state.cost[0], level, frames) > self._threshold(level, excess):
                 return z, False
             points = state.z
         return points[0], True
@@ -153,19 +180,33 @@ class Search:
         while True:
             for level in (self.coarse, self.middle):
                 excess = 0.1 * MORE_FRAMES_EXCESS
-                enough = frames * self.problem.noise_threshold(level, excess) if frames == total else 0.0
+                limit = self._threshold(level, excess)
+                enough = self.problem.from_mean_square(limit, level, frames) if frames == total else 0.0
                 stop = lambda z, cost, enough=enough: cost <= enough  # noqa: E731
                 state = self._solve(z[None], level, frames, 6, "growing horizon", prior=self.prior, stop=stop)
                 z = state.z[0]
-            if float(state.cost[0]) / frames > self.problem.noise_threshold(self.middle, MORE_FRAMES_EXCESS):
+            square = self._mean_square(state.cost[0], self.middle, frames)
+            if square > self._threshold(self.middle, MORE_FRAMES_EXCESS):
                 z = self._resample(z, frames)
+                self._record_model_error(z, square, frames)
             if frames == total:
                 return z
             frames = min(frames + FRAME_INCREMENT, total)
             if frames < total:  # continue with all frames if the current values explain them already
                 square = float(self.problem.mean_square(z[None], self.coarse, total))
-                if square < self.problem.noise_threshold(self.coarse, ALL_FRAMES_EXCESS):
+                if square < self._threshold(self.coarse, ALL_FRAMES_EXCESS):
                     frames = total
+
+    def _record_model_error(self, z: torch.Tensor, before: float, frames: int) -> None:
+        """Raises the threshold of later resampling to the mean square at z [P] if resampling did not lower it much.
+
+        A scene that is slightly wrong never fits to the noise; resampling at every stage would take most of the time.
+        """
+        for level in {self.middle, self.coarse}:
+            after = float(self.problem.mean_square(z[None], level, frames))
+            if level == self.middle and after < USEFUL_RESAMPLING * before:
+                return
+            self.model_error[level] = max(self.model_error[level], after)
 
     def _resample(self, z: torch.Tensor, frames: int) -> torch.Tensor:
         """Fits again from random points and returns the best fit; coordinates already determined stay near z."""
@@ -193,16 +234,19 @@ class Search:
         Returns coordinates [P] and the mean square at the middle level.
         """
         frames = self.problem.frames
-        threshold = self.problem.noise_threshold(self.middle, ACCEPTED_EXCESS)
         state = self._solve(z[None], self.middle, frames, 12, "without prior")
-        z, square = state.z[0], float(state.cost[0]) / frames
+        z, square = state.z[0], self._mean_square(state.cost[0], self.middle, frames)
         for _ in range(3 if self.problem.parameters.count > 1 else 1):
-            if square <= threshold:
+            if square <= self._threshold(self.middle, ACCEPTED_EXCESS):
                 break
             other = self._resample(z, frames)
             state = self._solve(other[None], self.middle, frames, 12, "without prior")
-            if float(state.cost[0]) / frames < square:
-                z, square = state.z[0], float(state.cost[0]) / frames
+            found = self._mean_square(state.cost[0], self.middle, frames)
+            useful = found < USEFUL_RESAMPLING * square
+            if found < square:
+                z, square = state.z[0], found
+            if not useful:
+                break
         return z, square
 
     def _restart(self, result: SearchResult, coarse: torch.Tensor) -> None:
@@ -214,13 +258,15 @@ class Search:
         frames = self.problem.frames
         square = float(self.problem.mean_square(coarse[None], self.middle, frames))
         residual = self.problem.residual(self.middle, frames)
-        J = jacobian(residual, coarse[None], self.problem.batch_size(self.middle))[0]
+        structure = self.problem.structure(self.middle, frames)
+        J = jacobian(residual, coarse[None], self.problem.batch_size(self.middle), structure=structure)[0]
         starts = self._restart_points(coarse, exact=frames * square <= ROUNDING_COST)
         stop: StopCriterion = lambda z, cost: _same_minimum(z, coarse)  # noqa: E731
         state = self._solve(starts, self.middle, frames, 8, "restarts", stop=stop, jacobian=J)
         minima = [coarse]
         for k in torch.argsort(state.cost).tolist():
-            if float(state.cost[k]) > frames * (CANDIDATE_COST_RATIO * square + ACCEPTED_EXCESS):
+            found = self._mean_square(state.cost[k], self.middle, frames)
+            if found > CANDIDATE_COST_RATIO * square + ACCEPTED_EXCESS:
                 break
             if any(bool(_same_minimum(state.z[k], minimum)) for minimum in minima):
                 continue
@@ -253,19 +299,15 @@ class Search:
         z = state.z[0]
         if bool(_same_minimum(z, result.z)):
             return False
-        new, old = float(state.cost[0]) / frames, float(self.problem.mean_square(result.z[None], 0, frames))
+        new = self._mean_square(state.cost[0], 0, frames)
+        old = float(self.problem.mean_square(result.z[None], 0, frames))
         if new < old * (1 - 1e-6):
-            if is_equal_cost(old, new):
+            if self.problem.is_equal_cost(old, new):
                 result.alternative_minima.append(result.z)
             result.z, result.converged = z, bool(state.converged[0])
-        elif is_equal_cost(new, old):
+        elif self.problem.is_equal_cost(new, old):
             result.alternative_minima.append(z)
         return True
-
-
-def is_equal_cost(square: float, lowest: float) -> bool:
-    """Whether a minimum explains the observation as well as the lowest one; arguments are mean squares."""
-    return square < EQUAL_COST_RATIO * lowest + EQUAL_COST_ROUNDING
 
 
 def _same_minimum(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

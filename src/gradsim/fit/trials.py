@@ -1,27 +1,28 @@
-"""Trials: a scene with unknowns and an observation of its motion."""
+"""Trials: a scene with unknowns, and observations of its motion."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from gradsim.fit.observations import Observation, Pixels
+from gradsim.fit.observations.base import Observation
+from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.simulation import simulate_over
+from gradsim.fit.trial_model import EXPOSURE, OFFSET, RATE, Sampling, TrialModel, delay_path
 from gradsim.render.render import render
-from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
+from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
-from gradsim.scene.trajectory import Trajectory
+from gradsim.scene.unknown import Unknown
 from gradsim.simulate.stability import stable_dt
 from gradsim.video.video import Video
 
-OFFSET = "video.offset"  # path of the unknown time from the start of the scene to the first frame [s]
 LUMA = ((0.299, 0.587, 0.114),)  # weights of red, green and blue
 MIN_BACKGROUND_PIXELS = 16  # fewest pixels from which the background colour of a compressed video is taken
 MIN_SUBSTEPS, MAX_SUBSTEPS = 8, 1024  # per frame
@@ -34,84 +35,137 @@ Observed = Video | torch.Tensor | Observation
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A scene with unknowns, an observation of its motion, and the frames at which it was observed."""
+    """One recording: a scene with unknowns, and what was observed of its motion.
+
+    Args:
+        scene: Scene at the start of the recording. Unknowns with the same path in several trials are shared, unless
+            they are declared with `per_trial=True`.
+        observations: A video, a tensor [T, H, W, 3], or `gs.Pixels`, `gs.Masks`, `gs.Tracks`, `gs.States`, `gs.Depth`;
+            or a list of these with the same number of frames.
+        fps: Frames per second [1/s]; `gs.unknown(30.0, low=29.9, high=30.1)` estimates it. None for that of the video.
+        times: Times of the frames [s], [T], increasing, in place of `fps`; the scene starts at 0.
+        offset: Time from the start of the scene to the first frame [s], less than one frame; a number or an unknown.
+        exposure: Time during which the shutter is open, from the time of a frame [s]; a number or an unknown.
+        name: Name in reports and in the paths of unknowns of this trial; its number if None.
+    """
 
     scene: Scene
-    observation: Any  # Observation
-    time: Time
+    observations: Observed | Sequence[Observed]
+    fps: float | Unknown | None = None
+    times: Any = None
+    offset: float | Unknown = 0.0
+    exposure: float | Unknown = 0.0
+    name: str | None = None
 
-    def fill(self, values: Mapping[str, torch.Tensor]) -> Scene:
-        """Returns the scene with its unknowns replaced by values, by path; other paths are ignored."""
-        return self.scene.with_values({path: value for path, value in values.items() if path in self.scene.unknowns})
+    def __post_init__(self) -> None:
+        if not isinstance(self.scene, Scene):
+            raise WrongType("Trial.scene", type(self.scene).__name__, "must be a gs.Scene")
+        if self.fps is not None and self.times is not None:
+            raise InvalidInput("Trial.times", "given with fps", "give the times of the frames or their rate, not both")
+        for label in ("offset", "exposure"):
+            value = getattr(self, label)
+            if not isinstance(value, Unknown) and not _is_number(value):
+                raise WrongType(f"Trial.{label}", repr(value), "must be a number [s] or gs.unknown(0.0, low=..., high=...)")
+        if not isinstance(self.exposure, Unknown) and not self.exposure >= 0:
+            raise OutOfRange("Trial.exposure", self.exposure, "must be >= 0 [s]")
 
-    def simulate(self, values: Mapping[str, torch.Tensor], frames: int | None = None) -> tuple[Scene, Trajectory]:
-        """Returns the scene with values filled in and its trajectory at the first frames; all if None."""
-        scene, count = self.fill(values), self.time.frames if frames is None else frames
-        if OFFSET in values:
-            return scene, simulate_over(scene, replace(self.time, frames=count + 1)).shifted(values[OFFSET])
-        return scene, simulate_over(scene, replace(self.time, frames=count))
-
-    def residual(self, values: Mapping[str, torch.Tensor], level: int, frames: int) -> torch.Tensor:
-        """Returns residuals [B, N] whose sum of squares is a sum over frames of mean squared differences.
-
-        Args:
-            values: Values of the unknowns by path, with a leading batch dimension B.
-            level: Level of detail; 0 is the finest.
-            frames: Number of frames to compare, from the first.
-        """
-        scene, trajectory = self.simulate(values, min(frames, self.observation.frames))
-        observation_level = max(0, self.observation.levels - 1 - level)
-        difference = self.observation.residual(scene, trajectory, observation_level)
-        return difference.flatten(-2).div_(math.sqrt(difference.shape[-1]))
+    @property
+    def time_unknowns(self) -> dict[str, Unknown]:
+        """Unknowns of the frame times, by path: `video.fps`, `video.offset`, `video.exposure`."""
+        named: dict[str, Any] = {RATE: self.fps, OFFSET: self.offset, EXPOSURE: self.exposure}
+        items = self.observations if isinstance(self.observations, (list, tuple)) else [self.observations]
+        named |= {delay_path(number): getattr(item, "offset", None) for number, item in enumerate(items)}
+        return {path: value for path, value in named.items() if isinstance(value, Unknown)}
 
 
-def make_trial(
-    scene: Scene,
-    observed: Observed,
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def make_trial_model(
+    trial: Trial,
     *,
-    fps: float | None,
+    name: str,
     substeps: int | None,
     integrator: Integrator,
-    **options: Any,
-) -> Trial:
-    """Returns the trial of a scene and a video or observation; `options` are those of `Pixels`."""
-    scene, observation, rate = _observation(scene, observed, fps, options)
-    time = Time(observation.frames, float(rate), substeps, integrator)
-    return Trial(scene, observation, time if substeps is not None else _with_substeps(time, scene))
+    options: dict[str, Any] | None = None,
+) -> TrialModel:
+    """Returns the model of a trial; `options` are those of `Pixels`, for observations given as videos or tensors."""
+    given: Any = trial.observations
+    items = list(given) if isinstance(given, (list, tuple)) else [given]
+    if not items:
+        raise InvalidInput("Trial.observations", "[]", "a trial needs at least one observation")
+    scene, observations = trial.scene, []
+    for item in items:
+        scene, observation = _observation(scene, item, dict(options or {}))
+        observations.append(observation)
+    counts = {observation.frames for observation in observations}
+    if len(counts) != 1:
+        raise WrongShape("Trial.observations", f"{sorted(counts)} frames", "must all have the same number of frames")
+    sampling = _sampling(trial, items, counts.pop())
+    time = Time(sampling.grid_frames, sampling.fps, substeps, integrator)
+    time = time if substeps is not None else _with_substeps(time, scene)
+    videos = tuple(item if isinstance(item, Video) else None for item in items)
+    return TrialModel(name, scene, tuple(observations), time, sampling, videos)
 
 
-def _observation(scene: Scene, observed: Any, fps: float | None, options: dict[str, Any]) -> tuple[Scene, Any, float]:
-    """Returns the scene, the observation and its frame rate [1/s].
+def _sampling(trial: Trial, items: list[Any], count: int) -> Sampling:
+    """Returns the times at which a trial was observed."""
+    offset = 0.0 if isinstance(trial.offset, Unknown) else float(trial.offset)
+    exposure = 0.0 if isinstance(trial.exposure, Unknown) else float(trial.exposure)
+    unknown = frozenset(trial.time_unknowns)
+    if trial.times is not None:
+        times = torch.as_tensor(trial.times, dtype=torch.float64)
+        if times.shape != (count,) or not bool((times.diff() > 0).all()) or not bool(torch.isfinite(times).all()):
+            raise WrongShape("Trial.times", f"shape {tuple(times.shape)}", f"must be {count} increasing times [s]")
+        if float(times[0]) < 0:
+            raise OutOfRange("Trial.times", float(times[0]), "must be >= 0, the start of the scene [s]")
+        rate = 1.0 / float(times.diff().median()) if count > 1 else 30.0
+        return Sampling(rate, count, times, offset, exposure, unknown)
+    rate = trial.fps
+    if isinstance(rate, Unknown):
+        return Sampling(float(rate.guess), count, None, offset, exposure, unknown)
+    if rate is None:
+        rate = next((item.fps for item in items if getattr(item, "fps", None) is not None), None)
+    if rate is None:
+        raise InvalidInput("fps", None, "the video has no frame rate: pass one, such as fps=30.0 [1/s]")
+    if not _is_number(rate) or not rate > 0:
+        raise OutOfRange("fps", rate, "must be > 0 [1/s]")
+    return Sampling(float(rate), count, None, offset, exposure, unknown)
+
+
+def _observation(scene: Scene, observed: Any, options: dict[str, Any]) -> tuple[Scene, Observation]:
+    """Returns the scene and the observation.
 
     Compressed videos are compared by luma, and the scene takes the background colour of the video.
     """
-    rate = fps if fps is not None else getattr(observed, "fps", None)
-    if rate is None:
-        raise InvalidInput("fps", None, "the video has no frame rate: pass one, such as fps=30.0 [1/s]")
-    if not rate > 0:
-        raise OutOfRange("fps", rate, "must be > 0 [1/s]")
     if isinstance(observed, Video):
         if not observed.encoding.lossy:
-            return scene, Pixels(observed.frames, **options), rate
+            return scene, Pixels(observed.frames, **options)
         color = _background_color(scene, observed)
         uniform = torch.as_tensor(scene.background).ndim == 1 and "scene.background" not in scene.unknowns
         if uniform and color is not None:
             scene = replace(scene, background=color)
         channels = torch.tensor(LUMA, dtype=observed.frames.dtype)
-        return scene, Pixels(observed.frames, channels=channels, **options), rate
+        return scene, Pixels(observed.frames, channels=channels, **options)
     if isinstance(observed, torch.Tensor):
-        return scene, Pixels(observed.detach().to(torch.float64), **options), rate
-    if hasattr(observed, "residual"):
-        return scene, observed, rate
+        return scene, Pixels(observed.detach().to(torch.float64), **options)
+    if isinstance(observed, Observation):
+        for option, value in options.items():
+            if value is not None and value is not False and option != "renderer":
+                kind = type(observed).__name__
+                raise InvalidInput(option, "given", f"applies to videos: set the option of gs.{kind} itself")
+        return scene, observed
     raise WrongType(
-        "video", type(observed).__name__, "must be a gs.Video, a tensor [T, H, W, 3], gs.Masks, gs.Tracks or gs.States"
+        "video",
+        type(observed).__name__,
+        "must be a gs.Video, a tensor [T, H, W, 3], gs.Masks, gs.Tracks, gs.States or gs.Depth",
     )
 
 
 def _background_color(scene: Scene, video: Video) -> torch.Tensor | None:
     """Returns the median colour [3] of the first frame outside the bodies of the guess; None if too few pixels."""
-    parameters = Parameters(scene)
-    guess = parameters.fill(parameters.initial())
+    guess = _guess(scene)
     with torch.no_grad():
         initial = simulate_over(guess, Time(frames=1, fps=1.0, substeps=MIN_SUBSTEPS))
         coverage = render(guess, initial, video.size, alpha=True)[0, ..., 3]
@@ -121,12 +175,21 @@ def _background_color(scene: Scene, video: Video) -> torch.Tensor | None:
     return video.frames[0][background].median(0).values
 
 
+def _guess(scene: Scene) -> Scene:
+    if not scene.unknowns:
+        return scene
+    parameters = Parameters(scene)
+    return parameters.fill(parameters.initial())
+
+
 def _with_substeps(time: Time, scene: Scene) -> Time:
     """Chooses the number of substeps for which most samples of the unknowns are stable, a power of two."""
-    parameters = Parameters(scene)
-    generator = torch.Generator().manual_seed(0)
-    samples = [parameters.initial(), *parameters.sample(SUBSTEP_SAMPLES - 1, generator)]
-    required = sorted(1.0 / (time.fps * stable_dt(parameters.fill(z), time.integrator)) for z in samples)
+    samples = [_guess(scene)]
+    if scene.unknowns:
+        parameters = Parameters(scene)
+        drawn = parameters.sample(SUBSTEP_SAMPLES - 1, torch.Generator().manual_seed(0))
+        samples += [parameters.fill(z) for z in drawn]
+    required = sorted(1.0 / (time.fps * stable_dt(sample, time.integrator)) for sample in samples)
     substeps = SUBSTEP_MARGIN * required[int(STABLE_FRACTION * len(required))]
     power = 2 ** math.ceil(math.log2(max(substeps, 1.0)))
     return replace(time, substeps=int(min(max(power, MIN_SUBSTEPS), MAX_SUBSTEPS)))

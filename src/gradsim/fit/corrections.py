@@ -1,0 +1,322 @@
+"""Analysis of an estimate: accuracy of the time step, errors of the scene, misfit and uncertainty.
+
+Errors of the scene that are declared as rough are estimated along with the unknowns, with their priors. If the scene
+does not explain the observations, the error that would explain most of the residual is added and the fit repeated, up
+to a few times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from gradsim.fit.gauss_newton import GaussNewton, solve
+from gradsim.fit.linearization import Linearization, linearize
+from gradsim.fit.misfit import MAX_SCORE, Misfit, measure_misfit
+from gradsim.fit.noise import NoiseLevel
+from gradsim.fit.nuisances.nuisance import Nuisance, nuisances, select
+from gradsim.fit.parameters import ScaledUnknown
+from gradsim.fit.problem import EstimationProblem
+from gradsim.fit.scatter import Scatter, trial_scatter
+from gradsim.fit.trials import MAX_SUBSTEPS
+from gradsim.fit.uncertainty import Uncertainty, estimate_uncertainty
+from gradsim.scene.errors import Diverged
+
+STEP_BIAS = 0.2  # largest error of the time step, in standard deviations of the estimate
+MAX_REFINEMENTS = 3
+NOTABLE_BIAS = 1.0  # error of given time steps that is reported, in standard deviations
+PER_TRIAL = ("start", "push", "time")  # groups of nuisances that differ between trials
+NOISE_CHANGE = 0.2  # relative change of the noise after which a fit of several kinds of observations is repeated
+POLISH_ITERATIONS, POLISH_TOLERANCE = 15, 1e-7
+MAX_SCORED_UNKNOWNS = 200  # estimates with more unknowns are not scored for errors of the scene
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """An estimate with its uncertainty and misfit."""
+
+    problem: EstimationProblem  # with the nuisances that were estimated
+    z: torch.Tensor  # [P]
+    uncertainty: Uncertainty
+    misfit: Misfit
+    polished: bool | None = None  # whether the last fit converged; None if it was not repeated
+    advice: str = ""
+    scatter: dict[str, Scatter] = field(default_factory=dict)  # of unknowns that vary between trials, by path
+
+    @property
+    def nuisance_paths(self) -> frozenset[str]:
+        """Paths of the nuisances among the unknowns."""
+        return nuisance_paths(self.problem)
+
+    def nuisance_table(self, z: torch.Tensor, deviation: torch.Tensor) -> dict[str, tuple[float, float, str]]:
+        """Returns value, standard deviation and unit of each estimated nuisance, by path."""
+        units = {n.path: n for trial in self.problem.trials for n in trial.nuisances}
+        table = {}
+        for unknown, part in self.problem.parameters.items():
+            nuisance = units.get(unknown.path.split("@")[0])
+            if nuisance is not None and unknown.path in self.nuisance_paths:
+                amount, sd = (float(x[part][0]) * nuisance.sd for x in (z, deviation))
+                table[unknown.path] = (amount, sd, nuisance.unit)
+        return table
+
+
+def nuisance_paths(problem: EstimationProblem) -> frozenset[str]:
+    """Returns the paths of the nuisances among the unknowns of a problem."""
+    names = {n.path for trial in problem.trials for n in trial.nuisances}
+    return frozenset(u.path for u in problem.parameters.unknowns if u.path.split("@")[0] in names)
+
+
+def with_nuisances(problem: EstimationProblem, groups: Sequence[str]) -> EstimationProblem:
+    """Returns the problem with the nuisances of some groups as further unknowns."""
+    if not groups:
+        return problem
+    z = problem.parameters.initial()
+    return _add(problem, [select(_candidates(problem, z, k), groups) for k in range(len(problem.trials))])
+
+
+def _add(problem: EstimationProblem, chosen: list[tuple[Nuisance, ...]]) -> EstimationProblem:
+    """Returns the problem with nuisances of each trial added as coordinates; groups in `PER_TRIAL` for each trial."""
+    single = len(problem.trials) == 1
+    extra: dict[str, ScaledUnknown] = {}
+    trials = []
+    for k, (trial, own) in enumerate(zip(problem.trials, chosen, strict=True)):
+        trials.append(replace(trial, nuisances=(*trial.nuisances, *own)))
+        for nuisance in own:
+            shared = single or nuisance.group not in PER_TRIAL
+            path = nuisance.path if shared else f"{nuisance.path}@{trial.name}"
+            if path not in extra:
+                extra[path] = _coordinate(path, nuisance, None if shared else k)
+    parameters = problem.parameters.extended(list(extra.values()))
+    return replace(problem, parameters=parameters, trials=tuple(trials), noise=dict(problem.noise))
+
+
+def _coordinate(path: str, nuisance: Nuisance, trial: int | None) -> ScaledUnknown:
+    """Returns the amount of a nuisance as an unknown; one coordinate unit is its standard deviation."""
+    zero, infinite = torch.zeros((), dtype=torch.float64), torch.tensor(math.inf, dtype=torch.float64)
+    return ScaledUnknown(
+        path,
+        nuisance.unit,
+        (),
+        "linear",
+        zero,
+        -infinite,
+        infinite,
+        step=nuisance.sd,
+        prior_mean=torch.zeros(1, dtype=torch.float64),
+        prior_sd=torch.ones(1, dtype=torch.float64),
+        trial=trial,
+    )
+
+
+def _candidates(problem: EstimationProblem, z: torch.Tensor, k: int) -> tuple[Nuisance, ...]:
+    """Returns the nuisances of a trial's scene at coordinates z that are not estimated yet."""
+    trial = problem.trials[k]
+    values = problem.parameters.trial_values(problem.parameters.values(z), k)
+    with torch.no_grad():
+        scene, trajectory = trial.simulate(values)
+    known = {nuisance.path for nuisance in trial.nuisances}
+    excluded = frozenset(trial.scene.unknowns) | set(trial.sampling.unknown)
+    found = nuisances(scene, trajectory, fps=trial.time.fps, excluded=excluded)
+    images = any(observation.rendered for observation in trial.observations)
+    visible = [n for n in found if n.path not in known and (images or _affects_motion(n))]
+    return tuple(visible)
+
+
+def _affects_motion(nuisance: Nuisance) -> bool:
+    return nuisance.group not in ("camera", "light") and nuisance.image is None and nuisance.time != "exposure"
+
+
+def analyse(
+    problem: EstimationProblem,
+    z: torch.Tensor,
+    optimizer: GaussNewton,
+    *,
+    corrections: int,
+    free_substeps: bool = False,
+    report: Any,
+) -> Analysis:
+    """Completes an estimate at coordinates z, without those of nuisances.
+
+    Args:
+        problem: Problem, with nuisances for what is known only roughly.
+        z: Minimum of the problem without nuisances.
+        optimizer: Options of the least-squares solver.
+        corrections: Largest number of errors of the scene to add.
+        free_substeps: Whether the number of time steps may be increased for accuracy.
+        report: Called after every iteration of a further fit.
+    """
+    polished: bool | None = None
+    rough = problem.parameters.count > len(z)
+    z = torch.cat([z, z.new_zeros(problem.parameters.count - len(z))])
+    if rough:
+        z, polished = polish(problem, z, optimizer, report, "rough quantities")
+    advice = ""
+    check_steps = bool(corrections or free_substeps)
+    lin = _linearize(problem, z, steps=check_steps)
+    problem, z, lin, refitted = _with_residual_noise(problem, z, lin, optimizer, report)
+    polished = polished if refitted is None else refitted
+    for _ in range(MAX_REFINEMENTS if check_steps else 0):
+        factor, bias = _step_factor(problem, lin)
+        if factor == 1:
+            break
+        if not free_substeps:
+            if bias > NOTABLE_BIAS:
+                substeps = problem.trials[0].time.steps_per_frame
+                advice = f"{substeps} substeps shift the values by {bias:.1f} standard deviations: use substeps=None"
+            break
+        problem = problem.with_substeps(factor)
+        z, polished = polish(problem, z, optimizer, report, "smaller time step")
+        lin = _linearize(problem, z, steps=True)
+    problem, z, lin, misfit, refitted = _correct(problem, z, lin, optimizer, corrections, report)
+    polished = polished if refitted is None else refitted
+    uncertainty = estimate_uncertainty(problem, lin)
+    misfit = replace(misfit, holdout=uncertainty.holdout)
+    scatter = trial_scatter(problem.parameters, z, lin, uncertainty)
+    return Analysis(problem, z, uncertainty, misfit, polished, advice, scatter)
+
+
+def polish(
+    problem: EstimationProblem, z: torch.Tensor, optimizer: GaussNewton, report: Any, stage: str
+) -> tuple[torch.Tensor, bool]:
+    """Minimizes the cost at the finest level from z [P], with all priors."""
+    options = replace(
+        optimizer, iterations=POLISH_ITERATIONS, tolerance=POLISH_TOLERANCE, max_worlds=problem.batch_size(0)
+    )
+    frames = problem.frames
+
+    def callback(points: torch.Tensor, cost: torch.Tensor) -> None:
+        mean_square = float(problem.to_mean_square(cost[0], 0, frames))
+        report(f"{stage}, {frames} frames", points[0], mean_square, frames, 0)
+
+    extra: dict[str, Any] = {"prior": problem.prior(0), "structure": problem.structure(), "callback": callback}
+    state = solve(problem.residual(), z[None], problem.parameters.bounds(), options, **extra)
+    return state.z[0], bool(state.converged[0])
+
+
+def _with_residual_noise(
+    problem: EstimationProblem, z: torch.Tensor, lin: Linearization, optimizer: GaussNewton, report: Any
+) -> tuple[EstimationProblem, torch.Tensor, Linearization, bool | None]:
+    """Sets the noise that neither was given nor can be measured to that of the residuals, by kind of entry."""
+    unknown = [block for block in lin.blocks if problem.noise[block.key].source == "residuals"]
+    if not unknown:
+        return problem, z, lin, None
+    sums: dict[tuple[str, str], list[float]] = {}
+    for block in unknown:
+        observation = problem.observation(block.key)
+        weights = torch.ones_like(block.difference) if block.weights is None else block.weights
+        for label, index in observation.groups():
+            d, w = block.difference[:, index], weights.expand(block.difference.shape)[:, index]
+            total = sums.setdefault((type(observation).__name__, label), [0.0, 0.0])
+            total[0] += float((w * d.square()).sum())
+            total[1] += float((w > 0).sum())
+    noise, largest = dict(problem.noise), 0.0
+    for block in unknown:
+        observation = problem.observation(block.key)
+        sigma = problem.noise[block.key].sigma.expand(block.difference.shape[-1]).clone()
+        old = sigma.clone()
+        for label, index in observation.groups():
+            square, count = sums[type(observation).__name__, label]
+            sigma[index] = max(math.sqrt(square / max(count, 1.0)), 1e-9 * float(old[index].mean()))
+        ratio = sigma / old
+        largest = max(largest, float((ratio / ratio.mean()).log().abs().max()))
+        noise[block.key] = NoiseLevel(sigma, "residuals")
+    updated = replace(problem, noise=noise)
+    kinds = len(sums) + len(lin.blocks) - len(unknown)
+    has_prior = problem.prior(0) is not None
+    if (kinds > 1 and largest > NOISE_CHANGE) or has_prior:
+        z, converged = polish(updated, z, optimizer, report, "noise from residuals")
+        return updated, z, _linearize(updated, z, steps=True), converged
+    return updated, z, _linearize(updated, z, steps=True), None
+
+
+def _linearize(problem: EstimationProblem, z: torch.Tensor, *, steps: bool) -> Linearization:
+    """Linearizes a problem, with the effect of a smaller time step if requested and stable."""
+    if not steps:
+        return linearize(problem, z)
+    return linearize(problem, z, finer=problem.with_substeps(2))
+
+
+def _step_factor(problem: EstimationProblem, lin: Linearization) -> tuple[int, float]:
+    """Returns the factor of the time steps needed for accuracy, and the present error in standard deviations."""
+    change = lin.step_gradient
+    if change is None or not bool(torch.isfinite(change).all()):
+        return 1, math.nan
+    substeps = max(trial.time.steps_per_frame for trial in problem.trials)
+    prior = torch.diag(1.0 / problem.parameters.prior()[1] ** 2)
+    inverse = torch.linalg.inv(lin.information() + prior)
+    order = min(trial.time.integrator.order for trial in problem.trials)
+    error = (inverse @ change).abs() / torch.diagonal(inverse).sqrt() / (1 - 0.5**order)
+    bias = float(error.max())
+    if not bias > STEP_BIAS or substeps >= MAX_SUBSTEPS:
+        return 1, bias
+    factor = 2 ** math.ceil(math.log2((bias / STEP_BIAS) ** (1 / order)))
+    return int(max(2, min(factor, 8, MAX_SUBSTEPS // substeps))), bias
+
+
+def _correct(
+    problem: EstimationProblem,
+    z: torch.Tensor,
+    lin: Linearization,
+    optimizer: GaussNewton,
+    corrections: int,
+    report: Any,
+) -> tuple[EstimationProblem, torch.Tensor, Linearization, Misfit, bool | None]:
+    """Measures the misfit, and adds the most likely errors of the scene while there is one."""
+    names: list[str] = []
+    converged: bool | None = None
+    while True:
+        candidates = _scored(problem, z)
+        if candidates[0]:
+            lin = _linearize_with(problem, z, candidates)
+        misfit = measure_misfit(problem, lin, candidates[0], holdout=math.nan, corrections=tuple(names))
+        likely = misfit.causes[0] if misfit.causes else None
+        if misfit.ok or misfit.nonsense or likely is None or len(names) >= corrections or likely.score <= MAX_SCORE:
+            return problem, z, lin, misfit, converged
+        chosen = [tuple(n for n in own if n.path == likely.path) for own in candidates[1]]
+        problem = _add(problem, chosen)
+        start = torch.cat([z, z.new_full((problem.parameters.count - len(z),), likely.amount)])
+        try:
+            z, converged = polish(problem, start, optimizer, report, f"correction {likely.path}")
+        except Diverged:
+            return problem, start, lin, misfit, converged
+        amount = float(problem.parameters.values(z)[_first_path(problem, likely.path)])
+        nuisance = next(n for own in chosen for n in own)
+        names.append(nuisance.describe(amount))
+        lin = linearize(problem, z)
+
+
+def _first_path(problem: EstimationProblem, path: str) -> str:
+    return next(u.path for u in problem.parameters.unknowns if u.path.split("@")[0] == path)
+
+
+def _scored(problem: EstimationProblem, z: torch.Tensor) -> tuple[list[Nuisance], list[tuple[Nuisance, ...]]]:
+    """Returns the nuisances of all trials to be scored, by path, and those of each trial."""
+    if problem.parameters.count > MAX_SCORED_UNKNOWNS:
+        return [], []
+    own = [_candidates(problem, z, k) for k in range(len(problem.trials))]
+    by_path: dict[str, Nuisance] = {}
+    for candidates in own:
+        for nuisance in candidates:
+            by_path.setdefault(nuisance.path, nuisance)
+    return list(by_path.values()), own
+
+
+def _linearize_with(
+    problem: EstimationProblem, z: torch.Tensor, candidates: tuple[list[Nuisance], list[tuple[Nuisance, ...]]]
+) -> Linearization:
+    """Linearizes a problem with the scored nuisances as further directions, common to all trials."""
+    listed, own = candidates
+    trials = tuple(
+        replace(trial, nuisances=(*trial.nuisances, *extra)) for trial, extra in zip(problem.trials, own, strict=True)
+    )
+    extra = [_coordinate(nuisance.path, nuisance, None) for nuisance in listed]
+    extended = replace(
+        problem, parameters=problem.parameters.extended(extra), trials=trials, noise=dict(problem.noise)
+    )
+    full = torch.cat([z, z.new_zeros(len(listed))])
+    steps = torch.tensor([-1.0 if n.time == "exposure" else 0.02 for n in listed], dtype=torch.float64)
+    return linearize(extended, full, nuisance_count=len(listed), steps=steps)

@@ -1,0 +1,294 @@
+"""Differences at an estimate and their derivatives, reduced to Gram matrices of each frame.
+
+All later statistics (intervals, misfit, scores of nuisances, consistency of frames and trials) need only inner products
+of the residual, the columns of the Jacobian and a few further directions, frame by frame. Images are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from gradsim.fit.problem import EstimationProblem
+from gradsim.fit.residuals import CENTRAL_STEP, evaluate_blocks
+from gradsim.render.camera import projection
+from gradsim.scene.scene import Scene
+from gradsim.scene.trajectory import BodyMotion, Trajectory
+
+MAX_SHIFTED_BODIES = 4  # bodies whose apparent position may deviate from the model
+SHIFT = 0.05  # finite difference of an apparent position [px]
+SINGLE_PRECISION_SIZE = 40_000_000  # numbers above which columns are stored in single precision
+MAX_ENTRIES = 512  # entries of a frame for which the Jacobian itself is kept
+NUISANCE_STEP = 0.02  # finite difference of a nuisance, in units of its standard deviation
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One observation of one trial at the estimate.
+
+    Columns of the Gram matrices, in this order: the normalized residual; the coordinates `coordinates`; shifts of the
+    bodies in the image; the nuisances. Each is divided by the noise, so that inner products are in units of chi^2.
+    """
+
+    key: tuple[int, int]  # trial, observation
+    coordinates: list[int]  # positions among all coordinates of the problem, without nuisances
+    nuisances: list[int]  # positions among all nuisances
+    shifts: int  # columns of apparent shifts
+    gram: torch.Tensor  # [T, Q, Q]
+    counts: torch.Tensor  # entries with positive weight in each frame, [T]
+    difference: torch.Tensor = field(repr=False)  # in the unit of the observation, [T, N]
+    weights: torch.Tensor | None = field(repr=False)  # effective, [T, N]; None if all are 1
+    sigma: torch.Tensor = field(repr=False)  # noise, [N] or a scalar
+    entries: torch.Tensor | None = field(repr=False, default=None)  # normalized Jacobian [P', T, N], of few entries
+    refined: torch.Tensor | None = field(repr=False, default=None)  # Jacobian times change by smaller steps, [P']
+
+    @property
+    def shift_columns(self) -> slice:
+        first = 1 + len(self.coordinates)
+        return slice(first, first + self.shifts)
+
+    @property
+    def nuisance_columns(self) -> slice:
+        first = 1 + len(self.coordinates) + self.shifts
+        return slice(first, first + len(self.nuisances))
+
+    @property
+    def coordinate_columns(self) -> slice:
+        return slice(1, 1 + len(self.coordinates))
+
+
+@dataclass(frozen=True, eq=False)
+class Linearization:
+    """All blocks of a problem at an estimate z [P]."""
+
+    z: torch.Tensor
+    blocks: list[Block]
+
+    @property
+    def count(self) -> int:
+        return len(self.z)
+
+    def information(self, frames: Any = None) -> torch.Tensor:
+        """Fisher information of the coordinates [P, P]; `frames` maps a block to the frames it contributes."""
+        total = self.z.new_zeros(self.count, self.count)
+        for block in self.blocks:
+            part = block.gram[:, block.coordinate_columns, block.coordinate_columns]
+            part = part if frames is None else part[frames(block)]
+            index = torch.tensor(block.coordinates)
+            total[index[:, None], index] += part.sum(0)
+        return total
+
+    def gradient(self, frames: Any = None, blocks: Sequence[Block] | None = None) -> torch.Tensor:
+        """Inner products of the Jacobian with the residual, [P]."""
+        total = self.z.new_zeros(self.count)
+        for block in self.blocks if blocks is None else blocks:
+            part = block.gram[:, block.coordinate_columns, 0]
+            part = part if frames is None else part[frames(block)]
+            total[torch.tensor(block.coordinates)] += part.sum(0)
+        return total
+
+    @property
+    def step_gradient(self) -> torch.Tensor | None:
+        """Inner products of the Jacobian with the change by smaller time steps, [P]; None if that is not known."""
+        total = self.z.new_zeros(self.count)
+        for block in self.blocks:
+            if block.refined is None:
+                return None
+            total[torch.tensor(block.coordinates)] += block.refined
+        return total
+
+    @property
+    def chi2(self) -> float:
+        """Mean of the squared normalized residuals."""
+        total = sum(float(block.gram[:, 0, 0].sum()) for block in self.blocks)
+        return total / max(1.0, sum(float(block.counts.sum()) for block in self.blocks))
+
+
+def linearize(
+    problem: EstimationProblem,
+    z: torch.Tensor,
+    *,
+    nuisance_count: int = 0,
+    steps: torch.Tensor | None = None,
+    finer: EstimationProblem | None = None,
+) -> Linearization:
+    """Linearizes a problem at coordinates z [P].
+
+    Args:
+        problem: Problem. Its last `nuisance_count` coordinates are nuisances that are not estimated.
+        z: Coordinates.
+        nuisance_count: Number of nuisances.
+        steps: Finite differences of the nuisances in coordinate units, [nuisance_count]; one-sided where negative.
+        finer: The same problem with smaller time steps, whose effect is measured.
+    """
+    count = len(z) - nuisance_count
+    points, colors, sizes, one_sided = _difference_points(problem, z, count, steps)
+    center = {key: value[0] for key, value in _differences(problem, z[None]).items()}
+    filled = _filled_scenes(problem, z)
+    columns: dict[tuple[int, int], list[torch.Tensor]] = {key: [] for key in problem.blocks}
+    batch = problem.batch_size(0)
+    for first in range(0, len(points), batch // 2 or 1):
+        chunk = points[first : first + (batch // 2 or 1)]
+        differences = _differences(problem, chunk.flatten(0, 1))
+        for key, value in differences.items():
+            pairs = value.view(len(chunk), 2, *value.shape[1:])
+            for row, pair in enumerate(pairs):
+                number = first + row
+                derivative = (pair[0] - (center[key] if one_sided[number] else pair[1])) / sizes[number]
+                columns[key].append(torch.nan_to_num(derivative, nan=0.0, posinf=0.0, neginf=0.0))
+    changes: dict[tuple[int, int], torch.Tensor | None] = dict.fromkeys(problem.blocks)
+    if finer is not None:
+        changes |= {key: value[0] - center[key] for key, value in _differences(finer, z[None]).items()}
+    blocks = [
+        _block(problem, key, center[key], columns[key], colors, count, filled[key[0]], changes[key])
+        for key in problem.blocks
+    ]
+    return Linearization(z[:count], blocks)
+
+
+def _difference_points(
+    problem: EstimationProblem, z: torch.Tensor, count: int, steps: torch.Tensor | None
+) -> tuple[torch.Tensor, list[list[int]], list[float], list[bool]]:
+    """Returns pairs of points [C, 2, P], the coordinates that each pair changes, the divisors and one-sidedness.
+
+    Coordinates of different trials that belong to the same unknown are changed together: no residual depends on two.
+    """
+    groups = problem.parameters.coordinate_groups
+    colors: list[list[int]] = []
+    by_group: dict[int, int] = {}
+    for k in range(count):
+        if groups[k] in by_group:
+            colors[by_group[groups[k]]].append(k)
+        else:
+            by_group[groups[k]] = len(colors)
+            colors.append([k])
+    colors += [[k] for k in range(count, len(z))]
+    points = z.repeat(len(colors), 2, 1)
+    sizes, one_sided = [], []
+    for row, members in enumerate(colors):
+        nuisance = members[0] >= count
+        step = CENTRAL_STEP if not nuisance else NUISANCE_STEP
+        if nuisance and steps is not None:
+            step = float(steps[members[0] - count])
+        forward = step < 0
+        for k in members:
+            points[row, 0, k] += abs(step)
+            points[row, 1, k] -= 0.0 if forward else abs(step)
+        sizes.append(abs(step) if forward else 2 * abs(step))
+        one_sided.append(forward)
+    return points, colors, sizes, one_sided
+
+
+def _differences(problem: EstimationProblem, z: torch.Tensor) -> dict[tuple[int, int], torch.Tensor]:
+    """Returns the plain differences [B, T, N] of all blocks at coordinates [B, P]; inf where a world diverges."""
+
+    def function(z: torch.Tensor) -> dict[tuple[int, int], torch.Tensor]:
+        values = problem.parameters.values(z)
+        own = [problem.parameters.trial_values(values, k) for k in range(len(problem.trials))]
+        found: dict[tuple[int, int], torch.Tensor] = {}
+        for group in problem.groups:
+            simulated = group.simulate([own[k] for k in group.numbers], problem.frames)
+            for k, (scene, trajectory) in zip(group.numbers, simulated, strict=True):
+                for i in range(len(problem.trials[k].observations)):
+                    difference = problem.trials[k].difference(scene, trajectory, own[k], i, 0)
+                    found[k, i] = difference.expand(len(z), *difference.shape[-2:])
+        return found
+
+    return evaluate_blocks(function, z, problem.batch_size(0))
+
+
+def _filled_scenes(problem: EstimationProblem, z: torch.Tensor) -> list[tuple[Scene, Trajectory, Any]]:
+    """Returns the filled scene, its simulated frames and its values for each trial."""
+    values = problem.parameters.values(z[None])
+    filled = []
+    with torch.no_grad():
+        for k, trial in enumerate(problem.trials):
+            own = problem.parameters.trial_values(values, k)
+            if any(observation.rendered for observation in trial.observations):
+                scene = trial.fill(own)
+                filled.append((scene, trial.simulate_grid(scene), own))
+            else:
+                filled.append((trial.scene, None, own))  # type: ignore[arg-type]
+    return filled
+
+
+def _block(
+    problem: EstimationProblem,
+    key: tuple[int, int],
+    center: torch.Tensor,
+    columns: list[torch.Tensor],
+    colors: list[list[int]],
+    count: int,
+    filled: tuple[Scene, Trajectory, Any],
+    change: torch.Tensor | None,
+) -> Block:
+    trial, observation = problem.trials[key[0]], problem.observation(key)
+    owners = problem.parameters.coordinate_trials
+    coordinates, chosen, nuisances, nuisance_columns = [], [], [], []
+    for members, column in zip(colors, columns, strict=True):
+        for k in members:
+            if k >= count:
+                nuisances.append(k - count)
+                nuisance_columns.append(column)
+            elif owners[k] is None or owners[k] == key[0]:
+                coordinates.append(k)
+                chosen.append(column)
+    shifts = _shift_columns(trial, key[1], filled) if observation.rendered else []
+    weights = observation.effective_weights(center, observation.levels - 1)
+    sigma = problem.noise[key].floored
+    scale = 1.0 / sigma if weights is None else weights.sqrt() / sigma
+    stack = [center, *chosen, *shifts, *nuisance_columns]
+    kind = torch.float32 if len(stack) * center.numel() > SINGLE_PRECISION_SIZE else center.dtype
+    matrix = torch.stack([(column * scale).to(kind) for column in stack], 1)  # [T, Q, N]
+    gram = (matrix @ matrix.mT).to(torch.float64)
+    full = center.shape[-1]
+    counts = torch.full((len(center),), float(full), dtype=torch.float64)
+    if weights is not None:
+        counts = (weights.expand(center.shape) > 0).sum(-1).to(torch.float64)
+    refined = None
+    if change is not None:
+        J = matrix[:, 1 : 1 + len(chosen)]
+        refined = (J @ (change * scale).to(kind)[..., None])[..., 0].sum(0).to(torch.float64)
+    entries = matrix[:, 1 : 1 + len(chosen)].permute(1, 0, 2) if full <= MAX_ENTRIES else None
+    return Block(key, coordinates, nuisances, len(shifts), gram, counts, center, weights, sigma, entries, refined)
+
+
+def _shift_columns(trial: Any, number: int, filled: tuple[Scene, Trajectory, Any]) -> list[torch.Tensor]:
+    """Returns derivatives with respect to the position of each body in the image [1/px], along x and y, [T, N] each."""
+    scene, trajectory, values = filled
+    camera = trial.observations[number].camera or scene.camera
+    names = [name for name, motion in trajectory.motions.items() if hasattr(motion, "vertices")]
+    if camera is None or not 1 <= len(names) <= MAX_SHIFTED_BODIES:
+        return []
+    columns = []
+    with torch.no_grad():
+        for name in names:
+            for step in _image_steps(camera, trial.observations[number].size, trajectory.motions[name].vertices):
+                pair = [
+                    trial.difference(scene, _shifted(trajectory, name, sign * SHIFT * step), values, number, 0)
+                    for sign in (1.0, -1.0)
+                ]
+                columns.append(((pair[0] - pair[1]) / (2 * SHIFT)).reshape(pair[0].shape[-2:]))
+    return columns
+
+
+def _image_steps(camera: Any, size: tuple[int, int], vertices: torch.Tensor) -> list[torch.Tensor]:
+    """Returns displacements [3] that move points at the mean depth of a body by one pixel along x and y [m/px]."""
+    matrix, eye = projection(camera, size, torch.float64, vertices.device)
+    matrix, eye = matrix.reshape(-1, 3, 3)[0], eye.reshape(-1, 3)[0]
+    mean = vertices.reshape(-1, 3).to(torch.float64).mean(0)
+    depth = (matrix @ (mean - eye))[2]
+    inverse = torch.linalg.inv(matrix)
+    return [depth * inverse[:, axis] for axis in (0, 1)]
+
+
+def _shifted(trajectory: Trajectory, name: str, shift: torch.Tensor) -> Trajectory:
+    """Returns a motion with one body displaced by the same vector [m] at all frames."""
+    motions = {
+        body: BodyMotion(motion.vertices + shift, motion.velocities) if body == name else motion
+        for body, motion in trajectory.motions.items()
+    }
+    return Trajectory(trajectory.time, motions, {})

@@ -1,0 +1,281 @@
+"""Whether a fitted scene explains the observations, and if not, the likely reason.
+
+An answer is trusted only if all of the following hold. The residuals are as small as the noise, over all entries and
+over the moving parts of the image. The scene explains the change in the video better than no physics at all. The
+predicted and the observed motion take place in the same pixels. No small error of the scene, such as a rotated camera,
+explains a significant part of the residual. Estimates from the first and from the last frames agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from gradsim.fit.linearization import Block, Linearization
+from gradsim.fit.nuisances.nuisance import Nuisance
+from gradsim.fit.observations.pixels import Pixels
+from gradsim.fit.problem import EstimationProblem
+
+MAX_CHI2 = 1.02  # mean squared residual over the noise variance, of all entries
+MAX_MOVING_CHI2 = 1.1  # the same, of entries that move
+CHI2_DEVIATIONS = 5.0  # standard deviations of chi^2 that are allowed beyond these
+MIN_EXPLAINED = 0.9  # fraction of the visible change that the scene must explain
+NO_EXPLANATION = 0.5  # fraction below which the video shows something else
+MIN_OVERLAP = 0.5  # of the predicted and the observed moving regions
+MAX_SCORE = 25.0  # chi^2 that one nuisance may explain
+MOVING = 0.05  # change of a colour that counts as motion, or five standard deviations of the noise
+SATURATED = 3.0  # predictions this close to black or white, in standard deviations, are left out: noise is clipped
+MIN_MOVING_ENTRIES = 30
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A possible error of the scene, and how much of the residual it explains."""
+
+    description: str  # "a camera yaw of 0.5 degrees"
+    path: str  # of the nuisance
+    group: str  # "camera", "start", "light", ...
+    score: float  # decrease of chi^2
+    share: float  # of the excess of chi^2 over the noise, 0 to 1
+    amount: float  # in units of its standard deviation
+
+    def __str__(self) -> str:
+        return f"{self.description} would explain {100 * self.share:.0f} % of what is left"
+
+
+@dataclass(frozen=True, eq=False)
+class Misfit:
+    """Measures of how well the scene explains the observations."""
+
+    chi2: float  # mean squared residual over the noise variance
+    moving_chi2: float  # the same where something moves; NaN for observations that are not images
+    explained: float  # fraction of the change that the scene explains; NaN if nothing changes
+    overlap: float  # of predicted and observed moving regions, intersection over union; NaN without images
+    holdout: float  # largest difference of estimates from first and last frames, in standard deviations
+    causes: tuple[Cause, ...] = ()  # likely errors of the scene, the most likely first
+    corrections: tuple[str, ...] = ()  # errors of the scene that were estimated along with the unknowns
+    chi2_limit: float = MAX_CHI2
+    moving_limit: float = MAX_MOVING_CHI2
+    score_limit: float = MAX_SCORE
+    frames: tuple[float, ...] = field(default=(), repr=False)  # chi^2 of each frame of the first trial
+    trials: dict[str, float] = field(default_factory=dict, repr=False)  # chi^2 by trial
+
+    @property
+    def nonsense(self) -> bool:
+        """Whether the observations show something else than the scene."""
+        return self.explained < NO_EXPLANATION or self.overlap < MIN_OVERLAP / 2
+
+    @property
+    def reasons(self) -> list[str]:
+        """Tests that failed, in words; empty if the scene explains the observations."""
+        found = []
+        if self.explained < MIN_EXPLAINED:
+            found.append(f"the scene explains {100 * max(self.explained, 0.0):.0f} % of the visible motion")
+        if self.overlap < MIN_OVERLAP:
+            found.append(f"predicted and observed motion overlap by {100 * self.overlap:.0f} %")
+        if self.chi2 > self.chi2_limit:
+            found.append(f"the residual is {math.sqrt(self.chi2):.3g} times the noise")
+        if self.moving_chi2 > self.moving_limit:
+            found.append(f"where something moves the residual is {math.sqrt(self.moving_chi2):.3g} times the noise")
+        if self.causes and self.causes[0].score > self.score_limit:
+            found.append("the residual has the pattern of an error in the scene")
+        return found
+
+    @property
+    def ok(self) -> bool:
+        """Whether the scene explains the observations."""
+        return not self.reasons
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain values, for JSON; NaN becomes None."""
+        numbers = {name: getattr(self, name) for name in ("chi2", "moving_chi2", "explained", "overlap", "holdout")}
+        return {
+            **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
+            "explains the observations": self.ok,
+            "reasons": self.reasons,
+            "likely causes": [
+                {"description": c.description, "group": c.group, "score": c.score, "share": c.share} for c in self.causes
+            ],
+            "corrections": list(self.corrections),
+        }
+
+
+@dataclass(frozen=True)
+class _ImageMeasures:
+    chi2: float
+    count: float
+    moving_chi2: float
+    moving_count: float
+    explained: float
+    overlap: float
+
+
+def measure_misfit(
+    problem: EstimationProblem,
+    lin: Linearization,
+    nuisances: Sequence[Nuisance],
+    *,
+    holdout: float,
+    corrections: tuple[str, ...] = (),
+    score_limit: float = MAX_SCORE,
+) -> Misfit:
+    """Measures how well a scene explains the observations at a linearized estimate."""
+    images, others = [], []
+    for block in lin.blocks:
+        observation = problem.observation(block.key)
+        if isinstance(observation, Pixels):
+            images.append(_image_measures(observation, block))
+        else:
+            others.append(block)
+    total = sum(m.chi2 * m.count for m in images) + sum(float(b.gram[:, 0, 0].sum()) for b in others)
+    count = sum(m.count for m in images) + sum(float(b.counts.sum()) for b in others)
+    chi2 = total / max(1.0, count)
+    moving_count = sum(m.moving_count for m in images)
+    moving = sum(m.moving_chi2 * m.moving_count for m in images) / moving_count if moving_count else math.nan
+    explained = [m.explained for m in images] + [_explained_series(problem, block) for block in others]
+    known = [value for value in explained if math.isfinite(value)]
+    overlaps = [m.overlap for m in images if math.isfinite(m.overlap)]
+    causes = likely_causes(lin, nuisances, chi2)
+    first = next(block for block in lin.blocks)
+    return Misfit(
+        chi2,
+        moving,
+        min(known) if known else math.nan,
+        min(overlaps) if overlaps else math.nan,
+        holdout,
+        tuple(cause for cause in causes if cause.score > score_limit)[:5],
+        corrections,
+        _limit(MAX_CHI2, count),
+        _limit(MAX_MOVING_CHI2, moving_count),
+        score_limit,
+        tuple((first.gram[:, 0, 0] / first.counts.clamp_min(1)).tolist()),
+        _trial_chi2(problem, lin),
+    )
+
+
+def _limit(base: float, count: float) -> float:
+    """Largest acceptable chi^2 of `count` entries."""
+    return max(base, 1.0 + CHI2_DEVIATIONS * math.sqrt(2.0 / max(count, 1.0)))
+
+
+def _trial_chi2(problem: EstimationProblem, lin: Linearization) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for block in lin.blocks:
+        sums = found.setdefault(problem.trials[block.key[0]].name, [0.0, 0.0])
+        sums[0] += float(block.gram[:, 0, 0].sum())
+        sums[1] += float(block.counts.sum())
+    return {name: square / max(count, 1.0) for name, (square, count) in found.items()}
+
+
+def _image_measures(observation: Pixels, block: Block) -> _ImageMeasures:
+    """Compares a video with its prediction pixel by pixel."""
+    video = observation.targets[-1]
+    count = len(video)
+    predicted = video + block.difference.view(video.shape)
+    weights = torch.ones_like(video) if block.weights is None else block.weights.expand(count, -1).reshape(video.shape)
+    sigma = float(block.sigma.mean())
+    unsaturated = (predicted > SATURATED * sigma) & (predicted < 1 - SATURATED * sigma) & (weights > 0)
+    square = (block.difference.view(video.shape) / sigma).square() * weights
+    moving_predicted = _moving(predicted, sigma)
+    moving_observed = _moving(video, sigma)
+    moving = (moving_predicted | moving_observed)[..., None] & (weights > 0)
+    chi2 = float(square[unsaturated].mean()) if bool(unsaturated.any()) else math.nan
+    measured = moving & unsaturated
+    enough = int(measured.sum()) >= MIN_MOVING_ENTRIES
+    still = video.median(0).values
+    noise = sigma**2 * float(moving.sum())
+    left = float(((predicted - video).square() * weights)[moving.expand_as(video)].sum()) if bool(moving.any()) else 0.0
+    change = float(((video - still).square() * weights)[moving.expand_as(video)].sum()) if bool(moving.any()) else 0.0
+    explained = 1.0 - max(0.0, left - noise) / max(change - noise, 0.02 * noise, 1e-12) if bool(moving.any()) else math.nan
+    union = float((moving_predicted | moving_observed).sum())
+    overlap = float((moving_predicted & moving_observed).sum()) / union if union else math.nan
+    return _ImageMeasures(
+        chi2,
+        float(unsaturated.sum()),
+        float(square[measured].mean()) if enough else math.nan,
+        float(measured.sum()) if enough else 0.0,
+        explained,
+        overlap,
+    )
+
+
+def _moving(video: torch.Tensor, sigma: float) -> torch.Tensor:
+    """Pixels [T, H, W] whose colour differs from its median over time."""
+    return ((video - video.median(0).values).abs() > max(MOVING, 5 * sigma)).any(-1)
+
+
+def _explained_series(problem: EstimationProblem, block: Block) -> float:
+    """Fraction of the deviation from uniform motion that the scene explains, for tracks and states.
+
+    NaN where uniform motion itself fits to the noise, and for images of other kinds.
+    """
+    series = problem.observation(block.key).series()
+    if series is None or len(series) < 4:
+        return math.nan
+    present = torch.isfinite(series) if block.weights is None else torch.isfinite(series) & (block.weights > 0)
+    t = torch.linspace(-1.0, 1.0, len(series), dtype=torch.float64)
+    basis = torch.stack([torch.ones_like(t), t], 1)
+    scaled = torch.where(present, series, 0.0) / block.sigma
+    left = 0.0
+    for column, valid in zip(scaled.T, present.T, strict=True):
+        if int(valid.sum()) > 2:
+            line = torch.linalg.lstsq(basis[valid], column[valid][:, None]).solution[:, 0]
+            left += float((column[valid] - basis[valid] @ line).square().sum())
+    count = float(present.sum())
+    if left < 4 * count:
+        return math.nan
+    return 1.0 - float(block.gram[:, 0, 0].sum()) / left
+
+
+def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float) -> list[Cause]:
+    """Returns the possible errors of the scene by the chi^2 that each explains, the largest first.
+
+    Each score is the decrease of chi^2 to first order when the nuisance is estimated along with the unknowns, with its
+    prior.
+    """
+    if not nuisances:
+        return []
+    size, count = lin.count, len(nuisances)
+    normal = torch.zeros(size + count, size + count, dtype=torch.float64)
+    gradient = torch.zeros(size + count, dtype=torch.float64)
+    total = entries = 0.0
+    for block in lin.blocks:
+        index = torch.tensor([*block.coordinates, *(size + k for k in block.nuisances)])
+        columns = torch.tensor(
+            [
+                *range(1, 1 + len(block.coordinates)),
+                *range(block.nuisance_columns.start, block.nuisance_columns.stop),
+            ]
+        )
+        summed = block.gram.sum(0)
+        normal[index[:, None], index] += summed[columns[:, None], columns]
+        gradient[index] += summed[columns, 0]
+        total += float(summed[0, 0])
+        entries += float(block.counts.sum())
+    scale = max(chi2, 1.0)  # residuals above the noise are no evidence for any single cause
+    projected = _project_off(normal, gradient, size)
+    excess = max(total - entries, 1e-12)
+    causes = []
+    for k, nuisance in enumerate(nuisances):
+        own, slope = float(projected[0][k]), float(projected[1][k])
+        if not own > 0:
+            continue
+        amount = -slope / scale / (own / scale + 1.0)
+        score = (-2 * amount * slope - amount**2 * own) / scale
+        share = min(1.0, max(0.0, score * scale / excess))
+        causes.append(
+            Cause(nuisance.describe(amount * nuisance.sd), nuisance.path, nuisance.group, score, share, amount)
+        )
+    return sorted(causes, key=lambda cause: -cause.score)
+
+
+def _project_off(normal: torch.Tensor, gradient: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns squared norms and slopes of the nuisances after projection off the unknowns."""
+    A, B, D = normal[:size, :size], normal[:size, size:], torch.diagonal(normal)[size:]
+    regular = A + 1e-12 * torch.diagonal(A).mean().clamp_min(1e-300) * torch.eye(size, dtype=A.dtype)
+    solved = torch.linalg.lstsq(regular, torch.cat([B, gradient[:size, None]], 1)).solution
+    return D - (B * solved[:, :-1]).sum(0), gradient[size:] - B.T @ solved[:, -1]

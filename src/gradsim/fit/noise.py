@@ -1,0 +1,68 @@
+"""Noise of observations: given, measured in the data, or taken from the residuals of a fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from gradsim.fit.observations.base import Observation
+from gradsim.fit.observations.pixels import Pixels
+
+ROUNDING_8_BIT = 1.0 / 255.0 / 12.0**0.5  # standard deviation of the rounding to 8 bits
+MIN_RELATIVE_NOISE = 1e-6  # smallest noise of a measured series, relative to its spread
+GUESSED_RELATIVE_NOISE = 1e-2  # noise of data that do not show it, relative to their spread
+MAD_TO_SD = 1.4826  # of a normal distribution
+THIRD_DIFFERENCE = 20.0**0.5  # factor by which a third difference amplifies white noise
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseLevel:
+    """Standard deviation of the entries of an observation, in its unit."""
+
+    sigma: torch.Tensor  # [N], or a scalar for all entries; at the finest level
+    source: str  # "given", "measured", "residuals"
+    floor: float = 0.0  # differences below this count as explained
+
+    @property
+    def floored(self) -> torch.Tensor:
+        """The standard deviation, at least `floor`."""
+        return self.sigma.clamp_min(self.floor)
+
+
+def noise_level(observation: Observation) -> NoiseLevel:
+    """Returns the noise of an observation from what is given or from the data alone."""
+    if observation.noise is not None:
+        return NoiseLevel(torch.as_tensor(observation.noise, dtype=torch.float64), "given")
+    measured = observation.estimated_noise()
+    if isinstance(observation, Pixels):
+        sigma = torch.tensor(measured or 0.0, dtype=torch.float64)
+        return NoiseLevel(sigma, "measured", ROUNDING_8_BIT)
+    if measured is not None:
+        return NoiseLevel(torch.as_tensor(measured, dtype=torch.float64), "measured")
+    return NoiseLevel(torch.ones((), dtype=torch.float64), "residuals")
+
+
+def series_noise(series: torch.Tensor) -> float:
+    """Returns a guess of the white noise in series [T, N] (NaN where missing), from third differences in time.
+
+    Smooth motion has small third differences. Impacts are outliers, which the median ignores.
+    """
+    spread = _spread(series)
+    if len(series) < 5:
+        return max(GUESSED_RELATIVE_NOISE * spread, 1e-300)
+    third = series[3:] - 3 * series[2:-1] + 3 * series[1:-2] - series[:-3]
+    third = third[torch.isfinite(third)]
+    if len(third) == 0:
+        return max(GUESSED_RELATIVE_NOISE * spread, 1e-300)
+    return max(float(third.abs().median()) * MAD_TO_SD / THIRD_DIFFERENCE, MIN_RELATIVE_NOISE * spread, 1e-300)
+
+
+def _spread(series: torch.Tensor) -> float:
+    """Root mean square deviation from the mean over time; the magnitude if nothing changes."""
+    valid = torch.isfinite(series)
+    filled = torch.where(valid, series, 0.0)
+    count = valid.sum(0).clamp_min(1)
+    deviation = torch.where(valid, series - filled.sum(0) / count, 0.0)
+    spread = float(deviation.square().mean().sqrt())
+    return spread or float(filled.abs().max()) or 1.0

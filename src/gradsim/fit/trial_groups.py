@@ -1,0 +1,157 @@
+"""Trials of scenes with the same structure, simulated as one batch of worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradsim.cache import signature_key
+from gradsim.fit.simulation import simulate_over
+from gradsim.fit.trial_model import TrialModel
+from gradsim.scene.quantity import inner_unknown, unwrap
+from gradsim.scene.scene import Scene
+from gradsim.scene.trajectory import Trajectory
+
+VIEW = ("look", "camera", "lights", "background")  # fields that do not affect the motion
+MAX_LENGTH_RATIO = 2.0  # of the longest to the shortest trial of a group: the longest is simulated for all
+TRAILING_DIMS = {"points": 2, "column": 2, "center_of_mass": 2, "rotation": 2, "velocity": 2, "angular_momentum": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class TrialGroup:
+    """Trials that one simulation covers.
+
+    Scenes of the trials differ only in numbers. These become tensors with a dimension over the trials.
+    """
+
+    numbers: tuple[int, ...]  # positions of the trials in the problem
+    trials: tuple[TrialModel, ...]
+    scene: Scene  # of all trials; known quantities that differ have shape [K, ...]
+
+    def simulate(self, values: Sequence[Mapping[str, torch.Tensor]], frames: int) -> list[tuple[Scene, Trajectory]]:
+        """Returns the filled scene and the simulated frames of each trial.
+
+        Args:
+            values: Values of the unknowns by path for each trial, with a leading batch dimension B.
+            frames: Number of observed frames, from the first.
+        """
+        if len(self.trials) == 1:
+            scene = self.trials[0].fill(values[0])
+            return [(scene, self.trials[0].simulate_grid(scene, frames))]
+        longest = max((trial.grid(frames) for trial in self.trials), key=lambda time: time.frames)
+        if any(trial.nuisances for trial in self.trials):  # these change quantities that the group shares
+            scenes = [trial.fill(own) for trial, own in zip(self.trials, values, strict=True)]
+            return list(zip(scenes, self._split(simulate_over(_stack_scenes(scenes), longest)), strict=True))
+        known = self.scene.unknowns
+        stacked = {path: torch.stack([own[path] for own in values], 1) for path in known}
+        trajectories = self._split(simulate_over(self.scene.with_values(stacked), longest))
+        return [
+            (trial.fill(own) if trial.renders else trial.scene, trajectory)
+            for trial, own, trajectory in zip(self.trials, values, trajectories, strict=True)
+        ]
+
+    def _split(self, trajectory: Trajectory) -> list[Trajectory]:
+        return [_select_world(trajectory, k) for k in range(len(self.trials))]
+
+
+def make_groups(trials: Sequence[TrialModel]) -> list[TrialGroup]:
+    """Returns the groups of trials that can be simulated together, in the order of their first trials."""
+    groups: list[list[int]] = []
+    keys: list[Any] = []
+    for number, trial in enumerate(trials):
+        key = _structure(trial)
+        for group, other in zip(groups, keys, strict=True):
+            members = [trials[k].time.frames for k in group] + [trial.time.frames]
+            if key is not None and key == other and max(members) <= MAX_LENGTH_RATIO * min(members):
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+            keys.append(key)
+    return [_make_group(tuple(group), [trials[k] for k in group]) for group in groups]
+
+
+def _make_group(numbers: tuple[int, ...], trials: list[TrialModel]) -> TrialGroup:
+    scene = trials[0].scene if len(trials) == 1 else _stack_known([trial.scene for trial in trials])
+    return TrialGroup(numbers, tuple(trials), scene)
+
+
+def _structure(trial: TrialModel) -> Any:
+    """Returns a key that is equal for trials that one simulation can cover; None if there is none."""
+    scene = trial.scene
+    unknowns = tuple(sorted(scene.unknowns))
+    values = {path: _as_tensor(value) for path, value, _ in scene.quantities() if inner_unknown(value) is None}
+    parameters = {path: torch.as_tensor(u.guess, dtype=torch.float64) for path, u in scene.unknowns.items()}
+    simulated = {path for path, _, _ in scene.quantities()}
+    filled = scene.with_values(values | {p: v for p, v in parameters.items() if _owner(p) in simulated})
+    key = signature_key(filled, skip=VIEW)
+    time = replace(trial.time, frames=1)
+    return None if key is None else (key, time, unknowns, bool(trial.nuisances))
+
+
+def _owner(path: str) -> str:
+    """Returns the path of the quantity to which a component belongs."""
+    return path[: path.rindex("[")] if path.endswith("]") else path
+
+
+def _as_tensor(value: Any) -> torch.Tensor:
+    array = unwrap(value)
+    return array if isinstance(array, torch.Tensor) else torch.tensor(np.asarray(array), dtype=torch.float64)
+
+
+def _stack_known(scenes: list[Scene]) -> Scene:
+    """Returns the first scene with the known quantities that differ between the scenes stacked, [K, ...]."""
+    tables = [{path: value for path, value, _ in scene.quantities()} for scene in scenes]
+    stacked = {}
+    for path, value in tables[0].items():
+        if inner_unknown(value) is not None:
+            continue
+        arrays = [_as_tensor(table[path]) for table in tables]
+        if not all(torch.equal(arrays[0], array) for array in arrays[1:]):
+            stacked[path] = torch.stack(arrays)
+    return scenes[0].with_values(stacked) if stacked else scenes[0]
+
+
+def _stack_scenes(scenes: list[Scene]) -> Scene:
+    """Returns one scene with batch dimensions [B, K] from scenes with batch dimension [B]."""
+    tables = [{path: (value, spec) for path, value, spec in scene.quantities()} for scene in scenes]
+    stacked = {}
+    for path, (value, spec) in tables[0].items():
+        arrays = [_as_tensor(table[path][0]) for table in tables]
+        single = len(spec.shape) + value_dims(value)
+        if all(array.ndim == single and torch.equal(arrays[0], array) for array in arrays):
+            continue
+        shape = torch.broadcast_shapes(*(array.shape for array in arrays))
+        joined = torch.stack([array.expand(shape) for array in arrays], len(shape) - single)
+        stacked[path] = joined
+    return scenes[0].with_values(stacked)
+
+
+def value_dims(value: Any) -> int:
+    """Number of dimensions that `PerElement` and `Signal` add to a quantity."""
+    count = 0
+    while hasattr(value, "values") and not isinstance(value, torch.Tensor):
+        count, value = count + 1, value.values
+    return count
+
+
+def _select_world(trajectory: Trajectory, index: int) -> Trajectory:
+    """Returns the motion of one trial from batch dimensions [B, K]."""
+    motions = {name: _select_motion(motion, index) for name, motion in trajectory.motions.items()}
+    return Trajectory(trajectory.time, motions, {})
+
+
+def _select_motion(motion: Any, index: int) -> Any:
+    chosen = []
+    for item in fields(motion):
+        tensor = getattr(motion, item.name)
+        trailing = TRAILING_DIMS.get(item.name, 3)
+        if tensor.ndim > trailing:
+            dim = tensor.ndim - trailing - 1
+            tensor = tensor.select(dim, index if tensor.shape[dim] > 1 else 0)
+        chosen.append(tensor)
+    return type(motion)(*chosen)

@@ -1,0 +1,194 @@
+"""The prediction of a trial's observations from values of its unknowns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gradsim.fit.nuisances.nuisance import Nuisance, adjustment, apply
+from gradsim.fit.observations.base import Observation
+from gradsim.fit.observations.pixels import Pixels
+from gradsim.fit.simulation import simulate_over
+from gradsim.scene.scene import Scene
+from gradsim.scene.time import Time
+from gradsim.scene.trajectory import Trajectory
+from gradsim.scene.unknown import Unknown
+from gradsim.video.video import Video
+
+EXPOSURE_SAMPLES = 4  # images that are averaged over an exposure
+OFFSET, RATE, EXPOSURE = "video.offset", "video.fps", "video.exposure"  # paths of unknown times
+NUISANCE_OFFSET, NUISANCE_RATE, NUISANCE_EXPOSURE = "offset", "fps", "exposure"  # `Nuisance.time`
+
+
+def delay_path(number: int) -> str:
+    """Path of the unknown time offset of one observation of a trial."""
+    return f"observations[{number}].offset"
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """Times at which the motion of a trial was observed."""
+
+    fps: float  # rate of the simulated frames [1/s]
+    count: int  # observed frames T
+    times: torch.Tensor | None = None  # of the frames [s], [T]; None for i / fps
+    offset: float = 0.0  # [s]
+    exposure: float = 0.0  # [s]
+    unknown: frozenset[str] = frozenset()  # paths among `OFFSET`, `RATE`, `EXPOSURE` that are estimated
+
+    @property
+    def regular(self) -> bool:
+        """Whether the observed frames are the simulated ones whatever the unknowns are."""
+        return self.times is None and not (self.offset or self.exposure or self.unknown)
+
+    @property
+    def grid_frames(self) -> int:
+        """Number of frames to simulate, which reach beyond the last observation."""
+        return self.frames_until(self.count)
+
+    def frames_until(self, count: int) -> int:
+        """Number of frames to simulate for the first `count` observed ones."""
+        if self.regular:
+            return count
+        last = (count - 1) / self.fps if self.times is None else float(self.times[count - 1])
+        return max(2, math.ceil((last + max(self.offset, 0.0) + self.exposure) * self.fps - 1e-9) + 2)
+
+    def sample(
+        self,
+        trajectory: Trajectory,
+        values: Mapping[str, torch.Tensor],
+        count: int,
+        extra: Mapping[str, Any],
+        delay: float | torch.Tensor = 0.0,
+    ) -> tuple[Trajectory, int]:
+        """Returns the motion at the first `count` frames, and the number of samples per frame.
+
+        Args:
+            trajectory: Motion at the simulated frames.
+            values: Values of the unknowns by path, [B].
+            count: Observed frames.
+            extra: Amounts of time nuisances: "offset" [frames], "fps" (relative), "exposure" [frames], [B].
+            delay: Further offset of one observation [s].
+        """
+        if self.regular and not extra and isinstance(delay, float) and delay == 0.0:
+            return trajectory[:count] if len(trajectory) > count else trajectory, 1
+        base = torch.arange(count, dtype=torch.float64) / self.fps if self.times is None else self.times[:count]
+        times = base
+        if RATE in values:
+            times = times * (self.fps / values[RATE])[..., None]
+        if NUISANCE_RATE in extra:
+            times = times / (1.0 + extra[NUISANCE_RATE])[..., None]
+        offset = values.get(OFFSET, torch.tensor(self.offset, dtype=torch.float64))
+        if NUISANCE_OFFSET in extra:
+            offset = offset + extra[NUISANCE_OFFSET] / self.fps
+        times = times + (offset + delay)[..., None]
+        exposure = values.get(EXPOSURE, torch.tensor(self.exposure, dtype=torch.float64))
+        if NUISANCE_EXPOSURE in extra:
+            exposure = exposure + extra[NUISANCE_EXPOSURE].clamp_min(0.0) / self.fps
+        if not self.exposure and EXPOSURE not in values and NUISANCE_EXPOSURE not in extra:
+            return trajectory.sample(times), 1
+        fractions = (torch.arange(EXPOSURE_SAMPLES, dtype=torch.float64) + 0.5) / EXPOSURE_SAMPLES
+        times = times[..., None] + exposure[..., None, None] * fractions
+        return trajectory.sample(times.flatten(-2)), EXPOSURE_SAMPLES
+
+
+@dataclass(frozen=True, eq=False)
+class TrialModel:
+    """Predicts the observations of a trial.
+
+    The nuisances are possible errors of the scene that have coordinates of their own; see `gradsim.fit.nuisances`.
+    """
+
+    name: str
+    scene: Scene
+    observations: tuple[Observation, ...]
+    time: Time  # of the simulated frames
+    sampling: Sampling
+    videos: tuple[Video | None, ...] = ()  # loaded videos among the observations
+    nuisances: tuple[Nuisance, ...] = ()
+
+    @property
+    def frames(self) -> int:
+        """Observed frames."""
+        return self.sampling.count
+
+    @property
+    def levels(self) -> int:
+        return max(observation.levels for observation in self.observations)
+
+    def fill(self, values: Mapping[str, torch.Tensor]) -> Scene:
+        """Returns the scene with its unknowns replaced by values, by path; other paths are ignored."""
+        known = self.scene.unknowns
+        scene = self.scene.with_values({path: value for path, value in values.items() if path in known})
+        return apply(scene, self.nuisances, values) if self.nuisances else scene
+
+    def simulate(self, values: Mapping[str, torch.Tensor], frames: int | None = None) -> tuple[Scene, Trajectory]:
+        """Returns the scene with values filled in and its motion at the first observed frames; all if None."""
+        scene = self.fill(values)
+        trajectory, samples = self.observe(self.simulate_grid(scene, frames), values, frames)
+        return scene, trajectory[::samples] if samples > 1 else trajectory
+
+    def simulate_grid(self, scene: Scene, frames: int | None = None) -> Trajectory:
+        """Simulates a scene over the frames needed for the first observed ones."""
+        return simulate_over(scene, self.grid(frames))
+
+    def grid(self, frames: int | None = None) -> Time:
+        """The simulated frames that the first observed ones need."""
+        count = self.sampling.frames_until(self.frames if frames is None else min(frames, self.frames))
+        extra = any(nuisance.time is not None for nuisance in self.nuisances)
+        return Time(count + int(extra), self.time.fps, self.time.substeps, self.time.integrator)
+
+    def observe(
+        self, trajectory: Trajectory, values: Mapping[str, torch.Tensor], frames: int | None = None, number: int = 0
+    ) -> tuple[Trajectory, int]:
+        """Returns the motion at the frames of an observation and the number of samples in an exposure."""
+        count = self.frames if frames is None else min(frames, self.frames)
+        extra = {n.time: values[n.path] for n in self.nuisances if n.time is not None and n.path in values}
+        offset: Any = self.observations[number].offset
+        delay = values[delay_path(number)] if isinstance(offset, Unknown) else float(offset or 0.0)
+        return self.sampling.sample(trajectory, values, count, extra, delay)
+
+    def difference(
+        self, scene: Scene, trajectory: Trajectory, values: Mapping[str, torch.Tensor], number: int, level: int
+    ) -> torch.Tensor:
+        """Returns the plain differences of an observation, [..., T, N], from the simulated frames; level 0 is finest."""
+        return self._compare("difference", scene, trajectory, values, number, level, None)
+
+    def residual(
+        self,
+        scene: Scene,
+        trajectory: Trajectory,
+        values: Mapping[str, torch.Tensor],
+        number: int,
+        level: int,
+        frames: int,
+    ) -> torch.Tensor:
+        """Returns the weighted residuals of an observation, [..., T', N], over the first frames; level 0 is finest."""
+        return self._compare("residual", scene, trajectory, values, number, level, frames)
+
+    def _compare(
+        self, method: str, scene: Scene, trajectory: Trajectory, values: Any, number: int, level: int, frames: Any
+    ) -> torch.Tensor:
+        observation = self.observations[number]
+        observed, samples = self.observe(trajectory, values, frames, number)
+        depth = max(0, observation.levels - 1 - level)
+        options: dict[str, Any] = {"samples": samples} if samples > 1 else {}
+        if isinstance(observation, Pixels) and (adjust := self.adjustment(values)) is not None:
+            options["adjust"] = adjust
+        elif samples > 1 and not observation.rendered:
+            observed, options = observed[::samples], {}
+        compared: torch.Tensor = getattr(observation, method)(scene, observed, depth, **options)
+        return compared
+
+    def adjustment(self, values: Mapping[str, torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor] | None:
+        """Returns the map of rendered colours given by the nuisances; None if there is none."""
+        return adjustment(self.nuisances, values) if self.nuisances else None
+
+    @property
+    def renders(self) -> bool:
+        """Whether any observation depends on the scene beyond its motion, such as its camera or colours."""
+        return any(observation.rendered or observation.unit == "px" for observation in self.observations)
