@@ -52,8 +52,7 @@ def bootstrap(
     for copy in range(COPIES):
         offset = SPREAD * torch.randn(len(z), generator=generator, dtype=z.dtype) if copy else torch.zeros_like(z)
         truth = (z + offset).clamp(*bounds)
-        pairs = zip(problem.trials, videos, strict=True)
-        trials = tuple(_encoded_trial(problem, trial, video, truth) for trial, video in pairs)
+        trials = tuple(_encoded_trial(problem, k, video, truth) for k, video in enumerate(videos))
         state = solve(replace(problem, trials=trials).residual(), truth[None], bounds, options)
         errors.append(state.z[0] - truth)
         mean_square = float(state.cost[0]) / problem.frames
@@ -63,13 +62,15 @@ def bootstrap(
     return (z - error.mean(0)).clamp(*bounds), deviation
 
 
-def _encoded_trial(problem: EstimationProblem, trial: Trial, video: Any, z: torch.Tensor) -> Trial:
-    """Returns a trial whose video is the rendering at z [P], encoded and downsampled like the observed video."""
+def _encoded_trial(problem: EstimationProblem, index: int, video: Any, z: torch.Tensor) -> Trial:
+    """Returns the trial with an index, with the rendering at z [P] as its video, encoded and downsampled like the
+    observed one."""
+    trial = problem.trials[index]
     observation = trial.observation
     if not (isinstance(video, Video) and isinstance(observation, Pixels)):
         return trial
     with torch.no_grad():
-        scene, trajectory = trial.simulate(problem.parameters.values(z))
+        scene, trajectory = trial.simulate(problem.trial_values(problem.parameters.values(z), index))
         height, width = video.encoding.size or video.size
         rendered = render(scene, trajectory, (height, width))
     encoded = encode(rendered, like=video)

@@ -127,7 +127,8 @@ def _make_trials(scenes: list[Scene], videos: list[Any], **options: Any) -> tupl
 def _make_parameters(scenes: list[Scene], offset: Any) -> Parameters:
     if offset is not None and not isinstance(offset, Unknown):
         raise WrongType("offset", repr(offset), "must be gs.unknown(0.0, low=..., high=...) [s], or None")
-    return Parameters.shared(scenes, None if offset is None else {OFFSET: offset})
+    times = None if offset is None else {OFFSET: offset}
+    return Parameters(scenes[0] if len(scenes) == 1 else scenes, times)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +205,7 @@ def _make_fit(problem: EstimationProblem, searches: _Searches, uncertainty: Unce
         interval_method=intervals.method,
         status=status,
         advice=advice,
-        scene=first.fill(values),
+        scene=first.fill(parameters.trial_values(values, 0)),
         trials=problem.trials,
         parameters=parameters,
         coordinates=intervals.center,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,10 +44,15 @@ class EstimationProblem:
 
         def function(z: torch.Tensor) -> torch.Tensor:
             values = self.parameters.values(z)
-            residuals = [trial.residual(values, level, count) for trial in self.trials]
+            own = [self.trial_values(values, k) for k in range(len(self.trials))]
+            residuals = [trial.residual(v, level, count) for trial, v in zip(self.trials, own, strict=True)]
             return residuals[0] if len(residuals) == 1 else torch.cat(residuals, -1)
 
         return function
+
+    def trial_values(self, values: Mapping[str, torch.Tensor], trial: int) -> dict[str, torch.Tensor]:
+        """Returns the values of a trial's unknowns, in its scene and in time, by their paths in the trial."""
+        return self.parameters.trial_values(values, trial) | self.parameters.trial_times(values, trial)
 
     def batch_size(self, level: int) -> int:
         """Maximum number of worlds in one rollout at a level: half as many at each finer one, to limit memory."""
