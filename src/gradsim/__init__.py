@@ -48,6 +48,7 @@ from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHooke
 from gradsim.scene.mesh_files import load_mesh
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.pendula import DoublePendulum, Pendulum
+from gradsim.scene.priors import LogNormal, Normal
 from gradsim.scene.quantity import Quantity, Signal, per_element, quantity
 from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
@@ -100,6 +101,7 @@ __all__ = [
     "InvalidInput",
     "Keyframes",
     "LBFGS",
+    "LogNormal",
     "MinimumNorm",
     "Look",
     "Masks",
@@ -109,6 +111,7 @@ __all__ = [
     "Mitsuba",
     "Moments",
     "NeoHookean",
+    "Normal",
     "Pendulum",
     "Periodic",
     "Plan",

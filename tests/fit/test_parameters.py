@@ -119,3 +119,150 @@ def test_invalid_unknowns(make, message):
     with pytest.raises(gs.InvalidInput) as error:
         make()
     assert message in str(error.value)
+
+
+def coordinate_of(parameters: Parameters, path: str):
+    return next(unknown for unknown in parameters.unknowns if unknown.path == path)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "mean", "sd"),
+    [
+        (gs.unknown(1.0, prior=gs.LogNormal(2.0, 0.3)), np.log(2.0), 0.3),  # exact
+        (gs.unknown(1.0, low=0.0, high=5.0, prior=gs.LogNormal(2.0, 0.3)), np.log(2.0), 0.3),
+        (gs.unknown(1.0, prior=gs.Normal(2.0, 0.1)), np.log(2.0), 0.05),
+        (gs.unknown(1.0, low=0.0, high=4.0, prior=gs.Normal(1.0, 0.1)), np.log(1 / 3), 0.1 * 4 / 3),
+    ],
+)
+def test_priors_in_coordinates(unknown, mean, sd):
+    parameters = Parameters(scene(mass=unknown))
+    found_mean, found_sd = parameters.prior_normal()
+    assert float(found_mean) == pytest.approx(mean, rel=1e-12)
+    assert float(found_sd) == pytest.approx(sd, rel=1e-12)
+    center, width = parameters.prior()
+    assert (float(center), float(width)) == pytest.approx((mean, 2 * sd))
+    samples = parameters.sample(4000, torch.Generator().manual_seed(0))
+    assert float(samples.mean()) == pytest.approx(mean, abs=4 * sd / 4000**0.5)
+    assert float(samples.std()) == pytest.approx(sd, rel=0.06)
+
+
+def test_a_linear_prior_is_exact_and_gives_a_zero_guess_its_unit():
+    prior = gs.Normal((0.0, 0.1, 0.0), 0.02)
+    parameters = Parameters(scene(velocity=gs.unknown((0.0, 0.0, 0.0), prior=prior)))
+    mean, sd = parameters.prior_normal()
+    assert torch.allclose(mean, torch.tensor([0.0, 5.0, 0.0]).double())
+    assert torch.allclose(sd, torch.ones(3).double())
+    assert torch.allclose(parameters.values(mean)["cube.velocity"], torch.tensor([0.0, 0.1, 0.0]).double())
+
+
+def test_the_prior_of_a_rotation_is_a_rotation_vector():
+    guess, angle = (0.0, 0.0, 0.0, 1.0), 0.3
+    mean = (-np.sin(angle / 2), 0.0, 0.0, -np.cos(angle / 2))  # the sign of a quaternion does not matter
+    parameters = Parameters(scene(rotation=gs.unknown(guess, prior=gs.Normal(mean, 0.1))))
+    found, sd = parameters.prior_normal()
+    assert torch.allclose(found, torch.tensor([angle, 0.0, 0.0]).double(), atol=1e-12)
+    assert torch.allclose(sd, torch.full((3,), 0.1).double())
+
+
+def test_rotations_and_their_coordinates_are_inverse():
+    parameters = Parameters(scene(rotation=FULL["rotation"]))
+    z = torch.tensor([[0.3, -0.2, 1.0], [0.0, 0.0, 0.0], [-2.0, 1.5, 0.1]]).double()
+    assert torch.allclose(parameters.coordinates(parameters.values(z)), z, atol=1e-12)
+
+
+def test_unknowns_without_prior_have_infinite_deviation():
+    mean, sd = Parameters(scene(**FULL)).prior_normal()
+    assert torch.isinf(sd).all()
+    assert torch.isfinite(mean).all()
+
+
+def trials(**unknowns) -> list[gs.Scene]:
+    return [scene(**{name: make(k) for name, make in unknowns.items()}) for k in range(3)]
+
+
+def test_trials_share_unknowns_by_path_and_own_those_per_trial():
+    scenes = trials(
+        mass=lambda k: gs.unknown(2.0, low=1.0, high=10.0),
+        velocity=lambda k: gs.unknown((float(k), 0.0, 0.0), per_trial=True),
+        mu=lambda k: gs.unknown(0.1 * (k + 1), low=0.0, high=1.0, varies=True),
+    )
+    parameters = Parameters(scenes, trial_names=["a", "b", "c"])
+    paths = {unknown.path: (unknown.trial, unknown.varies) for unknown in parameters.unknowns}
+    assert paths == {
+        "ground.mu@a": (0, True),
+        "ground.mu@b": (1, True),
+        "ground.mu@c": (2, True),
+        "cube.mass": (None, False),
+        "cube.velocity@a": (0, False),
+        "cube.velocity@b": (1, False),
+        "cube.velocity@c": (2, False),
+    }
+    assert parameters.count == 3 + 1 + 9
+    assert "cube.velocity@b[2]" in parameters.names
+    values = parameters.values(parameters.initial())
+    for k in range(3):
+        own = parameters.trial_values(values, k)
+        assert own.keys() == {"ground.mu", "cube.mass", "cube.velocity"}
+        assert own["cube.velocity"].tolist() == [k, 0.0, 0.0]
+        assert float(own["ground.mu"]) == pytest.approx(0.1 * (k + 1))
+        assert not scenes[k].with_values(own).unknowns
+
+
+def test_a_single_scene_has_plain_paths():
+    unknown = gs.unknown(2.0, per_trial=True)
+    assert Parameters(scene(mass=unknown)).names == ["cube.mass"]
+    assert Parameters([scene(mass=unknown)]).names == ["cube.mass@0"]
+
+
+def test_one_unknown_object_is_one_unknown():
+    tied = gs.unknown(0.3, low=0.0, high=1.0)
+    first = gs.Scene([scene(mass=2.0)["cube"]], ground=gs.Ground(mu=tied, ke=gs.unknown(1e3)))
+    second = gs.Scene([scene(mass=2.0)["cube"]], shapes={"ramp": gs.StaticBox(mu=tied)})
+    parameters = Parameters([first, second])
+    assert parameters.names == ["ground.ke", "ground.mu"]
+    values = parameters.values(parameters.initial())
+    assert parameters.trial_values(values, 1) == {"ramp.mu": values["ground.mu"]}
+    assert parameters.trial_values(values, 0).keys() == {"ground.ke", "ground.mu"}
+
+
+def test_time_unknowns_are_shared_or_per_trial():
+    scenes = trials(mass=lambda k: gs.unknown(2.0))
+    shared = Parameters(scenes, {"video.offset": gs.unknown(0.0, low=-0.1, high=0.1)})
+    assert shared.names == ["cube.mass", "video.offset"]
+    own = Parameters(scenes, {"video.offset": gs.unknown(0.0, low=-0.1, high=0.1, per_trial=True)})
+    assert own.names == ["cube.mass", "video.offset@0", "video.offset@1", "video.offset@2"]
+    values = own.values(own.initial())
+    assert own.trial_values(values, 2).keys() == {"cube.mass"}
+    assert own.trial_times(values, 2) == {"video.offset": values["video.offset@2"]}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: gs.Normal(1.0, 0.0), "Normal.sd = 0: must be > 0"),
+        (lambda: gs.Normal("long", 1.0), "Normal.mean"),
+        (lambda: gs.Normal(np.inf, 1.0), "finite"),
+        (lambda: gs.LogNormal(-1.0, 0.1), "LogNormal.median = -1: must be > 0"),
+        (lambda: gs.unknown(1.0, prior=2.0), "gs.Normal(mean, sd)"),
+        (lambda: gs.unknown(1.0, prior=gs.Normal((1.0, 1.0), 0.1)), "unknown.prior.mean"),
+        (lambda: gs.unknown(1.0, low=0.5, prior=gs.Normal(0.1, 0.1)), "between low and high"),
+        (lambda: gs.unknown(1.0, per_trial=True, varies=True), "give one of the two"),
+        (lambda: scene(velocity=gs.unknown((1.0, 1.0, 1.0), prior=gs.LogNormal(1.0, 0.1))), "cube.velocity's prior"),
+        (lambda: scene(mass=gs.unknown(1.0, prior=gs.Normal(-1.0, 0.1))), "cube.mass's prior"),
+        (lambda: Parameters(scene(mu=gs.unknown(1.0, prior=gs.Normal(0.0, 0.1)))), "ground.mu = Normal(0, 0.1)"),
+        (
+            lambda: Parameters(scene(rotation=gs.unknown((0, 0, 0, 1.0), prior=gs.Normal((0, 0, 0, 1), (1, 1, 1, 1))))),
+            "one angle about each axis",
+        ),
+        (lambda: Parameters(trials(mass=lambda k: gs.unknown(k + 1.0))), "cube.mass"),
+        (lambda: Parameters(trials(mass=lambda k: gs.unknown(1.0, high=k + 2.0))), "must be declared equally"),
+        (lambda: Parameters(trials(mass=lambda k: gs.unknown(1.0, per_trial=k > 0))), "must be declared equally"),
+        (lambda: Parameters(trials(mass=lambda k: gs.unknown(1.0, varies=True, high=k + 2))), "declared equally"),
+        (lambda: Parameters(trials(mass=lambda k: gs.unknown(1.0)), trial_names=["a", "a", "b"]), "3 different names"),
+        (lambda: Parameters(trials(mass=lambda k: gs.unknown(1.0))).fill(torch.zeros(1)), "3 scenes"),
+    ],
+)
+def test_invalid_priors_and_trials(make, message):
+    with pytest.raises(gs.InvalidInput) as error:
+        make()
+    assert message in str(error.value)

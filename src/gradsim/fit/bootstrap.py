@@ -62,7 +62,7 @@ def _encoded_trial(problem: EstimationProblem, number: int, z: torch.Tensor) -> 
     if all(video is None for video in trial.videos):
         return trial
     with torch.no_grad():
-        scene, trajectory = trial.simulate(problem.parameters.trial_values(problem.parameters.values(z), number))
+        scene, trajectory = trial.simulate(problem.parameters.model_values(problem.parameters.values(z), number))
     observations = []
     for observation, video in zip(trial.observations, trial.videos, strict=True):
         if video is None or not isinstance(observation, Pixels):

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 
 from gradsim.compare.distances import Cumulative, Distance
+from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.goals import Goal
 from gradsim.fit.minimum_norm import MinimumNorm
 from gradsim.fit.optimize import Optimizer
-from gradsim.fit.parameters import Parameters, ScaledUnknown
+from gradsim.fit.parameters import Parameters
 from gradsim.fit.plan import EvaluatedControl
 from gradsim.fit.policy_runner import PolicyRollout, PolicyRunner
 from gradsim.fit.simulation import simulate_over

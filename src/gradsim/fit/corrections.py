@@ -19,7 +19,7 @@ from gradsim.fit.linearization import Linearization, linearize
 from gradsim.fit.misfit import MAX_SCORE, Misfit, measure_misfit
 from gradsim.fit.noise import NoiseLevel
 from gradsim.fit.nuisances.nuisance import Nuisance, nuisances, select
-from gradsim.fit.parameters import ScaledUnknown
+from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.scatter import Scatter, trial_scatter
 from gradsim.fit.trials import MAX_SUBSTEPS
@@ -115,7 +115,7 @@ def _coordinate(path: str, nuisance: Nuisance, trial: int | None) -> ScaledUnkno
 def _candidates(problem: EstimationProblem, z: torch.Tensor, k: int) -> tuple[Nuisance, ...]:
     """Returns the nuisances of a trial's scene at coordinates z that are not estimated yet."""
     trial = problem.trials[k]
-    values = problem.parameters.trial_values(problem.parameters.values(z), k)
+    values = problem.parameters.model_values(problem.parameters.values(z), k)
     with torch.no_grad():
         scene, trajectory = trial.simulate(values)
     known = {nuisance.path for nuisance in trial.nuisances}

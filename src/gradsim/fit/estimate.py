@@ -113,9 +113,9 @@ def estimate(
     if bootstrap and not compressed:
         raise InvalidInput("bootstrap", True, "needs a compressed video from gs.load_video, whose encoding is repeated")
     parameters = Parameters(
-        [model.scene for model in models],
+        models[0].scene if len(models) == 1 else [model.scene for model in models],
         time_unknowns=[trial.time_unknowns for trial in trials],
-        trial_names=names,
+        trial_names=None if len(models) == 1 else names,
     )
     factor = COMPRESSED_NOISE_FACTOR if compressed else EstimationProblem.noise_factor
     problem = EstimationProblem(parameters, models, noise_factor=factor)
@@ -263,7 +263,7 @@ def _make_fit(analysis: Analysis, searches: _Searches, intervals: _Intervals, me
         status=status,
         advice=advice,
         misfit=analysis.misfit,
-        scene=problem.trials[0].fill(parameters.trial_values(values, 0)),
+        scene=problem.trials[0].fill(parameters.model_values(values, 0)),
         trials=problem.trials,
         parameters=parameters,
         coordinates=intervals.center,

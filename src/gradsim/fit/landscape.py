@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.parameters import Parameters, ScaledUnknown
+from gradsim.fit.coordinates import ScaledUnknown
+from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.trials import Observed, make_trial
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName

@@ -187,7 +187,7 @@ def _differences(problem: EstimationProblem, z: torch.Tensor) -> dict[tuple[int,
 
     def function(z: torch.Tensor) -> dict[tuple[int, int], torch.Tensor]:
         values = problem.parameters.values(z)
-        own = [problem.parameters.trial_values(values, k) for k in range(len(problem.trials))]
+        own = [problem.parameters.model_values(values, k) for k in range(len(problem.trials))]
         found: dict[tuple[int, int], torch.Tensor] = {}
         for group in problem.groups:
             simulated = group.simulate([own[k] for k in group.numbers], problem.frames)
@@ -206,7 +206,7 @@ def _filled_scenes(problem: EstimationProblem, z: torch.Tensor) -> list[tuple[Sc
     filled = []
     with torch.no_grad():
         for k, trial in enumerate(problem.trials):
-            own = problem.parameters.trial_values(values, k)
+            own = problem.parameters.model_values(values, k)
             if any(observation.rendered for observation in trial.observations):
                 scene = trial.fill(own)
                 filled.append((scene, trial.simulate_grid(scene), own))

@@ -1,183 +1,104 @@
-"""Unknowns as unconstrained coordinates for an optimizer.
+"""All unknowns of one or several scenes as one vector of coordinates.
 
-Positive quantities use a logarithmic scale, quantities between two bounds a logit scale, rotations a rotation vector
-relative to the guess, and all others a linear scale. One coordinate unit is a step of natural size: a factor of e,
-about a quarter of the distance between two bounds, a radian, or the magnitude of the guess.
+Several trials share the unknowns that have the same path or are the same object. Unknowns that differ between trials
+have coordinates for each trial, named "cube.position@NAME" by the name of the trial.
 """
 
 from __future__ import annotations
 
+import copy
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import torch
 
+from gradsim.fit.coordinates import ScaledUnknown, scaled_unknown
 from gradsim.scene.errors import InvalidInput
-from gradsim.scene.quantity import Spec, inner_unknown
+from gradsim.scene.quantity import Spec
 from gradsim.scene.scene import Scene
-from gradsim.scene.unknown import Unknown
+from gradsim.scene.unknown import Unknown, equal_declarations
+from gradsim.scene.validation import validated_array
 
-LOGIT_MARGIN = 1e-9  # smallest distance from the bounds, as a fraction of the distance between them
-SAMPLE_MARGIN = 0.02  # the same, for random samples
-
-
-@dataclass(frozen=True, eq=False)
-class ScaledUnknown:
-    """An unknown and its coordinates; `from_value` and `to_value` are inverse to each other, elementwise."""
-
-    path: str
-    unit: str
-    shape: tuple[int, ...]
-    scale: str  # "log", "logit", "linear", "rotation"
-    guess: torch.Tensor  # value, [*shape]
-    low: torch.Tensor  # bounds of the value, infinite where there are none, [*shape]
-    high: torch.Tensor
-    step: float | None = None  # value of one unit of a linear coordinate; None for the magnitude of the guess
-
-    @property
-    def size(self) -> int:
-        """Number of coordinates."""
-        return 3 if self.scale == "rotation" else math.prod(self.shape)
-
-    @property
-    def unit_step(self) -> torch.Tensor:
-        """Value of one unit of a linear coordinate, [*shape]."""
-        if self.step is not None:
-            return torch.full_like(self.guess, self.step)
-        distance = torch.where(torch.isfinite(self.high - self.low), self.high - self.low, 0.0)
-        magnitude = torch.maximum(self.guess.abs().max(), 0.25 * distance.max())
-        return torch.full_like(self.guess, float(magnitude) if magnitude > 0 else 1.0)
-
-    def to_value(self, z: torch.Tensor) -> torch.Tensor:
-        """Converts coordinates [..., size] to values [..., *shape]."""
-        if self.scale == "rotation":
-            return _rotated(self.guess, z)
-        z = z.reshape((*z.shape[:-1], *self.shape))
-        if self.scale == "log":
-            return torch.exp(z)
-        if self.scale == "logit":
-            return self.low + (self.high - self.low) * torch.sigmoid(z)
-        return z * self.unit_step
-
-    def from_value(self, value: torch.Tensor) -> torch.Tensor:
-        """Converts values [..., *shape] to coordinates [..., size]; any rotation is taken to be the guess (zero)."""
-        if self.scale == "rotation":
-            return value.new_zeros(*value.shape[:-1], 3)
-        if self.scale == "log":
-            z = torch.log(value)
-        elif self.scale == "logit":
-            fraction = (value - self.low) / (self.high - self.low)
-            z = torch.logit(fraction.clamp(LOGIT_MARGIN, 1 - LOGIT_MARGIN))
-        else:
-            z = value / self.unit_step
-        return z.reshape(*z.shape[: z.ndim - len(self.shape)], self.size)
-
-    def bounds(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the lower and upper bounds of the coordinates, [size] each."""
-        infinite = torch.full((self.size,), torch.inf, dtype=self.guess.dtype)
-        if self.scale == "rotation":
-            return -infinite, infinite
-        if self.scale == "logit":
-            largest = math.log(1 / LOGIT_MARGIN)
-            return torch.full_like(infinite, -largest), torch.full_like(infinite, largest)
-        low = torch.log(self.low.clamp_min(0.0)) if self.scale == "log" else self.low / self.unit_step
-        high = torch.log(self.high) if self.scale == "log" else self.high / self.unit_step
-        return low.reshape(-1), high.reshape(-1)
-
-    def sample(self, count: int, generator: torch.Generator) -> torch.Tensor:
-        """Returns random coordinates [count, size]: uniform between two bounds, otherwise normal about the guess.
-
-        Logit coordinates are uniform in the value. The standard deviation about the guess is half a coordinate unit.
-        """
-        low, high = self.bounds()
-        center = self.from_value(self.guess)
-        if self.scale == "logit":
-            fraction = torch.rand(count, self.size, generator=generator, dtype=center.dtype)
-            return torch.logit(fraction.clamp(SAMPLE_MARGIN, 1 - SAMPLE_MARGIN))
-        uniform = torch.rand(count, self.size, generator=generator, dtype=center.dtype)
-        normal = center + 0.5 * torch.randn(count, self.size, generator=generator, dtype=center.dtype)
-        bounded = torch.isfinite(low) & torch.isfinite(high)
-        between = torch.where(bounded, low, 0.0) + uniform * torch.where(bounded, high - low, 0.0)
-        return torch.where(bounded, between, torch.clamp(normal, low, high))
-
-    def prior_center(self) -> torch.Tensor:
-        """Center of the plausible range, in coordinates [size]."""
-        low, high = self.bounds()
-        if self.scale == "logit":
-            return torch.zeros_like(low)
-        center = (low + high) / 2
-        return torch.where(torch.isfinite(center), center, self.from_value(self.guess))
-
-    def prior_width(self) -> torch.Tensor:
-        """Half width of the plausible range, in coordinates [size]."""
-        low, high = self.bounds()
-        if self.scale == "logit":
-            return torch.full_like(low, 3.0)
-        half = (high - low) / 2
-        return torch.where(torch.isfinite(half), half, 2.0)
-
-
-def _rotated(start: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-    """Returns the quaternion `start` rotated by rotation vectors z [..., 3] in world axes."""
-    half = 0.5 * z
-    angle = torch.sqrt((half * half).sum(-1, keepdim=True) + 1e-32)
-    vector, scalar = half * (torch.sin(angle) / angle), torch.cos(angle)
-    q = start / torch.linalg.vector_norm(start)
-    v, w = q[:3].expand_as(vector), q[3]
-    imaginary = scalar * v + w * vector + torch.linalg.cross(vector, v)
-    return torch.cat([imaginary, scalar * w - (vector * v).sum(-1, keepdim=True)], -1)
+TIME = Spec("s")  # of unknown times
+TIME_SPECS = {"video.fps": Spec("1/s", above=0.0), "video.exposure": Spec("s", low=0.0)}  # of other unknowns of frames
+TimeUnknowns = Mapping[str, Unknown]  # by path
 
 
 class Parameters:
-    """All unknowns of a scene as one vector of coordinates [P]."""
+    """All unknowns of one or several scenes as one vector of coordinates [P]."""
 
     def __init__(
         self,
-        scene: Scene,
-        time_unknowns: Mapping[str, Unknown] | None = None,
+        scenes: Scene | Sequence[Scene],
+        time_unknowns: TimeUnknowns | Sequence[TimeUnknowns] | None = None,
         dtype: torch.dtype = torch.float64,
         extra: Sequence[ScaledUnknown] = (),
+        trial_names: Sequence[str] | None = None,
     ):
         """Args:
-        scene: Scene with unknowns.
-        time_unknowns: Unknown times that are not part of the scene [s], by path.
+        scenes: Scene with unknowns, or the scenes of several trials. Unknowns marked `per_trial` or `varies` have
+            coordinates for each trial if a sequence is given.
+        time_unknowns: Unknown times that are not part of the scene [s], by path, for all trials or for each.
         dtype: Precision of the coordinates.
         extra: Further unknowns, such as weights of policies.
+        trial_names: Names of the trials, by default their indices.
         """
-        self.scene, self.dtype = scene, dtype
-        quantities = (*scene.quantities(), *scene.view_quantities())
-        declared = [(path, inner_unknown(value), spec) for path, value, spec in quantities]
-        declared += [(path, unknown, Spec("s")) for path, unknown in (time_unknowns or {}).items()]
-        self.unknowns = [_scaled(path, u, spec, dtype) for path, u, spec in declared if u is not None]
-        self.unknowns += extra
+        self.scenes = (scenes,) if isinstance(scenes, Scene) else tuple(scenes)
+        self.dtype = dtype
+        given = time_unknowns if isinstance(time_unknowns, Sequence) else [time_unknowns or {}] * len(self.scenes)
+        names = None if isinstance(scenes, Scene) else _trial_names(len(self.scenes), trial_names)
+        table = _UnknownTable(dtype, names)
+        self._scene_names: list[dict[str, str]] = []  # name of the unknown by path in the scene of each trial
+        self._time_names: list[dict[str, str]] = []  # the same for times
+        for k, (scene, times) in enumerate(zip(self.scenes, given, strict=True)):
+            self._scene_names.append(
+                {path: table.add(k, path, u, spec) for path, u, spec in scene.unknown_quantities()}
+            )
+            specs = {path: TIME_SPECS.get(path, TIME) for path in times}
+            declared = {path: validated_array(path, unknown, specs[path]) for path, unknown in times.items()}
+            self._time_names.append({path: table.add(k, path, u, specs[path]) for path, u in declared.items()})
+        self.extra = tuple(extra)
+        self._declared = tuple(table.unknowns.values())
+        self._assign()
+
+    def _assign(self) -> None:
+        """Assigns slices of the coordinates to the unknowns."""
+        self.unknowns = [*self._declared, *self.extra]
         if not self.unknowns:
             raise InvalidInput("scene", "no unknowns", "mark unknown quantities: mass=gs.unknown(2.0, low=1, high=10)")
-        self._assign_slices()
-
-    @classmethod
-    def shared(cls, scenes: Sequence[Scene], time_unknowns: Mapping[str, Unknown] | None = None) -> Parameters:
-        """Returns the unknowns of several scenes; unknowns with the same path are shared and must be equal."""
-        parameters = cls(scenes[0], time_unknowns)
-        for scene in scenes[1:]:
-            for unknown in cls(scene).unknowns:
-                known = next((u for u in parameters.unknowns if u.path == unknown.path), None)
-                if known is None:
-                    parameters.unknowns.append(unknown)
-                elif not torch.equal(known.guess, unknown.guess) or known.scale != unknown.scale:
-                    raise InvalidInput(
-                        unknown.path,
-                        "different guess or bounds",
-                        "must be declared equally in all scenes that share it",
-                    )
-        parameters._assign_slices()
-        return parameters
-
-    def _assign_slices(self) -> None:
         ends = np.cumsum([0, *(unknown.size for unknown in self.unknowns)])
         self.slices = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+
+    def extended(self, extra: Sequence[ScaledUnknown]) -> Parameters:
+        """Returns the same unknowns and further ones."""
+        copied = copy.copy(self)
+        copied.extra = (*self.extra, *extra)
+        copied._assign()
+        return copied
+
+    @property
+    def coordinate_trials(self) -> list[int | None]:
+        """The trial to which each coordinate belongs, None for shared ones."""
+        return [unknown.trial for unknown in self.unknowns for _ in range(unknown.size)]
+
+    @property
+    def coordinate_groups(self) -> list[int]:
+        """A number for each coordinate, equal for coordinates of the same unknown in different trials."""
+        numbers: dict[tuple[str, int], int] = {}
+        found = []
+        for unknown in self.unknowns:
+            base = unknown.path if unknown.trial is None else unknown.path.rsplit("@", 1)[0]
+            found += [numbers.setdefault((base, k), len(numbers)) for k in range(unknown.size)]
+        return found
+
+    @property
+    def scene(self) -> Scene:
+        """The scene, if there is only one."""
+        if len(self.scenes) > 1:
+            raise InvalidInput("parameters", f"{len(self.scenes)} scenes", "use `trial_values` for each of them")
+        return self.scenes[0]
 
     @property
     def count(self) -> int:
@@ -212,9 +133,32 @@ class Parameters:
         widths = [unknown.prior_width() for unknown in self.unknowns]
         return torch.cat(centers), torch.cat(widths)
 
+    def prior_normal(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean and standard deviation of the priors in coordinates, [P] each; infinite deviation without a prior."""
+        means = [unknown.prior_mean for unknown in self.unknowns]
+        return torch.cat(means), torch.cat([unknown.prior_sd for unknown in self.unknowns])
+
     def values(self, z: torch.Tensor) -> dict[str, torch.Tensor]:
         """Converts coordinates [..., P] to values by path, [..., *shape] each."""
         return {unknown.path: unknown.to_value(z[..., part]) for unknown, part in self.items()}
+
+    def trial_values(self, values: Mapping[str, torch.Tensor], trial: int) -> dict[str, torch.Tensor]:
+        """Returns the values of the unknowns of a trial's scene by their paths in that scene."""
+        return {path: values[name] for path, name in self._scene_names[trial].items()}
+
+    def trial_times(self, values: Mapping[str, torch.Tensor], trial: int) -> dict[str, torch.Tensor]:
+        """Returns the values of the unknown times of a trial by path [s]."""
+        return {path: values[name] for path, name in self._time_names[trial].items()}
+
+    def model_values(self, values: Mapping[str, torch.Tensor], trial: int) -> dict[str, torch.Tensor]:
+        """Returns all values that the model of a trial needs: of its scene, of its frame times and further ones."""
+        found = self.trial_values(values, trial) | self.trial_times(values, trial)
+        for unknown in self.extra:
+            if unknown.trial is None:
+                found[unknown.path] = values[unknown.path]
+            elif unknown.trial == trial:
+                found[unknown.path.rsplit("@", 1)[0]] = values[unknown.path]
+        return found
 
     def items(self) -> Iterator[tuple[ScaledUnknown, slice]]:
         """Iterates over the unknowns and the slices of their coordinates."""
@@ -226,23 +170,55 @@ class Parameters:
 
     def fill(self, z: torch.Tensor) -> Scene:
         """Returns the scene with the values at z [..., P]; leading dimensions are a batch of worlds."""
-        in_scene = self.scene.unknowns
-        return self.scene.with_values({path: value for path, value in self.values(z).items() if path in in_scene})
+        return self.scene.with_values(self.trial_values(self.values(z), 0))
 
 
-def _scaled(path: str, unknown: Unknown, spec: Spec, dtype: torch.dtype) -> ScaledUnknown:
-    """Chooses the scale of an unknown from its bounds and the valid range of the quantity."""
-    guess = torch.tensor(unknown.guess, dtype=dtype)
-    smallest = max((bound for bound in (spec.above, spec.low) if bound is not None), default=-math.inf)
-    low = torch.full_like(guess, smallest) if unknown.low is None else torch.tensor(unknown.low, dtype=dtype)
-    largest = math.inf if spec.below is None else spec.below
-    high = torch.full_like(guess, largest) if unknown.high is None else torch.tensor(unknown.high, dtype=dtype)
-    if path.endswith(".rotation"):
-        scale = "rotation"
-    elif bool((low >= 0).all() and (guess > 0).all()) and (bool((low > 0).all()) or bool(torch.isinf(high).any())):
-        scale = "log"
-    elif bool(torch.isfinite(low).all() and torch.isfinite(high).all()):
-        scale = "logit"
+def _trial_names(count: int, names: Sequence[str] | None) -> list[str]:
+    """Returns the names of trials, by default their indices."""
+    given = [str(k) for k in range(count)] if names is None else list(names)
+    if len(given) != count or len(set(given)) != count:
+        raise InvalidInput("trial_names", ", ".join(given), f"give {count} different names, one for each trial")
+    return given
+
+
+class _UnknownTable:
+    """Unknowns of several trials by name, and which of them are the same."""
+
+    def __init__(self, dtype: torch.dtype, trial_names: Sequence[str] | None):
+        self.dtype, self.trial_names = dtype, trial_names  # no names: a single scene
+        self.unknowns: dict[str, ScaledUnknown] = {}
+        self._declared: dict[str, tuple[Unknown, Spec]] = {}  # first declaration, by path without the trial
+        self._paths: dict[int, str] = {}  # first path of each object
+
+    def add(self, trial: int, path: str, unknown: Unknown, spec: Spec) -> str:
+        """Adds an unknown of a trial unless it is known already, and returns its name."""
+        own = self.trial_names is not None and (unknown.per_trial or unknown.varies)
+        shared = path if unknown.per_trial else self._paths.setdefault(id(unknown), path)
+        first, first_spec = self._declared.setdefault(shared, (unknown, spec))
+        _check_same(path, unknown, spec, first, first_spec)
+        if path in self._declared and self._declared[path][0] is not first:
+            remedy = f"is one unknown with {shared}, but another trial has its own there: use one gs.unknown for all"
+            raise InvalidInput(path, unknown, remedy)
+        if not own:
+            if shared not in self.unknowns:
+                self.unknowns[shared] = scaled_unknown(shared, unknown, spec, self.dtype)
+            return shared
+        name = f"{shared}@{self.trial_names[trial]}" if self.trial_names is not None else shared
+        if name in self.unknowns:
+            raise InvalidInput(path, unknown, f"{name} is given twice: use one gs.unknown object in both places")
+        self.unknowns[name] = replace(scaled_unknown(shared, unknown, spec, self.dtype), path=name, trial=trial)
+        return name
+
+
+def _check_same(path: str, unknown: Unknown, spec: Spec, first: Unknown, first_spec: Spec) -> None:
+    """Raises InvalidInput unless an unknown is declared as in the first trial that has it.
+
+    Values of their own may differ in the guess, and if they do not scatter about a mean also in bounds and prior.
+    """
+    if unknown.per_trial and first.per_trial:
+        equal = True
     else:
-        scale = "linear"
-    return ScaledUnknown(path, spec.unit, tuple(guess.shape), scale, guess, low, high)
+        equal = equal_declarations(unknown, replace(first, guess=unknown.guess) if first.varies else first)
+    if not equal or spec.unit != first_spec.unit or unknown.shape != first.shape:
+        remedy = "must be declared equally in all scenes that share it: guess, bounds, prior, per_trial and varies"
+        raise InvalidInput(path, f"{unknown} and {first}", remedy)

@@ -99,7 +99,7 @@ class EstimationProblem:
 
         def function(z: torch.Tensor) -> torch.Tensor:
             values = self.parameters.values(z)
-            own = [self.parameters.trial_values(values, k) for k in range(len(self.trials))]
+            own = [self.parameters.model_values(values, k) for k in range(len(self.trials))]
             rows: dict[tuple[int, int], torch.Tensor] = {}
             for group in self.groups:
                 simulated = group.simulate([own[k] for k in group.numbers], count)

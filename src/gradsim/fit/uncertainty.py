@@ -10,7 +10,8 @@ import torch
 
 from gradsim.fit.discrepancy import Discrepancy, discrepancy_covariance
 from gradsim.fit.linearization import Block, Linearization
-from gradsim.fit.parameters import Parameters, ScaledUnknown
+from gradsim.fit.coordinates import ScaledUnknown
+from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 
 NORMAL_95 = 1.959964  # half width of a 95 % interval of a normal distribution, in standard deviations

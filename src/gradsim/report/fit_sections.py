@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
+from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.observations import Pixels
-from gradsim.fit.parameters import ScaledUnknown
 from gradsim.fit.result import Fit
 from gradsim.fit.uncertainty import Identifiability
 from gradsim.report.comparison import Comparison, comparison_video
@@ -95,7 +95,11 @@ def _alternatives(fit: Fit) -> str:
 
 def videos(fit: Fit) -> str:
     """The observed and the fitted video and their difference, side by side, for each trial."""
-    comparisons = [c for trial in fit.trials if (c := comparison_video(trial, fit.values)) is not None]
+    parameters = fit.parameters
+    values = [
+        parameters.trial_values(fit.values, k) | parameters.trial_times(fit.values, k) for k in range(len(fit.trials))
+    ]
+    comparisons = [c for pair in zip(fit.trials, values, strict=True) if (c := comparison_video(*pair)) is not None]
     if not comparisons:
         return ""
     return section("Observed and fitted video", "".join(_video_figure(comparison) for comparison in comparisons))

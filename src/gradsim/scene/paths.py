@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from gradsim.scene.errors import UnknownName
-from gradsim.scene.quantity import Spec, rewrap
+from gradsim.scene.quantity import Spec, inner_unknown, rewrap
 from gradsim.scene.spelling import did_you_mean
 
 Path = tuple["str | int", ...]  # attribute names, keys and indices
@@ -39,18 +39,28 @@ S = TypeVar("S", bound=SceneLike)
 def with_values(scene: S, values: Mapping[str, Any]) -> S:
     """Returns a copy of a scene with new values at some paths.
 
-    `PerElement` and `Signal` of the old value are kept if the new value has neither.
+    `PerElement` and `Signal` of the old value are kept if the new value has neither. The value of an unknown that is
+    used in several places is filled in at all of them.
 
     Raises:
         UnknownName: The scene has no quantity at a path.
     """
-    known = [path for path, _, _ in (*scene.quantities(), *scene.view_quantities())]
+    given = [(path, value) for path, value, _ in (*scene.quantities(), *scene.view_quantities())]
+    known = [path for path, _ in given]
     for path in values:
         if path not in known:
             raise UnknownName("path", repr(path), f"{did_you_mean(path, known)}the scene has {', '.join(known)}")
-    located = {_location(scene, _parse(path)): value for path, value in values.items()}
+    everywhere = {**_tied_values(given, values), **values}
+    located = {_location(scene, _parse(path)): value for path, value in everywhere.items()}
     replaced: S = _replace(scene, located)
     return replaced
+
+
+def _tied_values(given: Sequence[tuple[str, Any]], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of unknowns by all paths where they are used; `given` are the scene's quantities by path."""
+    places = [(path, id(unknown)) for path, value in given if (unknown := inner_unknown(value)) is not None]
+    filled = {key: values[path] for path, key in reversed(places) if path in values}
+    return {path: filled[key] for path, key in places if key in filled}
 
 
 def _parse(path: str) -> Path:

@@ -118,12 +118,29 @@ class Scene:
 
     @property
     def unknowns(self) -> dict[str, Unknown]:
-        """The unknown quantities, by path."""
-        given = ((path, inner_unknown(value)) for path, value, _ in (*self.quantities(), *self.view_quantities()))
-        return {path: value for path, value in given if value is not None}
+        """The unknowns by path; one that is used in several places is listed once, under its first path."""
+        return {path: unknown for path, unknown, _ in self.unknown_quantities()}
+
+    def unknown_quantities(self) -> Iterator[tuple[str, Unknown, Spec]]:
+        """Yields path, unknown and specification of every unknown, once, under its first path."""
+        seen: set[int] = set()
+        for path, unknown, spec in self.unknown_places():
+            if id(unknown) not in seen:
+                seen.add(id(unknown))
+                yield path, unknown, spec
+
+    def unknown_places(self) -> Iterator[tuple[str, Unknown, Spec]]:
+        """Yields path, unknown and specification of every place where an unknown is used."""
+        for path, value, spec in (*self.quantities(), *self.view_quantities()):
+            unknown = inner_unknown(value)
+            if unknown is not None:
+                yield path, unknown, spec
 
     def with_values(self, values: Mapping[str, Any]) -> Scene:
-        """Returns a copy with other values at some paths, such as `{"cube.density": 300.0, "ground.mu": tensor}`."""
+        """Returns a copy with other values at some paths, such as `{"cube.density": 300.0, "ground.mu": tensor}`.
+
+        The value of an unknown that is used in several places is filled in at all of them.
+        """
         return with_values(self, values)
 
     def save(self, path: str | os.PathLike[str], *, time: Time | None = None) -> None:

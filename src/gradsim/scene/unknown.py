@@ -7,20 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
+from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
+from gradsim.scene.priors import Prior, check_prior, equal_priors, prior_center
 
 
 @dataclass(frozen=True, eq=False)
 class Unknown:
-    """A quantity to be estimated, written `gs.unknown(guess, low=..., high=...)`."""
+    """A quantity to be estimated, written `gs.unknown(guess, low=..., high=...)`.
+
+    One object used in several places is one unknown.
+    """
 
     guess: np.ndarray
     low: np.ndarray | None = None
     high: np.ndarray | None = None
+    prior: Prior | None = None
+    per_trial: bool = False
+    varies: bool = False
 
     def __repr__(self) -> str:
-        bounds = "".join(f", {name}={_short(value)}" for name, value in self.bounds.items())
-        return f"unknown({_short(self.guess)}{bounds})"
+        options = "".join(f", {name}={_short(value)}" for name, value in self.bounds.items())
+        options += f", prior={self.prior}" if self.prior is not None else ""
+        options += "".join(f", {name}=True" for name in ("per_trial", "varies") if getattr(self, name))
+        return f"unknown({_short(self.guess)}{options})"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -36,21 +45,43 @@ class Unknown:
         return {name: value for name in ("low", "high") if (value := getattr(self, name)) is not None}
 
 
+def equal_declarations(unknown: Unknown, other: Unknown) -> bool:
+    """Returns whether two unknowns have the same guess, bounds, prior and options."""
+    arrays = (np.array_equal(getattr(unknown, name), getattr(other, name)) for name in ("guess", "low", "high"))
+    options = (getattr(unknown, name) == getattr(other, name) for name in ("per_trial", "varies"))
+    return all(arrays) and all(options) and equal_priors(unknown.prior, other.prior)
+
+
 def _short(value: np.ndarray) -> str:
     return f"{float(value):g}" if value.ndim == 0 else f"array of shape {value.shape}"
 
 
-def unknown(guess: Any, low: Any = None, high: Any = None, shape: tuple[int, ...] | None = None) -> Unknown:
+def unknown(
+    guess: Any,
+    low: Any = None,
+    high: Any = None,
+    shape: tuple[int, ...] | None = None,
+    *,
+    prior: Prior | None = None,
+    per_trial: bool = False,
+    varies: bool = False,
+) -> Unknown:
     """Declares a quantity to be estimated, in place of a number or vector of a scene.
 
     Positive quantities are optimized on a logarithmic scale, bounded ones between their bounds, rotations on the sphere
-    of unit quaternions. Initial guesses for restarts are sampled between the bounds.
+    of unit quaternions. Initial guesses for restarts are sampled from the prior, or between the bounds.
+
+    One object used in several places, also in the scenes of several trials, is one unknown. Trials share the unknowns
+    that have the same path.
 
     Args:
         guess: Initial guess, a number or an array of the quantity's shape.
         low, high: Bounds, numbers or arrays; None leaves the valid range of the quantity.
         shape: Shape of an unknown with many values and the same guess for all, as in
             `mass=gs.per_element(gs.unknown(0.1, low=0.01, high=1.0, shape=(node_count,)))`.
+        prior: What is known beforehand, `gs.Normal(mean, sd)` or `gs.LogNormal(median, sd)`.
+        per_trial: Whether each trial has a value of its own, as for the initial position of a toss.
+        varies: Whether the values of the trials scatter about a mean; mean and scatter are estimated.
     """
     arrays = {name: _array(name, value) for name, value in (("guess", guess), ("low", low), ("high", high))}
     start = arrays["guess"]
@@ -76,7 +107,14 @@ def unknown(guess: Any, low: Any = None, high: Any = None, shape: tuple[int, ...
         raise OutOfRange("unknown.low", f"{low_.min():g}", f"must lie below high = {high_.max():g}")
     if (low_ is not None and np.any(start < low_)) or (high_ is not None and np.any(start > high_)):
         raise OutOfRange("unknown.guess", _short(start), "must lie between low and high")
-    return Unknown(start, low_, high_)
+    if per_trial and varies:
+        raise InvalidInput("unknown.per_trial", "True, with varies=True", "give one of the two: varies is per trial")
+    if prior is not None:
+        check_prior(prior, start.shape)
+        center = prior_center(prior)
+        if (low_ is not None and np.any(center < low_)) or (high_ is not None and np.any(center > high_)):
+            raise OutOfRange("unknown.prior", prior, "its center must lie between low and high")
+    return Unknown(start, low_, high_, prior, bool(per_trial), bool(varies))
 
 
 def _array(name: str, value: Any) -> np.ndarray | None:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
+from gradsim.scene.priors import LogNormal, prior_center
 from gradsim.scene.quantity import PerElement, Signal, Spec, is_per_element, quantities, sample_count, unwrap
 from gradsim.scene.unknown import Unknown
 
@@ -60,6 +61,7 @@ def validated_array(name: str, value: Any, spec: Spec) -> Any:
         limit = spec.low if spec.above is None else spec.above
         for end, bound in value.bounds.items():
             _check_array(f"{name}'s {end}", bound, dataclasses.replace(spec, above=None, low=limit, below=None))
+        _check_prior(name, value, spec)
         return value
     if isinstance(value, torch.Tensor):
         if not value.is_floating_point():
@@ -74,6 +76,18 @@ def validated_array(name: str, value: Any, spec: Spec) -> Any:
             raise WrongType(name, repr(value)[:80], _expected(spec)) from None
     _check_array(name, array, spec)
     return value
+
+
+def _check_prior(name: str, value: Unknown, spec: Spec) -> None:
+    """Raises OutOfRange unless the prior of an unknown fits the valid range of the quantity."""
+    if value.prior is None:
+        return
+    _check_range(f"{name}'s prior", prior_center(value.prior), spec)
+    limits = [limit for limit in (spec.above, spec.low) if limit is not None]
+    limits += [] if value.low is None else [float(value.low.min())]
+    if isinstance(value.prior, LogNormal) and max(limits, default=-np.inf) < 0.0:
+        remedy = "is only for quantities that cannot be negative: use gs.Normal, or give low=0"
+        raise OutOfRange(f"{name}'s prior", value.prior, remedy)
 
 
 def _expected(spec: Spec) -> str:
