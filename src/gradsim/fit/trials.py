@@ -48,7 +48,10 @@ class Trial:
         """Returns the scene with values filled in and its trajectory at the first frames; all if None."""
         scene, count = self.fill(values), self.time.frames if frames is None else frames
         if OFFSET in values:
-            return scene, simulate_over(scene, replace(self.time, frames=count + 1)).shifted(values[OFFSET])
+            offset = values[OFFSET][..., None]
+            late = max(1, math.ceil(float(offset.max()) * self.time.fps))  # frames after the last one of the video
+            trajectory = simulate_over(scene, replace(self.time, frames=count + late))
+            return scene, trajectory.sample(trajectory.time[:count] + offset)
         return scene, simulate_over(scene, replace(self.time, frames=count))
 
     def residual(self, values: Mapping[str, torch.Tensor], level: int, frames: int) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import torch
@@ -12,6 +13,20 @@ def rotate(q: torch.Tensor, x: torch.Tensor, *, back: bool = False) -> torch.Ten
     axis, x = torch.broadcast_tensors(-q[..., :3] if back else q[..., :3], x)
     cross = torch.linalg.cross(axis, x)
     return x + 2.0 * (q[..., 3:] * cross + torch.linalg.cross(axis, cross))
+
+
+def multiply(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """Returns the product of quaternions [..., 4]: the rotation by q followed by that by p."""
+    p, q = torch.broadcast_tensors(p, q)
+    a, s, b, t = p[..., :3], p[..., 3:], q[..., :3], q[..., 3:]
+    real = s * t - (a * b).sum(-1, keepdim=True)
+    return torch.cat([s * b + t * a + torch.linalg.cross(a, b), real], -1)
+
+
+def rotation_by(vector: torch.Tensor) -> torch.Tensor:
+    """Returns unit quaternions [..., 4] from rotation vectors [..., 3]: axis times angle [rad]."""
+    half = torch.linalg.vector_norm(vector, dim=-1, keepdim=True) / 2
+    return torch.cat([vector * (torch.sinc(half / math.pi) / 2), torch.cos(half)], -1)
 
 
 def axes_of(q: torch.Tensor) -> torch.Tensor:
