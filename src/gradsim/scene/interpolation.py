@@ -28,8 +28,11 @@ class Sampling:
     def __init__(self, frame_times: torch.Tensor, times: torch.Tensor):
         _check_times(frame_times, times)
         inner = frame_times[1:-1]
-        self.index = torch.searchsorted(inner, times.detach().contiguous(), right=True)  # of the first frame, [..., T']
-        start, span = frame_times[self.index], frame_times.diff()[self.index]
+        index = torch.searchsorted(inner, times.detach().contiguous(), right=True)  # of the first frame, [..., T']
+        start, span = frame_times[index], frame_times.diff()[index]
+        rows = index.view(-1, index.shape[-1])
+        self.index = rows[0] if bool((rows == rows[0]).all()) else index  # [T'] if equal in all worlds
+        self.consecutive = self.index.ndim == 1 and bool((self.index.diff() == 1).all())
         self.elapsed = times - start  # since the first frame [s], [..., T']
         self.span = span  # [s], [..., T']
         self.weights, self.rates = _weights(self.elapsed / span)
@@ -41,6 +44,9 @@ class Sampling:
             x: The quantity at the frames; time is dimension `axis`, counted from the end, [..., T, (-axis - 1) more].
         """
         index = self.index
+        if self.consecutive:  # such as those of a constant offset: no copy
+            first, count = int(index[0]), len(index)
+            return x.narrow(axis, first, count), x.narrow(axis, first + 1, count)
         if index.ndim == 1:
             return x.index_select(axis, index), x.index_select(axis, index + 1)
         rest, frames = x.shape[x.ndim + axis + 1 :], x.shape[axis]

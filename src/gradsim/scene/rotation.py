@@ -17,10 +17,8 @@ def rotate(q: torch.Tensor, x: torch.Tensor, *, back: bool = False) -> torch.Ten
 
 def multiply(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
     """Returns the product of quaternions [..., 4]: the rotation by q followed by that by p."""
-    p, q = torch.broadcast_tensors(p, q)
-    a, s, b, t = p[..., :3], p[..., 3:], q[..., :3], q[..., 3:]
-    real = s * t - (a * b).sum(-1, keepdim=True)
-    return torch.cat([s * b + t * a + torch.linalg.cross(a, b), real], -1)
+    products = p[..., :, None] * q[..., None, :]
+    return (products.flatten(-2).view(-1, 16) @ _product_signs(q.dtype, q.device)).view(products.shape[:-1])
 
 
 def rotation_by(vector: torch.Tensor) -> torch.Tensor:
@@ -37,6 +35,20 @@ def axes_of(q: torch.Tensor) -> torch.Tensor:
     identity, coefficients = _axes_coefficients(q.dtype, q.device)
     pairs = (q[..., :, None] * q[..., None, :]).reshape(-1, 16)
     return torch.addmm(identity, pairs, coefficients).view(*q.shape[:-1], 3, 3)
+
+
+@cache  # one entry for each dtype and device
+def _product_signs(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Returns the coefficients of the products of components in the product of two quaternions, [16, 4]."""
+    with torch.inference_mode(False), torch.no_grad():
+        signs = torch.zeros(4, 4, 4, dtype=dtype, device=device)
+        for k in range(3):
+            i, j = (k + 1) % 3, (k + 2) % 3
+            signs[i, j, k], signs[j, i, k] = 1.0, -1.0
+            signs[3, k, k] = signs[k, 3, k] = 1.0
+            signs[k, k, 3] = -1.0
+        signs[3, 3, 3] = 1.0
+        return signs.view(16, 4)
 
 
 @cache  # one entry for each dtype and device
