@@ -88,7 +88,7 @@ def tracer_scene(scene: Scene, trajectory: Trajectory, size: tuple[int, int], fr
         bodies = [first.vertices[:, surface.vertex_range] for surface in surfaces if surface.is_body]
         mean = torch.linalg.solve(matrix, torch.cat(bodies or [first.vertices], 1).mean(1)[..., None])[..., 0]
         distances = (lights.positions[:, 0] - mean[:, None]).norm(dim=-1)
-    numbers = torch.searchsorted(trajectory.time, select_frames(trajectory, frames).time).tolist()
+    numbers = select_frames(Trajectory(torch.arange(len(trajectory)), {}, {}), frames).time.tolist()
     return TracerScene(triangles, shape, numbers, batcher, surfaces, matrix, lights, distances)
 
 

@@ -98,7 +98,9 @@ def select_frames(trajectory: Trajectory, frames: Frames) -> Trajectory:
     if isinstance(frames, slice) and (frames.step or 1) > 0:
         return trajectory[frames]
     pick: Any = torch.tensor(indices, device=trajectory.time.device)
-    return Trajectory(trajectory.time[pick], {name: motion.at(pick) for name, motion in trajectory.motions.items()}, {})
+    return Trajectory(
+        trajectory.time[..., pick], {name: motion.at(pick) for name, motion in trajectory.motions.items()}, {}
+    )
 
 
 _views: Cache[tuple[torch.Tensor, torch.Tensor, Lighting | None]] = Cache(64)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import torch
 
 from gradsim.scene.bodies import check_name
 from gradsim.scene.body import Body
@@ -139,3 +140,33 @@ def _skeleton(links: int, bob: float, rod: float) -> Skeleton:
         np.repeat(np.arange(links), count),
         np.tile(along, links),
     )
+
+
+def link_pose(
+    angle: torch.Tensor, rate: torch.Tensor, lengths: torch.Tensor, pivot: torch.Tensor, bones: Skeleton
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Returns vertices [m], their velocities [m/s], both [..., T, V, 3], and centres of bobs [m], [..., T, links, 3].
+
+    Args:
+        angle: Angle of each link [rad], [..., T, links].
+        rate: Angular rate of each link [rad/s], [..., T, links].
+        lengths: Lengths of the rods [m], [..., 1, links].
+        pivot: Position of the pivot [m], [..., 1, 3].
+        bones: Surface mesh of the links.
+    """
+    start = pivot[..., None, :]
+    speed = torch.zeros_like(start)
+    vertices, velocities, bobs = [], [], []
+    for k in range(angle.shape[-1]):
+        a, w, rod = (x[..., k, None, None] for x in (angle, rate, lengths))
+        zero, own = torch.zeros_like(a), bones.link == k
+        down = torch.cat([torch.sin(a), -torch.cos(a), zero], -1)  # along the rod
+        side = torch.cat([torch.cos(a), torch.sin(a), zero], -1)  # direction of the bob's velocity
+        offsets, along = (torch.as_tensor(x[own]).to(angle) for x in (bones.offsets, bones.along[:, None]))
+        reach = along * rod - offsets[:, 1:2]
+        depth = torch.nn.functional.pad(offsets[:, 2:], (2, 0))
+        vertices.append(start + down * reach + side * offsets[:, :1] + depth)
+        velocities.append(speed + w * (side * reach - down * offsets[:, :1]))
+        start, speed = start + down * rod, speed + side * (w * rod)
+        bobs.append(start)
+    return torch.cat(vertices, -2), torch.cat(velocities, -2), torch.cat(bobs, -2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import torch
@@ -14,6 +15,18 @@ def rotate(q: torch.Tensor, x: torch.Tensor, *, back: bool = False) -> torch.Ten
     return x + 2.0 * (q[..., 3:] * cross + torch.linalg.cross(axis, cross))
 
 
+def multiply(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """Returns the product of quaternions [..., 4]: the rotation by q followed by that by p."""
+    products = p[..., :, None] * q[..., None, :]
+    return (products.flatten(-2).view(-1, 16) @ _product_signs(q.dtype, q.device)).view(products.shape[:-1])
+
+
+def rotation_by(vector: torch.Tensor) -> torch.Tensor:
+    """Returns unit quaternions [..., 4] from rotation vectors [..., 3]: axis times angle [rad]."""
+    half = torch.linalg.vector_norm(vector, dim=-1, keepdim=True) / 2
+    return torch.cat([vector * (torch.sinc(half / math.pi) / 2), torch.cos(half)], -1)
+
+
 def axes_of(q: torch.Tensor) -> torch.Tensor:
     """Returns the basis vectors rotated by unit quaternions [..., 4], as rows, [..., 3, 3].
 
@@ -22,6 +35,20 @@ def axes_of(q: torch.Tensor) -> torch.Tensor:
     identity, coefficients = _axes_coefficients(q.dtype, q.device)
     pairs = (q[..., :, None] * q[..., None, :]).reshape(-1, 16)
     return torch.addmm(identity, pairs, coefficients).view(*q.shape[:-1], 3, 3)
+
+
+@cache  # one entry for each dtype and device
+def _product_signs(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Returns the coefficients of the products of components in the product of two quaternions, [16, 4]."""
+    with torch.inference_mode(False), torch.no_grad():
+        signs = torch.zeros(4, 4, 4, dtype=dtype, device=device)
+        for k in range(3):
+            i, j = (k + 1) % 3, (k + 2) % 3
+            signs[i, j, k], signs[j, i, k] = 1.0, -1.0
+            signs[3, k, k] = signs[k, 3, k] = 1.0
+            signs[k, k, 3] = -1.0
+        signs[3, 3, 3] = 1.0
+        return signs.view(16, 4)
 
 
 @cache  # one entry for each dtype and device

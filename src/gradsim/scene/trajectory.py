@@ -11,6 +11,8 @@ from typing import Any, Protocol, TypeVar, overload
 import torch
 
 from gradsim.scene.errors import UnknownName
+from gradsim.scene.interpolation import Sampling
+from gradsim.scene.pendula import Skeleton, link_pose
 from gradsim.scene.rotation import rotate
 
 M = TypeVar("M")
@@ -20,11 +22,6 @@ def _frames_of(motion: M, frames: slice, axis: int) -> M:
     """Returns a motion at some frames; time is dimension `axis` of its tensors, counted from the end."""
     pick = (..., frames, *([slice(None)] * (-axis - 1)))
     return type(motion)(*(getattr(motion, item.name)[pick] for item in fields(motion)))  # type: ignore[arg-type]
-
-
-def _cubic(a: torch.Tensor, va: torch.Tensor, b: torch.Tensor, vb: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
-    """Evaluates the cubic from a with derivative va at s = 0 to b with derivative vb at s = 1."""
-    return a + s * va + s * s * (3 * (b - a) - 2 * va - vb) + s * s * s * (2 * (a - b) + va + vb)
 
 
 def _concatenate(motions: Sequence[M], axis: int, moving: Sequence[str] | None = None) -> M:
@@ -43,6 +40,8 @@ class Motion(Protocol):
     """Methods of the motion of every body."""
 
     def at(self, frames: slice) -> Any: ...
+
+    def sample(self, sampling: Sampling) -> Any: ...
 
     @staticmethod
     def joined(motions: Sequence[Any]) -> Any: ...
@@ -67,6 +66,10 @@ class BodyMotion:
 
     def at(self, frames: slice) -> BodyMotion:
         return _frames_of(self, frames, -3)
+
+    def sample(self, sampling: Sampling) -> BodyMotion:
+        """Returns the motion at other times."""
+        return BodyMotion(*sampling.interpolate(self.vertices, self.velocities, -3))
 
     @staticmethod
     def joined(motions: Sequence[BodyMotion]) -> BodyMotion:
@@ -131,6 +134,14 @@ class RigidMotion:
         p, q, v, momentum = (m[..., frames, :] for m in moving)
         return RigidMotion(p, q, v, momentum, self.column, self.points)
 
+    def sample(self, sampling: Sampling) -> RigidMotion:
+        """Returns the motion at other times."""
+        p, v = sampling.interpolate(self.center_of_mass, self.velocity, -2)
+        q, spin = sampling.interpolate_rotation(self.rotation, self.angular_velocity)
+        inertia = torch.linalg.inv(self.inverse_inertia)
+        momentum = rotate(q, (inertia @ rotate(q, spin, back=True)[..., None])[..., 0])
+        return RigidMotion(p, q, v, momentum, self.column, self.points)
+
     @staticmethod
     def joined(motions: Sequence[RigidMotion]) -> RigidMotion:
         """Concatenates motions in time."""
@@ -139,31 +150,46 @@ class RigidMotion:
 
 @dataclass(frozen=True, eq=False)
 class PendulumMotion:
-    """The motion of a pendulum's links."""
+    """The motion of a pendulum's links; everything but their angles is computed on first use."""
 
-    vertices: torch.Tensor  # of rods and bobs [m], [..., T, V, 3]
-    velocities: torch.Tensor  # [m/s], [..., T, V, 3]
-    angles: torch.Tensor  # from straight down, about z [rad], [..., T, links, 1]
-    rates: torch.Tensor  # [rad/s], [..., T, links, 1]
-    bobs: torch.Tensor  # centres of the bobs [m], [..., T, links, 3]
+    angle: torch.Tensor  # of each link from straight down, about z [rad], [..., T, links]
+    rate: torch.Tensor  # [rad/s], [..., T, links]
+    lengths: torch.Tensor = field(repr=False)  # of the rods [m], [..., 1, links]
+    pivot: torch.Tensor = field(repr=False)  # [m], [..., 1, 3]
+    bones: Skeleton = field(repr=False)
+
+    @cached_property
+    def _pose(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        return link_pose(self.angle, self.rate, self.lengths, self.pivot, self.bones)
 
     @property
-    def angle(self) -> torch.Tensor:
-        """Angle of each link [rad], [..., T, links]."""
-        return self.angles[..., 0]
+    def vertices(self) -> torch.Tensor:
+        """Vertices of rods and bobs [m], [..., T, V, 3]."""
+        return self._pose[0]
 
     @property
-    def rate(self) -> torch.Tensor:
-        """Angular rate of each link [rad/s], [..., T, links]."""
-        return self.rates[..., 0]
+    def velocities(self) -> torch.Tensor:
+        """Their velocities [m/s], [..., T, V, 3]."""
+        return self._pose[1]
+
+    @property
+    def bobs(self) -> torch.Tensor:
+        """Centres of the bobs [m], [..., T, links, 3]."""
+        return self._pose[2]
 
     def at(self, frames: slice) -> PendulumMotion:
-        return _frames_of(self, frames, -3)
+        angle, rate = self.angle[..., frames, :], self.rate[..., frames, :]
+        return PendulumMotion(angle, rate, self.lengths, self.pivot, self.bones)
+
+    def sample(self, sampling: Sampling) -> PendulumMotion:
+        """Returns the motion at other times."""
+        angle, rate = sampling.interpolate(self.angle, self.rate, -2)
+        return PendulumMotion(angle, rate, self.lengths, self.pivot, self.bones)
 
     @staticmethod
     def joined(motions: Sequence[PendulumMotion]) -> PendulumMotion:
         """Concatenates motions in time."""
-        return _concatenate(motions, -3)
+        return _concatenate(motions, -2, ("angle", "rate"))
 
 
 class Motions(Mapping[str, Any]):
@@ -211,13 +237,13 @@ class Trajectory:
     `trajectory["beam"]` is the motion of one body, `trajectory[3:7]` selects frames, `.final` is the last state.
     """
 
-    time: torch.Tensor  # [s], [T]
+    time: torch.Tensor  # [s], [T], or [..., T] if sampled at times that differ between worlds
     motions: Mapping[str, Any]  # body name -> its motion
     states: dict[str, torch.Tensor] = field(repr=False)  # by the simulator's names, [..., T, count, width]
     nodes: BodyMotion | None = field(repr=False, default=None)  # of all nodes
 
     def __len__(self) -> int:
-        return len(self.time)
+        return self.time.shape[-1]
 
     def __repr__(self) -> str:
         return f"Trajectory({len(self)} frames of {', '.join(self.motions)})"
@@ -257,27 +283,32 @@ class Trajectory:
             key = slice(frame % len(self), frame % len(self) + 1)
         motions = {name: motion.at(key) for name, motion in self.motions.items()}
         states = {name: state[..., key, :, :] for name, state in self.states.items()}
-        return Trajectory(self.time[key], motions, states, None if self.nodes is None else self.nodes.at(key))
+        return Trajectory(self.time[..., key], motions, states, None if self.nodes is None else self.nodes.at(key))
 
-    def shifted(self, offset: torch.Tensor) -> Trajectory:
-        """Returns the motion at all frames but the last, `offset` [s], [...], later.
+    def sample(self, times: torch.Tensor | Sequence[float]) -> Trajectory:
+        """Returns the motion at other times, differentiable with respect to the times and the states.
 
-        Vertices are interpolated by the cubic through positions and velocities at the two nearest frames. This is exact
-        for uniform acceleration.
+        Positions are cubic between frames, with the velocities at the frames: exact for uniform acceleration, of fourth
+        order otherwise, and smooth across frames. Rigid bodies and pendula stay rigid. Only a time at which a velocity
+        jumps is rounded off. The result has no states to continue from.
+
+        Args:
+            times: Times [s], [T'] or [..., T'] with batch dimensions, in any order, up to one frame beyond the ends.
+
+        Returns:
+            The trajectory at these times, vertices [..., T', V, 3]; this one if they are those of its frames.
+
+        Raises:
+            OutOfRange: A time is more than one frame before the first frame or after the last.
         """
-        span = self.time[1] - self.time[0]
-        share = (offset / span)[..., None, None, None]
-        motions = {}
+        given = torch.as_tensor(times, dtype=self.time.dtype, device=self.time.device)
+        if not given.requires_grad and torch.equal(given, self.time):
+            return self
         for name, motion in self.motions.items():
-            if not hasattr(motion, "vertices"):
-                raise UnknownName("shifted", name, "smoke has no vertices to follow")
-            x, v = motion.vertices, motion.velocities * span
-            ahead = _cubic(x[..., :-1, :, :], v[..., :-1, :, :], x[..., 1:, :, :], v[..., 1:, :, :], share)
-            before = _cubic(x[..., :-2, :, :], v[..., :-2, :, :], x[..., 1:-1, :, :], v[..., 1:-1, :, :], share + 1)
-            before = torch.cat([ahead[..., :1, :, :], before], -3)
-            moved = torch.where(share >= 0, ahead, before)
-            motions[name] = BodyMotion(moved, motion.velocities[..., :-1, :, :].expand_as(moved))
-        return Trajectory(self.time[:-1], motions, {})
+            if not hasattr(motion, "sample"):
+                raise UnknownName("sample", name, "smoke cannot be interpolated: simulate it at a higher fps")
+        sampling = Sampling(self.time, given)
+        return Trajectory(given, {name: motion.sample(sampling) for name, motion in self.motions.items()}, {})
 
     @staticmethod
     def joined(trajectories: Sequence[Trajectory]) -> Trajectory:
@@ -288,7 +319,7 @@ class Trajectory:
         nodes = None
         if first.nodes is not None:
             nodes = BodyMotion.joined([t.nodes for t in trajectories if t.nodes is not None])
-        return Trajectory(torch.cat([t.time for t in trajectories]), motions, states, nodes)
+        return Trajectory(torch.cat([t.time for t in trajectories], -1), motions, states, nodes)
 
     def state(self, frame: int) -> State:
         """Returns the state at a frame, counted from the end if negative."""

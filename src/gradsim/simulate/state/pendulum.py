@@ -45,34 +45,14 @@ def pendulum_motion(
     body: AnyPendulum, compiled: CompiledScene, states: dict[str, torch.Tensor]
 ) -> Callable[[], PendulumMotion]:
     """Returns a function for the motion of a pendulum."""
-    motion = _motion(body, compiled, states)  # computed now because the scene's arrays may change in place
-    return lambda: motion
-
-
-def _motion(body: AnyPendulum, compiled: CompiledScene, states: dict[str, torch.Tensor]) -> PendulumMotion:
     index = compiled.topology.ranges["pendulum", body.name][0]
-    links, batcher = len(body.links()), compiled.batcher
-    angle, rate = (states[name][..., index, :links] for name in PENDULA.state_names)  # [..., T, links]
-    lengths = [batcher(link["length"], 1).view(*compiled.batch, 1) for link in body.links()]
-    start = batcher(body.pivot, 1, (3,)).view(*compiled.batch, 1, 1, 3)
-    speed = torch.zeros_like(start)
-    shape = skeleton(body)
-    vertices, velocities, bobs = [], [], []
-    for k, length in enumerate(lengths):
-        a, w = angle[..., k, None, None], rate[..., k, None, None]
-        zero = torch.zeros_like(a)
-        down = torch.cat([torch.sin(a), -torch.cos(a), zero], -1)  # along the rod
-        side = torch.cat([torch.cos(a), torch.sin(a), zero], -1)  # direction of the bob's velocity
-        rod, own = length[..., None, None], shape.link == k
-        offsets, along = batcher.tensor(shape.offsets[own]), batcher.tensor(shape.along[own])[:, None]
-        reach = along * rod - offsets[:, 1:2]
-        depth = torch.nn.functional.pad(offsets[:, 2:], (2, 0))
-        vertices.append(start + down * reach + side * offsets[:, :1] + depth)
-        velocities.append(speed + w * (side * reach - down * offsets[:, :1]))
-        start, speed = start + down * rod, speed + side * (w * rod)
-        bobs.append(start)
-    joined = (torch.cat(vertices, -2), torch.cat(velocities, -2))
-    return PendulumMotion(*joined, angle[..., None], rate[..., None], torch.cat(bobs, -2))
+    links, batcher = body.links(), compiled.batcher
+    angle, rate = (states[name][..., index, : len(links)] for name in PENDULA.state_names)  # [..., T, links]
+    # stack and clone copy, because the scene's arrays may change in place
+    lengths = torch.stack([batcher(link["length"], 1).view(*compiled.batch, 1) for link in links], -1)
+    pivot = batcher(body.pivot, 1, (3,)).view(*compiled.batch, 1, 3).clone()
+    motion = PendulumMotion(angle, rate, lengths, pivot, skeleton(body))
+    return lambda: motion
 
 
 PENDULA = StatePart(
