@@ -29,7 +29,13 @@ from gradsim.cli.options import JsonOption, SubstepsOption, ThreadsOption, set_t
 from gradsim.cli.progress import ProgressBar
 from gradsim.fit.result import Fit, FitStep
 
-COLORS = {"identifiable": "green", "weak": "yellow", "not identifiable": "red"}
+COLORS = {
+    "identifiable": "green",
+    "weak": "yellow",
+    "from the prior": "yellow",
+    "at its bound": "red",
+    "not identifiable": "red",
+}
 
 
 def estimate(

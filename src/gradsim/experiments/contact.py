@@ -16,6 +16,7 @@ import torch
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row
 from gradsim.experiments.objects import KINDS, extent_below_origin, random_look, random_rotation, random_shape, volume
 from gradsim.experiments.protocol import fit_video, record_video, relative_errors
+from gradsim.fit.linearization import linearize
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.result import Fit
 from gradsim.fit.uncertainty import NORMAL_95, estimate_uncertainty
@@ -94,7 +95,8 @@ def _evaluate(fit: Fit, truth: Mapping[str, float], allowed: float) -> Row:
     """Returns the errors, the largest error of a determined parameter, and the fit's own assessment."""
     errors = relative_errors(fit, truth)
     z = fit.parameters.coordinates({path: torch.tensor(v, dtype=torch.float64) for path, v in truth.items()})
-    at_truth = estimate_uncertainty(EstimationProblem(fit.parameters, fit.trials), z)
+    problem = EstimationProblem(fit.parameters, fit.trials)
+    at_truth = estimate_uncertainty(problem, linearize(problem, z))
     # The coordinates are logarithms, so these half widths are relative.
     half_widths = (NORMAL_95 * at_truth.standard_deviation).tolist()
     widths = dict(zip(fit.parameters.names, half_widths, strict=True))

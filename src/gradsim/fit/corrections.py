@@ -18,7 +18,9 @@ from gradsim.fit.gauss_newton import GaussNewton, solve
 from gradsim.fit.linearization import Linearization, linearize
 from gradsim.fit.misfit import MAX_SCORE, Misfit, measure_misfit
 from gradsim.fit.noise import NoiseLevel
-from gradsim.fit.nuisances.nuisance import Nuisance, nuisances, select
+from gradsim.fit.nuisances.catalogue import nuisances
+from gradsim.fit.nuisances.nuisance import Nuisance, chosen
+from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.scatter import Scatter, trial_scatter
@@ -75,15 +77,15 @@ def with_nuisances(problem: EstimationProblem, groups: Sequence[str]) -> Estimat
     if not groups:
         return problem
     z = problem.parameters.initial()
-    return _add(problem, [select(_candidates(problem, z, k), groups) for k in range(len(problem.trials))])
+    return _add(problem, [chosen(_candidates(problem, z, k), groups) for k in range(len(problem.trials))])
 
 
-def _add(problem: EstimationProblem, chosen: list[tuple[Nuisance, ...]]) -> EstimationProblem:
+def _add(problem: EstimationProblem, added: list[tuple[Nuisance, ...]]) -> EstimationProblem:
     """Returns the problem with nuisances of each trial added as coordinates; groups in `PER_TRIAL` for each trial."""
     single = len(problem.trials) == 1
     extra: dict[str, ScaledUnknown] = {}
     trials = []
-    for k, (trial, own) in enumerate(zip(problem.trials, chosen, strict=True)):
+    for k, (trial, own) in enumerate(zip(problem.trials, added, strict=True)):
         trials.append(replace(trial, nuisances=(*trial.nuisances, *own)))
         for nuisance in own:
             shared = single or nuisance.group not in PER_TRIAL
@@ -121,7 +123,7 @@ def _candidates(problem: EstimationProblem, z: torch.Tensor, k: int) -> tuple[Nu
     known = {nuisance.path for nuisance in trial.nuisances}
     excluded = frozenset(trial.scene.unknowns) | set(trial.sampling.unknown)
     found = nuisances(scene, trajectory, fps=trial.time.fps, excluded=excluded)
-    images = any(observation.rendered for observation in trial.observations)
+    images = any(isinstance(observation, ImageObservation) for observation in trial.observations)
     visible = [n for n in found if n.path not in known and (images or _affects_motion(n))]
     return tuple(visible)
 
@@ -276,15 +278,15 @@ def _correct(
         likely = misfit.causes[0] if misfit.causes else None
         if misfit.ok or misfit.nonsense or likely is None or len(names) >= corrections or likely.score <= MAX_SCORE:
             return problem, z, lin, misfit, converged
-        chosen = [tuple(n for n in own if n.path == likely.path) for own in candidates[1]]
-        problem = _add(problem, chosen)
+        added = [tuple(n for n in own if n.path == likely.path) for own in candidates[1]]
+        problem = _add(problem, added)
         start = torch.cat([z, z.new_full((problem.parameters.count - len(z),), likely.amount)])
         try:
             z, converged = polish(problem, start, optimizer, report, f"correction {likely.path}")
         except Diverged:
             return problem, start, lin, misfit, converged
         amount = float(problem.parameters.values(z)[_first_path(problem, likely.path)])
-        nuisance = next(n for own in chosen for n in own)
+        nuisance = next(n for own in added for n in own)
         names.append(nuisance.describe(amount))
         lin = linearize(problem, z)
 

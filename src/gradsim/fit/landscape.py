@@ -12,7 +12,7 @@ import torch
 from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
-from gradsim.fit.trials import Observed, make_trial
+from gradsim.fit.trials import Observed, Trial, make_trial_model
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
@@ -95,7 +95,7 @@ def landscape(
     count = POINTS[len(over)] if points is None else points
     if count < 2:
         raise OutOfRange("points", count, "must be at least 2")
-    trial = make_trial(scene, video, fps=fps, substeps=substeps, integrator=integrator)
+    trial = make_trial_model(Trial(scene, video, fps=fps), name="0", substeps=substeps, integrator=integrator)
     parameters = Parameters(trial.scene, dtype=dtype)
     problem = EstimationProblem(parameters, (trial,))
     columns = [_column(parameters, name) for name in over]

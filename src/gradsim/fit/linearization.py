@@ -12,6 +12,9 @@ from typing import Any
 
 import torch
 
+from gradsim.fit.observations.base import Observation
+from gradsim.fit.observations.images import ImageObservation
+from gradsim.fit.observations.robust import RobustLoss
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.residuals import CENTRAL_STEP, evaluate_blocks
 from gradsim.render.camera import projection
@@ -207,7 +210,7 @@ def _filled_scenes(problem: EstimationProblem, z: torch.Tensor) -> list[tuple[Sc
     with torch.no_grad():
         for k, trial in enumerate(problem.trials):
             own = problem.parameters.model_values(values, k)
-            if any(observation.rendered for observation in trial.observations):
+            if any(isinstance(observation, ImageObservation) for observation in trial.observations):
                 scene = trial.fill(own)
                 filled.append((scene, trial.simulate_grid(scene), own))
             else:
@@ -236,8 +239,8 @@ def _block(
             elif owners[k] is None or owners[k] == key[0]:
                 coordinates.append(k)
                 chosen.append(column)
-    shifts = _shift_columns(trial, key[1], filled) if observation.rendered else []
-    weights = observation.effective_weights(center, observation.levels - 1)
+    shifts = _shift_columns(trial, key[1], filled) if isinstance(observation, ImageObservation) else []
+    weights = _effective_weights(observation, center)
     sigma = problem.noise[key].floored
     scale = 1.0 / sigma if weights is None else weights.sqrt() / sigma
     stack = [center, *chosen, *shifts, *nuisance_columns]
@@ -254,6 +257,21 @@ def _block(
         refined = (J @ (change * scale).to(kind)[..., None])[..., 0].sum(0).to(torch.float64)
     entries = matrix[:, 1 : 1 + len(chosen)].permute(1, 0, 2) if full <= MAX_ENTRIES else None
     return Block(key, coordinates, nuisances, len(shifts), gram, counts, center, weights, sigma, entries, refined)
+
+
+def _effective_weights(observation: Observation, difference: torch.Tensor) -> torch.Tensor | None:
+    """Returns the weights of squared differences [T, N], with those of the robust loss; None if all are 1."""
+    weights = observation.weights(observation.levels - 1)
+    if observation.robust is None:
+        return weights
+    if isinstance(observation.robust, RobustLoss):
+        own = observation.robust.weight(difference)
+    else:
+        own = torch.ones_like(difference)
+        for name, index in observation.groups():
+            if (loss := observation.robust.get(name)) is not None:
+                own[..., index] = loss.weight(difference[..., index])
+    return own if weights is None else own * weights
 
 
 def _shift_columns(trial: Any, number: int, filled: tuple[Scene, Trajectory, Any]) -> list[torch.Tensor]:

@@ -68,6 +68,10 @@ class Fit:
         identifiable = all(item.level == "identifiable" for item in self.identifiability.values())
         return self.status == "converged" and identifiable
 
+    def trial_values(self, trial: int) -> dict[str, torch.Tensor]:
+        """Returns all estimated values of a trial by their paths in it, with those of nuisances."""
+        return self.parameters.model_values(self.parameters.values(self.coordinates), trial)
+
     def rows(self) -> list[tuple[str, str, float, float, float, Identifiability]]:
         """Returns name, unit, value, ends of the interval and identifiability of each scalar value."""
         rows = []

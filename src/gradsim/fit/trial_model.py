@@ -11,7 +11,9 @@ import torch
 
 from gradsim.fit.nuisances.nuisance import Nuisance, adjustment, apply
 from gradsim.fit.observations.base import Observation
+from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.pixels import Pixels
+from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.simulation import simulate_over
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
@@ -124,7 +126,11 @@ class TrialModel:
         """Returns the scene with its unknowns replaced by values, by path; other paths are ignored."""
         known = self.scene.unknowns
         scene = self.scene.with_values({path: value for path, value in values.items() if path in known})
-        return apply(scene, self.nuisances, values) if self.nuisances else scene
+        return apply(scene, self.nuisances, self._amounts(values)) if self.nuisances else scene
+
+    def _amounts(self, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Returns the amounts of the nuisances among all values."""
+        return {nuisance.path: values[nuisance.path] for nuisance in self.nuisances if nuisance.path in values}
 
     def simulate(self, values: Mapping[str, torch.Tensor], frames: int | None = None) -> tuple[Scene, Trajectory]:
         """Returns the scene with values filled in and its motion at the first observed frames; all if None."""
@@ -179,16 +185,17 @@ class TrialModel:
         options: dict[str, Any] = {"samples": samples} if samples > 1 else {}
         if isinstance(observation, Pixels) and (adjust := self.adjustment(values)) is not None:
             options["adjust"] = adjust
-        elif samples > 1 and not observation.rendered:
+        elif samples > 1 and not isinstance(observation, ImageObservation):
             observed, options = observed[::samples], {}
         compared: torch.Tensor = getattr(observation, method)(scene, observed, depth, **options)
         return compared
 
     def adjustment(self, values: Mapping[str, torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor] | None:
         """Returns the map of rendered colours given by the nuisances; None if there is none."""
-        return adjustment(self.nuisances, values) if self.nuisances else None
+        return adjustment(self.nuisances, self._amounts(values)) if self.nuisances else None
 
     @property
     def renders(self) -> bool:
         """Whether any observation depends on the scene beyond its motion, such as its camera or colours."""
-        return any(observation.rendered or observation.unit == "px" for observation in self.observations)
+        kinds = (ImageObservation, Tracks)
+        return any(isinstance(observation, kinds) for observation in self.observations)

@@ -23,7 +23,6 @@ from gradsim.scene.unknown import Unknown
 from gradsim.simulate.stability import stable_dt
 from gradsim.video.video import Video
 
-LUMA = ((0.299, 0.587, 0.114),)  # weights of red, green and blue
 MIN_BACKGROUND_PIXELS = 16  # fewest pixels from which the background colour of a compressed video is taken
 MIN_SUBSTEPS, MAX_SUBSTEPS = 8, 1024  # per frame
 SUBSTEP_SAMPLES = 16  # samples of the unknowns from which the number of substeps is chosen
@@ -140,16 +139,14 @@ def _observation(scene: Scene, observed: Any, options: dict[str, Any]) -> tuple[
     Compressed videos are compared by luma, and the scene takes the background colour of the video.
     """
     if isinstance(observed, Video):
-        if not observed.encoding.lossy:
-            return scene, Pixels(observed.frames, **options)
-        color = _background_color(scene, observed)
-        uniform = torch.as_tensor(scene.background).ndim == 1 and "scene.background" not in scene.unknowns
-        if uniform and color is not None:
-            scene = replace(scene, background=color)
-        channels = torch.tensor(LUMA, dtype=observed.frames.dtype)
-        return scene, Pixels(observed.frames, channels=channels, **options)
+        if observed.encoding.lossy:
+            color = _background_color(scene, observed)
+            uniform = torch.as_tensor(scene.background).ndim == 1 and "scene.background" not in scene.unknowns
+            if uniform and color is not None:
+                scene = replace(scene, background=color)
+        return scene, Pixels(observed, **options)
     if isinstance(observed, torch.Tensor):
-        return scene, Pixels(observed.detach().to(torch.float64), **options)
+        return scene, Pixels(observed, **options)
     if isinstance(observed, Observation):
         for option, value in options.items():
             if value is not None and value is not False and option != "renderer":

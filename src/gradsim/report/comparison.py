@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from gradsim.fit.observations import Pixels
-from gradsim.fit.trials import Trial
+from gradsim.fit.observations.pixels import Pixels
+from gradsim.fit.trial_model import TrialModel
 from gradsim.render.render import render
 from gradsim.report.media import amplified, difference_gain, mp4_uri, png_uri, side_by_side
 
@@ -25,16 +25,23 @@ class Comparison:
     width: int
 
 
-def comparison_video(trial: Trial, values: Mapping[str, torch.Tensor]) -> Comparison | None:
-    """Renders the fitted scene beside the observed video. Returns None if the observation is not a video."""
-    observation = trial.observation
-    if trial.scene.camera is None or not isinstance(observation, Pixels):
+def comparison_video(trial: TrialModel, values: Mapping[str, torch.Tensor]) -> Comparison | None:
+    """Renders the fitted scene beside the first video of a trial. Returns None if no observation is a video.
+
+    Args:
+        trial: Trial of a fit.
+        values: Values of its unknowns by their paths in the trial.
+    """
+    observation = next((item for item in trial.observations if isinstance(item, Pixels)), None)
+    if observation is None:
         return None
-    observed = observation.video.clamp(0, 1)
+    observed = observation.video.clamp(0, 1).nan_to_num(0.5)
     size = (observed.shape[1], observed.shape[2])
     with torch.no_grad():
         scene, trajectory = trial.simulate(values, len(observed))
-        fitted = render(scene, trajectory, size, observation.renderer)
+        fitted = render(observation.view(scene), trajectory, size, observation.renderer)
+        adjust = trial.adjustment(values)
+        fitted = fitted if adjust is None else adjust(fitted)
     fitted = fitted.clamp(0, 1).to(observed.dtype)
     difference = (observation.mix_channels(fitted) - observation.mix_channels(observed)).expand_as(observed)
     gain = difference_gain(difference)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradsim.fit.observations import Pixels
+from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.result import Fit, FitStep
 from gradsim.report.charts import BAND, INK, LINE, stage_bands, svg_chart
 
@@ -107,7 +107,7 @@ def _short_name(stage: FitStep) -> str:
 
 
 def _resolution(fit: Fit, level: int) -> str:
-    observation = fit.trials[0].observation
+    observation = fit.trials[0].observations[0]
     if not isinstance(observation, Pixels):
         return ""
     height, width = observation.sizes[max(0, observation.levels - 1 - level)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 
 from gradsim.fit.coordinates import ScaledUnknown
-from gradsim.fit.observations import Pixels
+from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.result import Fit
 from gradsim.fit.uncertainty import Identifiability
 from gradsim.report.comparison import Comparison, comparison_video
@@ -21,6 +21,8 @@ from gradsim.report.summary_text import (
     search_text,
     short,
 )
+
+MAX_VIDEOS = 4  # trials whose videos are shown
 
 
 def verdict(fit: Fit) -> str:
@@ -48,7 +50,7 @@ def values(fit: Fit, truth: Mapping[str, float]) -> str:
             _verdict_cell(judged),
         ]
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    scale = " of full scale" if isinstance(fit.trials[0].observation, Pixels) else ""
+    scale = " of full scale" if isinstance(fit.trials[0].observations[0], Pixels) else ""
     noise = f"Standard deviation of the residuals: {fit.noise:.2g}{scale}."
     note = f"Intervals from {fit.interval_method}. {noise} {search_text(fit)}"
     return section(

@@ -8,17 +8,26 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.observations import Pixels
+from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.plan import Plan
 from gradsim.fit.result import Fit
 
 STRONG_CORRELATION = 0.9
-TONES = {"identifiable": "good", "weak": "caution", "not identifiable": "bad"}
+TONES = {
+    "identifiable": "good",
+    "from the prior": "caution",
+    "weak": "caution",
+    "at its bound": "bad",
+    "not identifiable": "bad",
+}
+MISFIT = ("bad", "The scene does not explain the observation.")
 FIT_STATUS = {
+    "does not explain the video": MISFIT,
+    "does not explain the observations": MISFIT,
     "converged": ("good", "The scene explains the observation, and restarts converged to the same values."),
+    "converged with corrections": ("caution", "The scene explains the observation only with corrections."),
     "several answers": ("caution", "More than one set of values explains the observation."),
     "not converged": ("caution", "The search stopped before it converged."),
-    "above the noise": ("bad", "The scene does not fully explain the observation."),
     "interrupted": ("caution", "The search was interrupted. These are the best values so far, not a final estimate."),
 }
 
@@ -59,7 +68,7 @@ def fit_summary(fit: Fit) -> tuple[str, str, str]:
     """Returns the tone, the headline and the explanation of a fit."""
     tone, sentence = FIT_STATUS.get(fit.status, ("caution", fit.status))
     advice = _sentence(re.sub(r"see `\w+`", "they are listed below", fit.advice))
-    if fit.status in ("interrupted", "not converged", "above the noise"):
+    if fit.status in ("interrupted", "not converged", "converged with corrections") or not fit.misfit.ok:
         return tone, sentence, advice
     count = len(fit.rows())
     determined = sum(row[-1].level == "identifiable" for row in fit.rows())
@@ -73,7 +82,7 @@ def fit_summary(fit: Fit) -> tuple[str, str, str]:
 
 def _determined_text(fit: Fit, determined: int, count: int) -> str:
     """States how many of the values the observation determines."""
-    single = len(fit.trials) == 1 and isinstance(fit.trials[0].observation, Pixels)
+    single = len(fit.trials) == 1 and isinstance(fit.trials[0].observations[0], Pixels)
     subject, s, do = ("This video", "s", "does") if single else ("These observations", "", "do")
     if not determined:
         return f"{subject} {do} not determine the requested value{'s' if count > 1 else ''}."
