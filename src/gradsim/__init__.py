@@ -11,7 +11,12 @@ from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.goals import GoalImage, GoalState
 from gradsim.fit.minimize import minimize
 from gradsim.fit.minimum_norm import MinimumNorm
-from gradsim.fit.observations import Masks, States, Tracks
+from gradsim.fit.observations.masks import Masks
+from gradsim.fit.observations.pixels import Pixels
+from gradsim.fit.observations.points import Center, FacePoint, Marker, Vertex
+from gradsim.fit.observations.robust import Cauchy, Huber
+from gradsim.fit.observations.states import States
+from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.optimizers import LBFGS, Adam, RandomSearch, TorchOptimizer
 from gradsim.fit.plan import Plan
 from gradsim.fit.policies import Feedback, Keyframes, Sinusoids
@@ -73,6 +78,8 @@ __all__ = [
     "BodyForce",
     "BrokenGradient",
     "Camera",
+    "Cauchy",
+    "Center",
     "Checker",
     "Closed",
     "Cloth",
@@ -85,6 +92,7 @@ __all__ = [
     "DoublePendulum",
     "Elements",
     "Exact",
+    "FacePoint",
     "Feedback",
     "Fit",
     "Force",
@@ -95,6 +103,7 @@ __all__ = [
     "GoalState",
     "GradsimError",
     "Ground",
+    "Huber",
     "Index",
     "Integrator",
     "InvalidInput",
@@ -102,6 +111,7 @@ __all__ = [
     "LBFGS",
     "MinimumNorm",
     "Look",
+    "Marker",
     "Masks",
     "Membrane",
     "Midpoint",
@@ -111,6 +121,7 @@ __all__ = [
     "NeoHookean",
     "Pendulum",
     "Periodic",
+    "Pixels",
     "Plan",
     "PointLight",
     "Push",
@@ -141,6 +152,7 @@ __all__ = [
     "Tracks",
     "Trajectory",
     "TriMesh",
+    "Vertex",
     "Video",
     "TorchOptimizer",
     "control",

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from gradsim.fit.gauss_newton import GaussNewton, solve
-from gradsim.fit.observations import Pixels
+from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.search import Report
 from gradsim.fit.trials import Trial
@@ -73,4 +73,4 @@ def _encoded_trial(problem: EstimationProblem, trial: Trial, video: Any, z: torc
         height, width = video.encoding.size or video.size
         rendered = render(scene, trajectory, (height, width))
     encoded = encode(rendered, like=video)
-    return replace(trial, observation=replace(observation, video=encoded.downsample(video.size).frames))
+    return replace(trial, observation=observation.replaced(video=encoded.downsample(video.size)))

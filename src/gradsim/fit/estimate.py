@@ -90,7 +90,7 @@ def estimate(
     compressed = any(isinstance(item, Video) and item.encoding.lossy for item in videos)
     if bootstrap and not compressed:
         raise InvalidInput("bootstrap", True, "needs a compressed video from gs.load_video, whose encoding is repeated")
-    pixels: dict[str, Any] = {"renderer": renderer, "mask": mask, "included": frames}
+    pixels: dict[str, Any] = {"renderer": renderer, "mask": mask, "frames": frames}
     pixels |= {"robust": robust, "brightness": brightness}
     trials = _make_trials(scenes, videos, fps=fps, substeps=substeps, integrator=integrator, **pixels)
     parameters = _make_parameters(scenes, offset)

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.observations import Observation, Pixels
+from gradsim.fit.observations.base import Observation
+from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.simulation import simulate_over
 from gradsim.render.render import render
@@ -22,7 +23,6 @@ from gradsim.simulate.stability import stable_dt
 from gradsim.video.video import Video
 
 OFFSET = "video.offset"  # path of the unknown time from the start of the scene to the first frame [s]
-LUMA = ((0.299, 0.587, 0.114),)  # weights of red, green and blue
 MIN_BACKGROUND_PIXELS = 16  # fewest pixels from which the background colour of a compressed video is taken
 MIN_SUBSTEPS, MAX_SUBSTEPS = 8, 1024  # per frame
 SUBSTEP_SAMPLES = 16  # samples of the unknowns from which the number of substeps is chosen
@@ -92,16 +92,15 @@ def _observation(scene: Scene, observed: Any, fps: float | None, options: dict[s
         raise OutOfRange("fps", rate, "must be > 0 [1/s]")
     if isinstance(observed, Video):
         if not observed.encoding.lossy:
-            return scene, Pixels(observed.frames, **options), rate
+            return scene, Pixels(observed, **options), rate
         color = _background_color(scene, observed)
         uniform = torch.as_tensor(scene.background).ndim == 1 and "scene.background" not in scene.unknowns
         if uniform and color is not None:
             scene = replace(scene, background=color)
-        channels = torch.tensor(LUMA, dtype=observed.frames.dtype)
-        return scene, Pixels(observed.frames, channels=channels, **options), rate
+        return scene, Pixels(observed, **options), rate
     if isinstance(observed, torch.Tensor):
-        return scene, Pixels(observed.detach().to(torch.float64), **options), rate
-    if hasattr(observed, "residual"):
+        return scene, Pixels(observed, **options), rate
+    if isinstance(observed, Observation):
         return scene, observed, rate
     raise WrongType(
         "video", type(observed).__name__, "must be a gs.Video, a tensor [T, H, W, 3], gs.Masks, gs.Tracks or gs.States"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from gradsim.fit.observations import Pixels
+from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.trials import Trial
 from gradsim.render.render import render
 from gradsim.report.media import amplified, difference_gain, mp4_uri, png_uri, side_by_side

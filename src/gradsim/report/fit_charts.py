@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradsim.fit.observations import Pixels
+from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.result import Fit, FitStep
 from gradsim.report.charts import BAND, INK, LINE, stage_bands, svg_chart
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
-from gradsim.fit.observations import Pixels
+from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import ScaledUnknown
 from gradsim.fit.result import Fit
 from gradsim.fit.uncertainty import Identifiability

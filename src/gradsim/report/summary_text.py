@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.observations import Pixels
+from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.plan import Plan
 from gradsim.fit.result import Fit
 
