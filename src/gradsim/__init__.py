@@ -11,7 +11,12 @@ from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.goals import GoalImage, GoalState
 from gradsim.fit.minimize import minimize
 from gradsim.fit.minimum_norm import MinimumNorm
-from gradsim.fit.observations import Masks, States, Tracks
+from gradsim.fit.observations.masks import Masks
+from gradsim.fit.observations.pixels import Pixels
+from gradsim.fit.observations.points import Center, FacePoint, Marker, Vertex
+from gradsim.fit.observations.robust import Cauchy, Huber
+from gradsim.fit.observations.states import States
+from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.optimizers import LBFGS, Adam, RandomSearch, TorchOptimizer
 from gradsim.fit.plan import Plan
 from gradsim.fit.policies import Feedback, Keyframes, Sinusoids
@@ -74,6 +79,8 @@ __all__ = [
     "BodyForce",
     "BrokenGradient",
     "Camera",
+    "Cauchy",
+    "Center",
     "Checker",
     "Closed",
     "Cloth",
@@ -86,6 +93,7 @@ __all__ = [
     "DoublePendulum",
     "Elements",
     "Exact",
+    "FacePoint",
     "Feedback",
     "Fit",
     "Force",
@@ -96,6 +104,7 @@ __all__ = [
     "GoalState",
     "GradsimError",
     "Ground",
+    "Huber",
     "Index",
     "Integrator",
     "InvalidInput",
@@ -104,6 +113,7 @@ __all__ = [
     "LogNormal",
     "MinimumNorm",
     "Look",
+    "Marker",
     "Masks",
     "Membrane",
     "Midpoint",
@@ -114,6 +124,7 @@ __all__ = [
     "Normal",
     "Pendulum",
     "Periodic",
+    "Pixels",
     "Plan",
     "PointLight",
     "Push",
@@ -144,6 +155,7 @@ __all__ = [
     "Tracks",
     "Trajectory",
     "TriMesh",
+    "Vertex",
     "Video",
     "TorchOptimizer",
     "control",

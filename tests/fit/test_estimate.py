@@ -96,7 +96,7 @@ def test_states_masks_and_tracks_instead_of_pixels():
     focal = 32 / np.tan(np.deg2rad(20.0))
     x = 32 + focal * trajectory["cube"].vertices[..., 0] / depth
     y = 32 - focal * trajectory["cube"].vertices[..., 1] / depth
-    tracks = gs.Tracks("cube", [0, 3, 6], torch.stack([x, y], -1)[:, [0, 3, 6]], (64, 64))
+    tracks = gs.Tracks({"cube": [0, 3, 6]}, torch.stack([x, y], -1)[:, [0, 3, 6]], (64, 64))
     for observation in (states, masks, tracks):
         fit = gs.estimate(unknown, observation, fps=10, substeps=8)
         assert float(fit.values["cube.mass"]) == pytest.approx(3.7, rel=1e-7), type(observation)

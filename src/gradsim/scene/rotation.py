@@ -66,3 +66,19 @@ def _axes_coefficients(dtype: torch.dtype, device: torch.device) -> tuple[torch.
         sums = quadratic(basis[:, None] + basis)
         bilinear = (sums - quadratic(basis)[:, None] - quadratic(basis)) / 2
         return identity.flatten(), bilinear.reshape(16, 9)
+
+
+def rotation_vector(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+    """Returns the rotation vectors [rad], [..., 3], in world axes, that turn unit quaternions into others, [..., 4].
+
+    A quaternion and its negative are the same rotation. The angle is at most pi.
+    """
+    a, b = -start[..., :3], end[..., :3]
+    a, b = torch.broadcast_tensors(a, b)
+    axis = end[..., 3:] * a + start[..., 3:] * b + torch.linalg.cross(b, a)
+    cosine = end[..., 3:] * start[..., 3:] - (a * b).sum(-1, keepdim=True)
+    axis, cosine = torch.where(cosine < 0, -axis, axis), cosine.abs()
+    square = (axis * axis).sum(-1, keepdim=True)
+    small = square < 1e-20  # the angle's ratio to its sine is 1 to rounding, and has no gradient
+    sine = torch.where(small, 1.0, square).sqrt()
+    return axis * torch.where(small, 2.0 / cosine.clamp_min(0.5), 2.0 * torch.atan2(sine, cosine) / sine)

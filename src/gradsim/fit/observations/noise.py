@@ -1,0 +1,110 @@
+"""Noise of a video, estimated from the video itself: from temporal differences of static pixels."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+START_QUANTILE = 0.1  # share of the pixels that are assumed static at first: those that change least
+NORMAL_LIMIT = 3.5  # largest temporal variance of a static pixel, as a quantile of a normal distribution
+SATURATION_MARGIN = 3.0  # smallest distance of a pixel from the ends of the range, in standard deviations
+MIN_PIXELS = 32  # fewest static pixels from which the noise is estimated
+ITERATIONS = 20
+LEVELS = 255  # steps of 8-bit values
+
+
+def video_noise(video: torch.Tensor, channels: torch.Tensor | None, usable: torch.Tensor | None) -> float | None:
+    """Returns the standard deviation of a pixel's channel, including the rounding of 8-bit values.
+
+    A pixel is static if its temporal variance is compatible with the noise, which is estimated from static pixels: both
+    are found by iteration from the pixels that change least. Pixels near the ends of the range are saturated: their
+    noise is cut off.
+
+    Args:
+        video: Colours [T, H, W, 3].
+        channels: Linear map of the colours to the compared channels, [C, 3]; None for the colours themselves.
+        usable: Whether a pixel was measured and is compared, [T, H, W]; None if all are.
+
+    Returns:
+        None if there are too few static pixels.
+    """
+    if len(video) < 3:
+        return None
+    colors = video.flatten(1, 2)
+    if usable is not None:
+        colors = colors[:, usable.flatten(1).all(0)]
+    mixed = colors if channels is None else colors @ channels.T
+    rounding = 1.0 / LEVELS if _is_8_bit(colors) else 0.0
+    gain = 1.0 if channels is None else float((channels**2).sum(1).mean())  # variance of a channel for unit colours
+    variance = _static_variance(colors, mixed, rounding * math.sqrt(gain))
+    if variance is None:
+        return None
+    if rounding:
+        variance = gain * _unrounded_variance(variance / gain, rounding) + gain * rounding**2 / 12
+    return math.sqrt(variance)
+
+
+def _is_8_bit(colors: torch.Tensor) -> bool:
+    steps = colors * LEVELS
+    return bool(((steps - steps.round()).abs() < 1e-3).all()) and bool((colors > 1.0 / LEVELS).any())
+
+
+def _static_variance(colors: torch.Tensor, mixed: torch.Tensor, step: float) -> float | None:
+    """Returns the temporal variance of static pixels whose values [T, P, 3] are not saturated."""
+    differences = mixed.diff(dim=0)
+    noise = (differences**2).mean((0, 2)) / 2  # of each pixel, [P]
+    spread = mixed.var(0).mean(-1)
+    inside = _unsaturated(colors, 0.0)
+    if int(inside.sum()) < MIN_PIXELS:
+        return None
+    count = len(differences)
+    noise_freedom = mixed.shape[-1] * 2 * count**2 / (3 * count - 1)
+    spread_freedom = mixed.shape[-1] * count
+    variance = float(noise[inside].quantile(START_QUANTILE)) / _chi_square(noise_freedom, -1.2816)
+    for _ in range(ITERATIONS):
+        floor = step**2 / 4 + 1e-24  # a pixel between two steps flips between them
+        static = inside & (noise <= _chi_square(noise_freedom, NORMAL_LIMIT) * (variance + floor))
+        static &= spread <= _chi_square(spread_freedom, NORMAL_LIMIT) * (variance + floor)
+        static &= _unsaturated(colors, SATURATION_MARGIN * math.sqrt(variance))
+        if int(static.sum()) < MIN_PIXELS:
+            return None
+        before, variance = variance, float(noise[static].mean())
+        if abs(variance - before) <= 1e-6 * variance:
+            break
+    return variance
+
+
+def _unsaturated(colors: torch.Tensor, margin: float) -> torch.Tensor:
+    """Whether the values of a pixel [T, P, 3] stay away from the ends of the range that the video reaches, [P]."""
+    inside = torch.ones(colors.shape[1], dtype=torch.bool)
+    mean = colors.mean(0)
+    if float(colors.max()) == 1.0:
+        inside &= ((colors < 1.0).all(0) & (mean < 1.0 - margin)).all(-1)
+    if float(colors.min()) == 0.0:
+        inside &= ((colors > 0.0).all(0) & (mean > margin)).all(-1)
+    return inside
+
+
+def _chi_square(freedom: float, normal: float) -> float:
+    """Quantile of chi^2 / freedom at the quantile of a normal distribution (Wilson and Hilferty)."""
+    spread = 2.0 / (9.0 * freedom)
+    return max(0.0, 1.0 - spread + normal * math.sqrt(spread)) ** 3
+
+
+def _unrounded_variance(measured: float, step: float) -> float:
+    """Returns the variance of noise before rounding, from the mean temporal variance after it.
+
+    With noise of variance v and levels spread evenly between the steps, the rounded values have the variance
+    v + step^2 / 12 minus the mean square of their constant error, a Fourier series in the level.
+    """
+
+    def rounded(variance: float) -> float:
+        terms = (math.exp(-4 * (math.pi * k) ** 2 * variance / step**2) / k**2 for k in range(1, 60))
+        return variance + step**2 / 12 - step**2 / (2 * math.pi**2) * sum(terms)
+
+    low, high = 0.0, measured
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rounded(middle) < measured else (low, middle)
+    return (low + high) / 2

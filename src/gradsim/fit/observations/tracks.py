@@ -1,0 +1,139 @@
+"""Tracks: positions of points over time, in the image or in space."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from gradsim.fit.observations.base import Adjust, Observation, brief, measurements
+from gradsim.fit.observations.points import Point, Vertex, vertex_positions
+from gradsim.render.camera import projection
+from gradsim.scene.camera import checked_pixels
+from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
+from gradsim.scene.scene import Scene
+from gradsim.scene.trajectory import Trajectory
+
+
+class Tracks(Observation):
+    """Positions of K points over time, in the image or in space; NaN where a point is not seen.
+
+    Args:
+        points: Points of bodies: `gs.Vertex`, `gs.Center`, `gs.FacePoint`, `gs.Marker`; or indices of vertices by body,
+            such as `{"cube": [0, 3, 6]}`.
+        pixels: Image positions (x, y) from the upper left corner [px], [T, K, 2].
+        size: Height and width of the image that `pixels` refers to [px].
+        positions: Positions in space [m], [T, K, 3], in place of `pixels`.
+        weights: Weights of the points, [K] or [T, K].
+        options: `noise` and `robust` in px or m, `frames`, `offset`, and `camera` for image positions; see
+            `Observation`.
+    """
+
+    points: tuple[Point, ...]
+    pixels: torch.Tensor | None
+    size: tuple[int, int] | None
+    positions: torch.Tensor | None
+
+    def __init__(
+        self,
+        points: Sequence[Point] | Mapping[str, Sequence[int]],
+        pixels: Any = None,
+        size: tuple[int, int] | None = None,
+        *,
+        positions: Any = None,
+        weights: Any = None,
+        **options: Any,
+    ):
+        given = _checked_points(points)
+        if (pixels is None) == (positions is None):
+            raise InvalidInput("pixels/positions", "both or neither", "give image positions, or positions in space")
+        name, values, width = ("pixels", pixels, 2) if positions is None else ("positions", positions, 3)
+        tracks = _checked_tracks(name, values, len(given), width)
+        if positions is not None:
+            for option, value in (("size", size), ("camera", options.get("camera"))):
+                if value is not None:
+                    raise InvalidInput(option, brief(value), "does not apply to positions in space")
+        elif size is None:
+            raise InvalidInput("size", None, "image positions need the size of the image (H, W) [px]")
+        arguments = {"points": given, "pixels": pixels, "size": size, "positions": positions, "weights": weights}
+        super().__init__(len(tracks), options, arguments)
+        vars(self).pop("weights")  # a method has this name
+        vars(self).update({name: tracks}, size=None if size is None else checked_pixels("size", size), _tracks=tracks)
+        vars(self).update(unit="px" if positions is None else "m")
+        vars(self).update(_point_weights=None if weights is None else _checked_weights(weights, tracks))
+
+    def entries(self, level: int) -> int:
+        tracks: torch.Tensor = vars(self)["_tracks"]
+        return tracks.shape[1] * tracks.shape[2]
+
+    def entry_weights(self, level: int) -> torch.Tensor | None:
+        tracks, given = vars(self)["_tracks"], vars(self)["_point_weights"]
+        missing = torch.isnan(tracks).any(-1)
+        if given is None and not bool(missing.any()):
+            return None
+        weights = (
+            torch.ones(tracks.shape[:2], dtype=torch.float64) if given is None else given.expand(*tracks.shape[:2])
+        )
+        return torch.where(missing, 0.0, weights)[..., None].expand_as(tracks).flatten(1)
+
+    def difference(
+        self, scene: Scene, trajectory: Trajectory, level: int, *, samples: int = 1, adjust: Adjust | None = None
+    ) -> torch.Tensor:
+        self.check_no_images(samples, adjust)
+        simulated = self._simulated(scene, trajectory)
+        if self.size is not None:
+            simulated = self._projected(self.view(scene), simulated)
+        target = vars(self)["_tracks"][: len(trajectory)]
+        seen = ~torch.isnan(target).any(-1, keepdim=True)
+        return torch.where(seen, simulated - target.nan_to_num(), 0.0).flatten(-2)
+
+    def _simulated(self, scene: Scene, trajectory: Trajectory) -> torch.Tensor:
+        """Positions of the points in space [m], [..., T', K, 3]."""
+        parts: list[torch.Tensor] = []
+        for (kind, _), group in itertools.groupby(self.points, lambda point: (type(point), point.body)):
+            points: list[Any] = list(group)
+            if kind is Vertex:
+                parts.append(vertex_positions(trajectory, points))
+            else:
+                parts += [point.positions(scene, trajectory)[..., None, :] for point in points]
+        return torch.cat(parts, -2)
+
+    def _projected(self, scene: Scene, points: torch.Tensor) -> torch.Tensor:
+        """Image positions [px], [..., T', K, 2]; points behind the near plane are moved onto it."""
+        if scene.camera is None or self.size is None:
+            remedy = "image positions need one: set the camera of the scene, or gs.Tracks(..., camera=gs.Camera(...))"
+            raise InvalidInput("scene.camera", None, remedy)
+        matrix, eye = projection(scene.camera, self.size, points.dtype, points.device)
+        image = (points - eye[..., None, None, :]) @ matrix[..., None, :, :].mT
+        return image[..., :2] / image[..., 2:].clamp_min(float(scene.camera.near))
+
+
+def _checked_points(points: Any) -> tuple[Point, ...]:
+    if isinstance(points, Mapping):
+        points = [Vertex(body, int(index)) for body, indices in points.items() for index in indices]
+    if not isinstance(points, Sequence) or not all(isinstance(point, Point) for point in points):
+        remedy = "must be a list of gs.Vertex, gs.Center, gs.FacePoint and gs.Marker, or vertices by body"
+        raise WrongType("points", brief(points), remedy)
+    if not points:
+        raise WrongShape("points", "empty", "give at least one point")
+    return tuple(points)
+
+
+def _checked_tracks(name: str, values: Any, count: int, width: int) -> torch.Tensor:
+    tracks = measurements(name, values)
+    if tracks.ndim != 3 or tuple(tracks.shape[1:]) != (count, width):
+        axes = "(x, y) [px]" if width == 2 else "(x, y, z) [m]"
+        valid = f"must be [T, {count}, {width}], {axes} of each of the {count} points"
+        raise WrongShape(name, f"shape {tuple(tracks.shape)}", valid)
+    return tracks
+
+
+def _checked_weights(weights: Any, tracks: torch.Tensor) -> torch.Tensor:
+    array, shape = measurements("weights", weights), tuple(tracks.shape[:2])
+    if tuple(array.shape) not in (shape, shape[1:]):
+        raise WrongShape("weights", f"shape {tuple(array.shape)}", f"must be {shape[1:]} or {shape}, one per point")
+    if not float(array.min()) >= 0:
+        raise OutOfRange("weights", f"smallest weight {float(array.min()):g}", "must be >= 0")
+    return array
