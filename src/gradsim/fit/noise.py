@@ -12,6 +12,7 @@ from gradsim.fit.observations.pixels import Pixels
 ROUNDING_8_BIT = 1.0 / 255.0 / 12.0**0.5  # standard deviation of the rounding to 8 bits
 MIN_RELATIVE_NOISE = 1e-6  # smallest noise of a measured series, relative to its spread
 GUESSED_RELATIVE_NOISE = 1e-2  # noise of data that do not show it, relative to their spread
+IMAGE_NOISE = 0.01  # first guess for masks and depths
 MAD_TO_SD = 1.4826  # of a normal distribution
 THIRD_DIFFERENCE = 20.0**0.5  # factor by which a third difference amplifies white noise
 
@@ -32,15 +33,18 @@ class NoiseLevel:
 
 def noise_level(observation: Observation) -> NoiseLevel:
     """Returns the noise of an observation from what is given or from the data alone."""
-    if observation.noise is not None:
-        return NoiseLevel(torch.as_tensor(observation.noise, dtype=torch.float64), "given")
-    measured = observation.estimated_noise()
-    if isinstance(observation, Pixels):
-        sigma = torch.tensor(measured or 0.0, dtype=torch.float64)
+    groups = observation.groups()
+    given = [observation.group_noise(name) for name, _ in groups]
+    if isinstance(observation, Pixels) and given[0] is None:
+        sigma = torch.tensor(observation.estimated_noise() or 0.0, dtype=torch.float64)
         return NoiseLevel(sigma, "measured", ROUNDING_8_BIT)
-    if measured is not None:
-        return NoiseLevel(torch.as_tensor(measured, dtype=torch.float64), "measured")
-    return NoiseLevel(torch.ones((), dtype=torch.float64), "residuals")
+    sigma = torch.ones(observation.entries(observation.levels - 1), dtype=torch.float64)
+    series = observation.series()
+    for (_, index), noise in zip(groups, given, strict=True):
+        guess = IMAGE_NOISE if series is None else series_noise(series[:, index])
+        sigma[index] = guess if noise is None else noise
+    source = "residuals" if any(noise is None for noise in given) else "given"
+    return NoiseLevel(sigma if len(groups) > 1 else sigma[0], source)
 
 
 def series_noise(series: torch.Tensor) -> float:

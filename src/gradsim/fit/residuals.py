@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
+from gradsim.fit.structure import Structure
 from gradsim.scene.errors import ContactWarning, Diverged, StabilityWarning
 
 Residual = Callable[[torch.Tensor], torch.Tensor]  # coordinates [B, P] -> residuals [B, N]
@@ -47,13 +49,58 @@ def _concatenate(batches: list[torch.Tensor]) -> torch.Tensor:
     return torch.cat([batch.expand(-1, width) for batch in batches])
 
 
-def jacobian(residual: Residual, z: torch.Tensor, max_worlds: int, step: float = CENTRAL_STEP) -> torch.Tensor:
+BlockResidual = Callable[[torch.Tensor], dict[Any, torch.Tensor]]  # coordinates [B, P] -> differences [B, T, N]
+
+
+def evaluate_blocks(function: BlockResidual, z: torch.Tensor, max_worlds: int) -> dict[Any, torch.Tensor]:
+    """Returns differences [B, T, N] of several blocks at coordinates [B, P]; inf where a world diverges."""
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", StabilityWarning)
+        warnings.simplefilter("ignore", ContactWarning)
+        parts = [part for batch in z.split(max_worlds) for part in _evaluate_block_batch(function, batch)]
+    known = next((part for part in parts if part is not None), None)
+    if known is None:
+        raise Diverged("the simulation diverges at the estimate: use more substeps or narrower bounds")
+    filled = [part or {key: torch.full_like(value[:1], torch.inf) for key, value in known.items()} for part in parts]
+    return {key: torch.cat([part[key] for part in filled]) for key in known}
+
+
+def _evaluate_block_batch(function: BlockResidual, z: torch.Tensor) -> list[dict[Any, torch.Tensor] | None]:
+    """Evaluates a batch; bisects it to isolate worlds that diverge, which give None."""
+    try:
+        return [function(z)]
+    except Diverged:
+        if len(z) == 1:
+            return [None]
+        return [part for half in z.split(-(-len(z) // 2)) for part in _evaluate_block_batch(function, half)]
+
+
+def jacobian(
+    residual: Residual,
+    z: torch.Tensor,
+    max_worlds: int,
+    step: float = CENTRAL_STEP,
+    structure: Structure | None = None,
+) -> torch.Tensor:
     """Returns the Jacobians [K, P, N] at coordinates z [K, P], by central differences."""
+    if structure is not None:
+        return torch.stack([_structured_jacobian(residual, point, max_worlds, step, structure) for point in z])
     count, width = z.shape
     offsets = step * torch.eye(width, dtype=z.dtype)
     points = torch.stack([z[:, None] + offsets, z[:, None] - offsets])  # [2, K, P, P]
     r = evaluate(residual, points.reshape(-1, width), max_worlds).view(2, count, width, -1)
     return (r[0] - r[1]) / (2 * step)
+
+
+def _structured_jacobian(
+    residual: Residual, z: torch.Tensor, max_worlds: int, step: float, structure: Structure
+) -> torch.Tensor:
+    """Returns the Jacobian [P, N] at z [P] from one central difference per group of coordinates."""
+    offsets = structure.compress(torch.full_like(z, step))
+    r = evaluate(residual, torch.cat([z + offsets, z - offsets]), max_worlds)
+    half = len(offsets)
+    quotient = (r[:half] - r[half:]) / (2 * step)
+    return structure.expand(torch.nan_to_num(quotient, nan=0.0, posinf=0.0, neginf=0.0))
 
 
 def forward_jacobian(

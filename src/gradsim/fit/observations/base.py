@@ -167,6 +167,10 @@ class Observation(ABC):
         """Standard deviation of an entry, from the measurements alone; None if they do not show it."""
         return None
 
+    def series(self) -> torch.Tensor | None:
+        """Measured entries over time, [T, N], NaN where missing; None for images."""
+        return None
+
     def replaced(self: O, **arguments: Any) -> O:
         """Returns a copy with some arguments of the constructor replaced."""
         return type(self)(**{**vars(self)["_arguments"], **arguments})

@@ -33,6 +33,10 @@ class RobustLoss(ABC):
     def pseudo_residual(self, difference: torch.Tensor) -> torch.Tensor:
         """Returns values with the signs of the differences whose squares are the loss."""
 
+    @abstractmethod
+    def weight(self, difference: torch.Tensor) -> torch.Tensor:
+        """Returns the weights of squared differences that give the same gradient as the loss, at most 1."""
+
 
 @dataclass(frozen=True)
 class Huber(RobustLoss):
@@ -42,6 +46,9 @@ class Huber(RobustLoss):
         size = difference.abs()
         linear = (2 * self.threshold * size - self.threshold**2).clamp_min(self.threshold**2).sqrt()
         return torch.where(size <= self.threshold, difference, difference.sign() * linear)
+
+    def weight(self, difference: torch.Tensor) -> torch.Tensor:
+        return self.threshold / difference.abs().clamp_min(self.threshold)
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,9 @@ class Cauchy(RobustLoss):
         small = ratio.abs() < SMALL
         square = torch.where(small, 1.0, ratio) ** 2
         return difference * torch.where(small, 1.0, (torch.log1p(square) / square).sqrt())
+
+    def weight(self, difference: torch.Tensor) -> torch.Tensor:
+        return 1.0 / (1.0 + (difference / self.threshold) ** 2)
 
 
 def robust_loss(value: Any) -> RobustLoss | None:

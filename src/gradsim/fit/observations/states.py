@@ -109,6 +109,18 @@ class States(Observation):
         parts = [torch.where(part, 0.0, given.get(path, one).reshape(-1, 1)) for path, part in missing.items()]
         return torch.cat(parts, -1)
 
+    def series(self) -> torch.Tensor:
+        """Measured entries over time, [T, N]; rotations as rotation vectors from the first measured one."""
+        parts = []
+        for path, value in self.values.items():
+            if _attribute(path) == ROTATION:
+                valid = torch.nonzero(~torch.isnan(value).any(-1))[:, 0]
+                first = value[valid[0]] if len(valid) else value.new_tensor([0.0, 0.0, 0.0, 1.0])
+                parts.append(rotation_vector(first.expand_as(value), value))
+            else:
+                parts.append(value.flatten(1))
+        return torch.cat(parts, -1)
+
     def difference(
         self, scene: Scene, trajectory: Trajectory, level: int, *, samples: int = 1, adjust: Adjust | None = None
     ) -> torch.Tensor:

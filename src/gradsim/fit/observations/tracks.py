@@ -78,6 +78,10 @@ class Tracks(Observation):
         )
         return torch.where(missing, 0.0, weights)[..., None].expand_as(tracks).flatten(1)
 
+    def series(self) -> torch.Tensor:
+        tracks: torch.Tensor = vars(self)["_tracks"]
+        return tracks.flatten(1)
+
     def difference(
         self, scene: Scene, trajectory: Trajectory, level: int, *, samples: int = 1, adjust: Adjust | None = None
     ) -> torch.Tensor:
