@@ -9,6 +9,7 @@ from gradsim.fit.control import control
 from gradsim.fit.estimate import estimate
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.goals import GoalImage, GoalState
+from gradsim.fit.jacobians import Adjoint, Differences
 from gradsim.fit.minimize import minimize
 from gradsim.fit.minimum_norm import MinimumNorm
 from gradsim.fit.observations.masks import Masks
@@ -22,6 +23,7 @@ from gradsim.fit.plan import Plan
 from gradsim.fit.policies import Feedback, Keyframes, Sinusoids
 from gradsim.fit.result import Fit
 from gradsim.fit.rollout import rollout
+from gradsim.fit.trials import Trial
 from gradsim.render.dibr import DIBR
 from gradsim.render.exact import Exact
 from gradsim.render.mitsuba import Mitsuba
@@ -73,6 +75,8 @@ from gradsim.video.video import Video
 
 __all__ = [
     "Adam",
+    "Adjoint",
+    "Differences",
     "AmbientLight",
     "Bending",
     "Blur",
@@ -155,6 +159,7 @@ __all__ = [
     "Tracks",
     "Trajectory",
     "TriMesh",
+    "Trial",
     "Vertex",
     "Video",
     "TorchOptimizer",

@@ -171,7 +171,9 @@ def test_a_wrong_scene_is_not_reported_as_converged():
     other = flight()
     other = gs.Scene(other.bodies, gravity=(2.0, 2.0, 0.0), camera=other.camera, background=(0.0, 0.0, 0.0))
     fit = gs.estimate(flight(gs.unknown(5.0, low=1.0, high=20.0)), record(other), fps=10, substeps=8)
-    assert fit.status == "above the noise"
+    assert fit.status == "does not explain the video"
+    assert fit.misfit.explained < 0.5
+    assert all(item.level == "not identifiable" for item in fit.identifiability.values())
     assert not fit.certain
 
 

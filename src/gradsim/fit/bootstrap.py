@@ -71,5 +71,7 @@ def _encoded_trial(problem: EstimationProblem, number: int, z: torch.Tensor) -> 
         with torch.no_grad():
             rendered = render(scene, trajectory, video.encoding.size or video.size)
         encoded = encode(rendered, like=video)
-        observations.append(observation.replaced(video=encoded.downsample(video.size).frames, channels=observation.channels))
+        observations.append(
+            observation.replaced(video=encoded.downsample(video.size).frames, channels=observation.channels)
+        )
     return replace(trial, observations=tuple(observations))

@@ -14,14 +14,14 @@ from typing import Any
 
 import torch
 
+from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.gauss_newton import GaussNewton, solve
-from gradsim.fit.linearization import Linearization, linearize
+from gradsim.fit.linearization import Linearization, direction_columns, linearize
 from gradsim.fit.misfit import MAX_SCORE, Misfit, measure_misfit
 from gradsim.fit.noise import NoiseLevel
 from gradsim.fit.nuisances.catalogue import nuisances
-from gradsim.fit.nuisances.nuisance import Nuisance, chosen
+from gradsim.fit.nuisances.nuisance import Nuisance, batches, chosen
 from gradsim.fit.observations.images import ImageObservation
-from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.scatter import Scatter, trial_scatter
 from gradsim.fit.trials import MAX_SUBSTEPS
@@ -77,7 +77,8 @@ def with_nuisances(problem: EstimationProblem, groups: Sequence[str]) -> Estimat
     if not groups:
         return problem
     z = problem.parameters.initial()
-    return _add(problem, [chosen(_candidates(problem, z, k), groups) for k in range(len(problem.trials))])
+    added = [chosen(_candidates(problem, z, k), groups) for k in range(len(problem.trials))]
+    return _add(problem, [tuple(nuisance for nuisance in own if nuisance.batched) for own in added])
 
 
 def _add(problem: EstimationProblem, added: list[tuple[Nuisance, ...]]) -> EstimationProblem:
@@ -275,7 +276,8 @@ def _correct(
         if candidates[0]:
             lin = _linearize_with(problem, z, candidates)
         misfit = measure_misfit(problem, lin, candidates[0], holdout=math.nan, corrections=tuple(names))
-        likely = misfit.causes[0] if misfit.causes else None
+        usable = {nuisance.path for nuisance in candidates[0] if nuisance.batched}
+        likely = next((cause for cause in misfit.causes if cause.path in usable), None)
         if misfit.ok or misfit.nonsense or likely is None or len(names) >= corrections or likely.score <= MAX_SCORE:
             return problem, z, lin, misfit, converged
         added = [tuple(n for n in own if n.path == likely.path) for own in candidates[1]]
@@ -312,13 +314,22 @@ def _linearize_with(
 ) -> Linearization:
     """Linearizes a problem with the scored nuisances as further directions, common to all trials."""
     listed, own = candidates
-    trials = tuple(
-        replace(trial, nuisances=(*trial.nuisances, *extra)) for trial, extra in zip(problem.trials, own, strict=True)
-    )
-    extra = [_coordinate(nuisance.path, nuisance, None) for nuisance in listed]
-    extended = replace(
-        problem, parameters=problem.parameters.extended(extra), trials=trials, noise=dict(problem.noise)
-    )
-    full = torch.cat([z, z.new_zeros(len(listed))])
-    steps = torch.tensor([-1.0 if n.time == "exposure" else 0.02 for n in listed], dtype=torch.float64)
-    return linearize(extended, full, nuisance_count=len(listed), steps=steps)
+    found: dict[str, dict[tuple[int, int], torch.Tensor]] = {}
+    for group in batches(listed):
+        paths = {nuisance.path for nuisance in group}
+        trials = tuple(
+            replace(trial, nuisances=(*trial.nuisances, *(n for n in extra if n.path in paths)))
+            for trial, extra in zip(problem.trials, own, strict=True)
+        )
+        parameters = problem.parameters.extended([_coordinate(n.path, n, None) for n in group])
+        extended = replace(problem, parameters=parameters, trials=trials, noise=dict(problem.noise))
+        full = torch.cat([z, z.new_zeros(len(group))])
+        steps = torch.tensor([nuisance.step / nuisance.sd for nuisance in group], dtype=z.dtype)
+        offsets = torch.cat([z.new_zeros(len(group), len(z)), torch.diag(steps)], 1)
+        one_sided = any(nuisance.low == 0.0 for nuisance in group)
+        separate = not all(nuisance.batched for nuisance in group)
+        columns = direction_columns(extended, full, offsets, steps, one_sided=one_sided, separate=separate)
+        for row, nuisance in enumerate(group):
+            found[nuisance.path] = {key: columns[key][row] for key in problem.blocks}
+    nuisance_columns = {key: [found[n.path][key] for n in listed] for key in problem.blocks}
+    return linearize(problem, z, nuisances=nuisance_columns)

@@ -1,9 +1,9 @@
 """Errors of the model that are smooth in time, as Gaussian processes.
 
 Residuals of a slightly wrong model are correlated from frame to frame, and treating them as independent noise gives
-intervals that are far too narrow. The discrepancy is modelled in a few numbers of each frame: the apparent shift of each
-body in the image, or the measured coordinates themselves for tracks and states. Its variance and its length in time
-follow from restricted maximum likelihood (REML), which accounts for what the fit has absorbed.
+intervals that are far too narrow. The discrepancy is modelled in a few numbers of each frame: the apparent shift of
+each body in the image, or the measured coordinates themselves for tracks and states. Its variance and its length in
+time follow from restricted maximum likelihood (REML), which accounts for what the fit has absorbed.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _entry_series(block: Block) -> Series | None:
     values = -(block.difference * scale)
     present = torch.ones_like(values) if block.weights is None else (block.weights > 0).to(values.dtype)
     count, width = values.shape
-    noise = torch.diag_embed(torch.where(present.expand(count, width) > 0, 1.0, 1e6))
+    noise = torch.diag_embed(torch.where(present.expand(count, width) > 0, 1.0, 1e6).to(values.dtype))
     if block.entries is None:
         return None
     return Series(values, noise, block.entries.permute(1, 2, 0), block.entries.permute(1, 0, 2), block)

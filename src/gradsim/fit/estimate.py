@@ -27,7 +27,6 @@ from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 from gradsim.scene.unknown import Unknown
-from gradsim.video.video import Video
 
 DISTINCT_MINIMA = 1e-2  # smallest distance between different minima of two searches, in coordinate units
 COMPRESSED_NOISE_FACTOR = 8.0  # mean square of later frames of a compressed video, relative to that of the first
@@ -135,7 +134,7 @@ def estimate(
             intervals = _bootstrap_intervals(analysis.problem, intervals, optimizer, seed, report)
         except KeyboardInterrupt:
             searches = replace(searches, interrupted=True)
-    method = ", ".join([*analysis.uncertainty.sources, *([intervals.method] if intervals.method else [])])
+    method = ", ".join([*([intervals.method] if intervals.method else []), *analysis.uncertainty.sources])
     if searches.interrupted and compressed:
         method = "residuals: too narrow for a compressed video"
     fit = _make_fit(analysis, searches, intervals, method)
@@ -224,9 +223,7 @@ def _analyse(
         return analyse(problem, z, optimizer, corrections=0, report=report), searches
     try:
         problem = with_nuisances(problem, roughly)
-        analysis = analyse(
-            problem, z, optimizer, corrections=corrections, free_substeps=free_substeps, report=report
-        )
+        analysis = analyse(problem, z, optimizer, corrections=corrections, free_substeps=free_substeps, report=report)
     except KeyboardInterrupt:
         searches = replace(searches, interrupted=True)
         return analyse(problem, z, optimizer, corrections=0, report=report), searches
@@ -254,7 +251,9 @@ def _make_fit(analysis: Analysis, searches: _Searches, intervals: _Intervals, me
     wanted = [path for path in values if path not in analysis.nuisance_paths]
     return Fit(
         values={path: values[path] for path in wanted},
-        intervals={path: (torch.minimum(low[path], high[path]), torch.maximum(low[path], high[path])) for path in wanted},
+        intervals={
+            path: (torch.minimum(low[path], high[path]), torch.maximum(low[path], high[path])) for path in wanted
+        },
         identifiability=_identifiability(analysis, searches, status, advice),
         correlation=uncertainty.correlation,
         undetermined_directions=uncertainty.undetermined_directions,
@@ -311,9 +310,7 @@ def _status(analysis: Analysis, searches: _Searches) -> tuple[str, str]:
     return "converged", analysis.advice
 
 
-def _identifiability(
-    analysis: Analysis, searches: _Searches, status: str, advice: str
-) -> dict[str, Identifiability]:
+def _identifiability(analysis: Analysis, searches: _Searches, status: str, advice: str) -> dict[str, Identifiability]:
     """Returns the verdict by coordinate; coordinates that differ between equal minima are at best weak."""
     parameters = analysis.problem.parameters
     verdicts = dict(zip(parameters.names, analysis.uncertainty.identifiability, strict=True))

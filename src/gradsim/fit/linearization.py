@@ -25,7 +25,6 @@ MAX_SHIFTED_BODIES = 4  # bodies whose apparent position may deviate from the mo
 SHIFT = 0.05  # finite difference of an apparent position [px]
 SINGLE_PRECISION_SIZE = 40_000_000  # numbers above which columns are stored in single precision
 MAX_ENTRIES = 512  # entries of a frame for which the Jacobian itself is kept
-NUISANCE_STEP = 0.02  # finite difference of a nuisance, in units of its standard deviation
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +37,7 @@ class Block:
 
     key: tuple[int, int]  # trial, observation
     coordinates: list[int]  # positions among all coordinates of the problem, without nuisances
-    nuisances: list[int]  # positions among all nuisances
+    nuisances: int  # columns of nuisances
     shifts: int  # columns of apparent shifts
     gram: torch.Tensor  # [T, Q, Q]
     counts: torch.Tensor  # entries with positive weight in each frame, [T]
@@ -56,7 +55,7 @@ class Block:
     @property
     def nuisance_columns(self) -> slice:
         first = 1 + len(self.coordinates) + self.shifts
-        return slice(first, first + len(self.nuisances))
+        return slice(first, first + self.nuisances)
 
     @property
     def coordinate_columns(self) -> slice:
@@ -110,79 +109,80 @@ class Linearization:
         return total / max(1.0, sum(float(block.counts.sum()) for block in self.blocks))
 
 
+Columns = dict[tuple[int, int], list[torch.Tensor]]  # derivatives [T, N] by block
+
+
 def linearize(
     problem: EstimationProblem,
     z: torch.Tensor,
     *,
-    nuisance_count: int = 0,
-    steps: torch.Tensor | None = None,
+    nuisances: Columns | None = None,
     finer: EstimationProblem | None = None,
 ) -> Linearization:
     """Linearizes a problem at coordinates z [P].
 
     Args:
-        problem: Problem. Its last `nuisance_count` coordinates are nuisances that are not estimated.
+        problem: Problem.
         z: Coordinates.
-        nuisance_count: Number of nuisances.
-        steps: Finite differences of the nuisances in coordinate units, [nuisance_count]; one-sided where negative.
+        nuisances: Derivatives with respect to nuisances that are not estimated, from `direction_columns`.
         finer: The same problem with smaller time steps, whose effect is measured.
     """
-    count = len(z) - nuisance_count
-    points, colors, sizes, one_sided = _difference_points(problem, z, count, steps)
+    groups = list(_color_groups(problem))
     center = {key: value[0] for key, value in _differences(problem, z[None]).items()}
+    offsets = torch.zeros(len(groups), len(z), dtype=z.dtype)
+    for row, members in enumerate(groups):
+        offsets[row, members] = CENTRAL_STEP
+    columns = direction_columns(problem, z, offsets, torch.full((len(groups),), CENTRAL_STEP))
     filled = _filled_scenes(problem, z)
-    columns: dict[tuple[int, int], list[torch.Tensor]] = {key: [] for key in problem.blocks}
-    batch = problem.batch_size(0)
-    for first in range(0, len(points), batch // 2 or 1):
-        chunk = points[first : first + (batch // 2 or 1)]
-        differences = _differences(problem, chunk.flatten(0, 1))
-        for key, value in differences.items():
-            pairs = value.view(len(chunk), 2, *value.shape[1:])
-            for row, pair in enumerate(pairs):
-                number = first + row
-                derivative = (pair[0] - (center[key] if one_sided[number] else pair[1])) / sizes[number]
-                columns[key].append(torch.nan_to_num(derivative, nan=0.0, posinf=0.0, neginf=0.0))
     changes: dict[tuple[int, int], torch.Tensor | None] = dict.fromkeys(problem.blocks)
     if finer is not None:
         changes |= {key: value[0] - center[key] for key, value in _differences(finer, z[None]).items()}
-    blocks = [
-        _block(problem, key, center[key], columns[key], colors, count, filled[key[0]], changes[key])
-        for key in problem.blocks
-    ]
-    return Linearization(z[:count], blocks)
+    blocks = []
+    for key in problem.blocks:
+        extra = [] if nuisances is None else nuisances[key]
+        blocks.append(_block(problem, key, center[key], columns[key], groups, filled[key[0]], extra, changes[key]))
+    return Linearization(z, blocks)
 
 
-def _difference_points(
-    problem: EstimationProblem, z: torch.Tensor, count: int, steps: torch.Tensor | None
-) -> tuple[torch.Tensor, list[list[int]], list[float], list[bool]]:
-    """Returns pairs of points [C, 2, P], the coordinates that each pair changes, the divisors and one-sidedness.
+def direction_columns(
+    problem: EstimationProblem,
+    z: torch.Tensor,
+    offsets: torch.Tensor,
+    sizes: torch.Tensor,
+    *,
+    one_sided: bool = False,
+    separate: bool = False,
+) -> Columns:
+    """Returns derivatives of all differences along directions, by finite differences.
 
-    Coordinates of different trials that belong to the same unknown are changed together: no residual depends on two.
+    Args:
+        problem: Problem.
+        z: Coordinates [P].
+        offsets: Finite differences of the coordinates, [C, P].
+        sizes: Their lengths, by which the change is divided, [C].
+        one_sided: Whether only the positive side is used.
+        separate: Whether each point is evaluated alone, because worlds of a batch cannot differ along the directions.
     """
-    groups = problem.parameters.coordinate_groups
-    colors: list[list[int]] = []
-    by_group: dict[int, int] = {}
-    for k in range(count):
-        if groups[k] in by_group:
-            colors[by_group[groups[k]]].append(k)
-        else:
-            by_group[groups[k]] = len(colors)
-            colors.append([k])
-    colors += [[k] for k in range(count, len(z))]
-    points = z.repeat(len(colors), 2, 1)
-    sizes, one_sided = [], []
-    for row, members in enumerate(colors):
-        nuisance = members[0] >= count
-        step = CENTRAL_STEP if not nuisance else NUISANCE_STEP
-        if nuisance and steps is not None:
-            step = float(steps[members[0] - count])
-        forward = step < 0
-        for k in members:
-            points[row, 0, k] += abs(step)
-            points[row, 1, k] -= 0.0 if forward else abs(step)
-        sizes.append(abs(step) if forward else 2 * abs(step))
-        one_sided.append(forward)
-    return points, colors, sizes, one_sided
+    columns: Columns = {key: [] for key in problem.blocks}
+    batch = 1 if separate else max(1, problem.batch_size(0) // 2)
+    center = _differences(problem, z[None]) if one_sided else {}
+    for first in range(0, len(offsets), batch):
+        chunk = offsets[first : first + batch]
+        size = sizes[first : first + batch]
+        ahead = _differences(problem, z + chunk)
+        behind = center if one_sided else _differences(problem, z - chunk)
+        for key in problem.blocks:
+            quotient = (ahead[key] - behind[key]) / (size if one_sided else 2 * size)[:, None, None]
+            columns[key] += list(torch.nan_to_num(quotient, nan=0.0, posinf=0.0, neginf=0.0))
+    return columns
+
+
+def _color_groups(problem: EstimationProblem) -> list[list[int]]:
+    """Returns groups of coordinates that one difference changes: those of the same unknown in different trials."""
+    found: dict[int, list[int]] = {}
+    for k, group in enumerate(problem.parameters.coordinate_groups):
+        found.setdefault(group, []).append(k)
+    return list(found.values())
 
 
 def _differences(problem: EstimationProblem, z: torch.Tensor) -> dict[tuple[int, int], torch.Tensor]:
@@ -223,27 +223,24 @@ def _block(
     key: tuple[int, int],
     center: torch.Tensor,
     columns: list[torch.Tensor],
-    colors: list[list[int]],
-    count: int,
+    groups: list[list[int]],
     filled: tuple[Scene, Trajectory, Any],
+    nuisances: list[torch.Tensor],
     change: torch.Tensor | None,
 ) -> Block:
     trial, observation = problem.trials[key[0]], problem.observation(key)
     owners = problem.parameters.coordinate_trials
-    coordinates, chosen, nuisances, nuisance_columns = [], [], [], []
-    for members, column in zip(colors, columns, strict=True):
+    coordinates, chosen = [], []
+    for members, column in zip(groups, columns, strict=True):
         for k in members:
-            if k >= count:
-                nuisances.append(k - count)
-                nuisance_columns.append(column)
-            elif owners[k] is None or owners[k] == key[0]:
+            if owners[k] is None or owners[k] == key[0]:
                 coordinates.append(k)
                 chosen.append(column)
     shifts = _shift_columns(trial, key[1], filled) if isinstance(observation, ImageObservation) else []
     weights = _effective_weights(observation, center)
     sigma = problem.noise[key].floored
     scale = 1.0 / sigma if weights is None else weights.sqrt() / sigma
-    stack = [center, *chosen, *shifts, *nuisance_columns]
+    stack = [center, *chosen, *shifts, *nuisances]
     kind = torch.float32 if len(stack) * center.numel() > SINGLE_PRECISION_SIZE else center.dtype
     matrix = torch.stack([(column * scale).to(kind) for column in stack], 1)  # [T, Q, N]
     gram = (matrix @ matrix.mT).to(torch.float64)
@@ -256,7 +253,7 @@ def _block(
         J = matrix[:, 1 : 1 + len(chosen)]
         refined = (J @ (change * scale).to(kind)[..., None])[..., 0].sum(0).to(torch.float64)
     entries = matrix[:, 1 : 1 + len(chosen)].permute(1, 0, 2) if full <= MAX_ENTRIES else None
-    return Block(key, coordinates, nuisances, len(shifts), gram, counts, center, weights, sigma, entries, refined)
+    return Block(key, coordinates, len(nuisances), len(shifts), gram, counts, center, weights, sigma, entries, refined)
 
 
 def _effective_weights(observation: Observation, difference: torch.Tensor) -> torch.Tensor | None:

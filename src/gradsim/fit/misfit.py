@@ -8,6 +8,7 @@ explains a significant part of the residual. Estimates from the first and from t
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -97,9 +98,7 @@ class Misfit:
             **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
             "explains the observations": self.ok,
             "reasons": self.reasons,
-            "likely causes": [
-                {"description": c.description, "group": c.group, "score": c.score, "share": c.share} for c in self.causes
-            ],
+            "likely causes": [dataclasses.asdict(cause) for cause in self.causes],
             "corrections": list(self.corrections),
         }
 
@@ -182,15 +181,17 @@ def _image_measures(observation: Pixels, block: Block) -> _ImageMeasures:
     square = (block.difference.view(video.shape) / sigma).square() * weights
     moving_predicted = _moving(predicted, sigma)
     moving_observed = _moving(video, sigma)
-    moving = (moving_predicted | moving_observed)[..., None] & (weights > 0)
+    moving = (moving_predicted | moving_observed)[..., None].expand(video.shape) & (weights > 0)
     chi2 = float(square[unsaturated].mean()) if bool(unsaturated.any()) else math.nan
     measured = moving & unsaturated
     enough = int(measured.sum()) >= MIN_MOVING_ENTRIES
     still = video.median(0).values
-    noise = sigma**2 * float(moving.sum())
-    left = float(((predicted - video).square() * weights)[moving.expand_as(video)].sum()) if bool(moving.any()) else 0.0
-    change = float(((video - still).square() * weights)[moving.expand_as(video)].sum()) if bool(moving.any()) else 0.0
-    explained = 1.0 - max(0.0, left - noise) / max(change - noise, 0.02 * noise, 1e-12) if bool(moving.any()) else math.nan
+    explained = math.nan
+    if bool(moving.any()):
+        noise = sigma**2 * float(moving.sum())
+        left = float(((predicted - video).square() * weights)[moving].sum())
+        change = float(((video - still).square() * weights)[moving].sum())
+        explained = 1.0 - max(0.0, left - noise) / max(change - noise, 0.02 * noise, 1e-12)
     union = float((moving_predicted | moving_observed).sum())
     overlap = float((moving_predicted & moving_observed).sum()) / union if union else math.nan
     return _ImageMeasures(
@@ -244,7 +245,7 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
     gradient = torch.zeros(size + count, dtype=torch.float64)
     total = entries = 0.0
     for block in lin.blocks:
-        index = torch.tensor([*block.coordinates, *(size + k for k in block.nuisances)])
+        index = torch.tensor([*block.coordinates, *range(size, size + block.nuisances)])
         columns = torch.tensor(
             [
                 *range(1, 1 + len(block.coordinates)),

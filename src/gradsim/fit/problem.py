@@ -13,7 +13,8 @@ from gradsim.fit.gauss_newton import Prior
 from gradsim.fit.noise import NoiseLevel, noise_level
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
-from gradsim.fit.residuals import Residual, Structure, evaluate, jacobian
+from gradsim.fit.residuals import Residual, evaluate, jacobian
+from gradsim.fit.structure import Structure
 from gradsim.fit.trial_groups import TrialGroup, make_groups
 from gradsim.fit.trial_model import TrialModel
 
@@ -193,6 +194,7 @@ class EstimationProblem:
     def with_substeps(self, factor: int) -> EstimationProblem:
         """Returns the problem with more time steps per frame."""
         trials = tuple(
-            replace(trial, time=replace(trial.time, substeps=trial.time.steps_per_frame * factor)) for trial in self.trials
+            replace(trial, time=replace(trial.time, substeps=trial.time.steps_per_frame * factor))
+            for trial in self.trials
         )
         return replace(self, trials=trials)

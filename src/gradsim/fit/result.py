@@ -53,7 +53,9 @@ class Fit:
     coordinates: torch.Tensor = field(repr=False)  # [P]
     standard_deviation: torch.Tensor = field(repr=False)  # of the coordinates, [P]
     plain_deviation: torch.Tensor | None = field(repr=False, default=None)  # from independent noise alone, [P]
-    nuisances: dict[str, tuple[float, float, str]] = field(default_factory=dict)  # estimated errors of the scene: value, standard deviation, unit
+    nuisances: dict[str, tuple[float, float, str]] = field(
+        default_factory=dict
+    )  # estimated errors of the scene: value, standard deviation, unit
     scatter: dict[str, Scatter] = field(default_factory=dict)  # of unknowns that vary between trials, by path
     history: tuple[FitStep, ...] = field(repr=False, default=())
     alternative_minima: tuple[dict[str, torch.Tensor], ...] = ()  # other values that fit equally well, by path

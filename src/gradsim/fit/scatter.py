@@ -47,7 +47,10 @@ def trial_scatter(
         values = z[torch.tensor(index)]
         variances = uncertainty.standard_deviation[torch.tensor(index)] ** 2
         mean, mean_sd, spread = random_effects(values, variances)
-        ends = [first.to_value(torch.stack([x]).to(z)) for x in (mean, mean - NORMAL_95 * mean_sd, mean + NORMAL_95 * mean_sd)]
+        ends = [
+            first.to_value(torch.stack([x]).to(z))
+            for x in (mean, mean - NORMAL_95 * mean_sd, mean + NORMAL_95 * mean_sd)
+        ]
         side = first.to_value((mean + spread)[None])
         center, low, high = (float(value) for value in ends)
         found[path] = Scatter(center, min(low, high), max(low, high), abs(float(side) - center), units[path])

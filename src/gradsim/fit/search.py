@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 
-from gradsim.fit.gauss_newton import ROUNDING_COST, GaussNewton, Prior, SolverState, StopCriterion, never_stop, solve
-from gradsim.fit.jacobians import Adjoint, choose_jacobian
+from gradsim.fit.gauss_newton import GaussNewton, Prior, SolverState, solve
+from gradsim.fit.jacobians import MAX_DENSE, Adjoint
+from gradsim.fit.least_squares import ROUNDING_COST, StopCriterion, never_stop
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.residuals import jacobian
 
@@ -77,7 +79,8 @@ class Search:
     def run(self, start: torch.Tensor) -> SearchResult:
         """Searches from a start [P] to a minimum at the finest level."""
         frames = self.problem.frames
-        if isinstance(choose_jacobian(self.optimizer, len(set(self.problem.parameters.coordinate_groups))), Adjoint):
+        differences = len(set(self.problem.parameters.coordinate_groups))  # rollouts for a Jacobian
+        if isinstance(self.optimizer.jacobian, Adjoint) or differences > MAX_DENSE:
             return self._run_many(start)
         z = self._scan_first_frames(start)
         z, fitted = self._fit_all_frames(z)
@@ -95,7 +98,7 @@ class Search:
         return result
 
     def _run_many(self, start: torch.Tensor) -> SearchResult:
-        """Solves for many unknowns from coarse to fine, without scans and restarts, which cost a rollout per unknown."""
+        """Solves for many unknowns from coarse to fine; scans and restarts would cost a rollout per unknown."""
         frames = self.problem.frames
         z = start[None]
         for level in range(self.coarse, -1, -1):
@@ -135,8 +138,13 @@ class Search:
 
         residual = self.problem.residual(level, frames)
         structure = self.problem.structure(level, frames)
-        given = jacobian if prior is None else None
-        extra = {"prior": prior, "stop": stop, "jacobian": given, "callback": callback, "structure": structure}
+        extra: dict[str, Any] = {
+            "prior": prior,
+            "stop": stop,
+            "jacobian": jacobian,
+            "callback": callback,
+            "structure": structure,
+        }
         return solve(residual, z, self.bounds, options, **extra)
 
     def _mean_square(self, cost: torch.Tensor, level: int, frames: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -18,6 +18,11 @@ class Structure:
     groups: list[int]  # group of each coordinate, [P]
     owners: list[int]  # trial of each coordinate, -1 if it is shared, [P]
     rows: torch.Tensor  # trial of each residual, [N]
+    constant: torch.Tensor | None = None  # known derivatives of further residuals, such as those of a prior, [P, M]
+
+    def with_rows(self, constant: torch.Tensor | None) -> Structure:
+        """Returns the structure of residuals that are followed by others with known derivatives [P, M]."""
+        return replace(self, constant=constant)
 
     @cached_property
     def members(self) -> list[list[int]]:
@@ -36,11 +41,12 @@ class Structure:
 
     def expand(self, differences: torch.Tensor) -> torch.Tensor:
         """Returns the differences [P, N] by coordinate from those by group [G, N], 0 for rows of other trials."""
-        count = differences.shape[-1]
-        rows = torch.nn.functional.pad(self.rows, (0, count - len(self.rows)), value=-2)  # rows of a prior follow
-        full = differences.new_zeros(len(self.groups), count)
+        count = len(self.rows)
+        full = differences.new_zeros(len(self.groups), differences.shape[-1])
         for row, members in enumerate(self.members):
             for k in members:
-                own = self.owners[k]
-                full[k] = differences[row] if own < 0 else torch.where(rows == own, differences[row], 0.0)
+                own, part = self.owners[k], differences[row, :count]
+                full[k, :count] = part if own < 0 else torch.where(self.rows == own, part, 0.0)
+        if self.constant is not None:
+            full[:, count:] = self.constant
         return full

@@ -73,7 +73,7 @@ class Sampling:
             trajectory: Motion at the simulated frames.
             values: Values of the unknowns by path, [B].
             count: Observed frames.
-            extra: Amounts of time nuisances: "offset" [frames], "fps" (relative), "exposure" [frames], [B].
+            extra: Amounts of time nuisances: "offset" [frames], "fps" [%], "exposure" [frames], [B].
             delay: Further offset of one observation [s].
         """
         if self.regular and not extra and isinstance(delay, float) and delay == 0.0:
@@ -83,7 +83,7 @@ class Sampling:
         if RATE in values:
             times = times * (self.fps / values[RATE])[..., None]
         if NUISANCE_RATE in extra:
-            times = times / (1.0 + extra[NUISANCE_RATE])[..., None]
+            times = times / (1.0 + 0.01 * extra[NUISANCE_RATE])[..., None]
         offset = values.get(OFFSET, torch.tensor(self.offset, dtype=torch.float64))
         if NUISANCE_OFFSET in extra:
             offset = offset + extra[NUISANCE_OFFSET] / self.fps
@@ -153,15 +153,17 @@ class TrialModel:
     ) -> tuple[Trajectory, int]:
         """Returns the motion at the frames of an observation and the number of samples in an exposure."""
         count = self.frames if frames is None else min(frames, self.frames)
-        extra = {n.time: values[n.path] for n in self.nuisances if n.time is not None and n.path in values}
+        amounts = self._amounts(values)
+        extra: dict[str, Any] = {n.time: amounts[n.path] for n in self.nuisances if n.time and n.path in amounts}
+        known = {path: values[path] for path in self.sampling.unknown}
         offset: Any = self.observations[number].offset
         delay = values[delay_path(number)] if isinstance(offset, Unknown) else float(offset or 0.0)
-        return self.sampling.sample(trajectory, values, count, extra, delay)
+        return self.sampling.sample(trajectory, known, count, extra, delay)
 
     def difference(
         self, scene: Scene, trajectory: Trajectory, values: Mapping[str, torch.Tensor], number: int, level: int
     ) -> torch.Tensor:
-        """Returns the plain differences of an observation, [..., T, N], from the simulated frames; level 0 is finest."""
+        """Returns the plain differences of an observation, [..., T, N]; level 0 is the finest."""
         return self._compare("difference", scene, trajectory, values, number, level, None)
 
     def residual(

@@ -64,7 +64,9 @@ class Trial:
         for label in ("offset", "exposure"):
             value = getattr(self, label)
             if not isinstance(value, Unknown) and not _is_number(value):
-                raise WrongType(f"Trial.{label}", repr(value), "must be a number [s] or gs.unknown(0.0, low=..., high=...)")
+                raise WrongType(
+                    f"Trial.{label}", repr(value), "must be a number [s] or gs.unknown(0.0, low=..., high=...)"
+                )
         if not isinstance(self.exposure, Unknown) and not self.exposure >= 0:
             raise OutOfRange("Trial.exposure", self.exposure, "must be >= 0 [s]")
 
@@ -119,9 +121,9 @@ def _sampling(trial: Trial, items: list[Any], count: int) -> Sampling:
             raise WrongShape("Trial.times", f"shape {tuple(times.shape)}", f"must be {count} increasing times [s]")
         if float(times[0]) < 0:
             raise OutOfRange("Trial.times", float(times[0]), "must be >= 0, the start of the scene [s]")
-        rate = 1.0 / float(times.diff().median()) if count > 1 else 30.0
-        return Sampling(rate, count, times, offset, exposure, unknown)
-    rate = trial.fps
+        grid = 1.0 / float(times.diff().median()) if count > 1 else 30.0
+        return Sampling(grid, count, times, offset, exposure, unknown)
+    rate: Any = trial.fps
     if isinstance(rate, Unknown):
         return Sampling(float(rate.guess), count, None, offset, exposure, unknown)
     if rate is None:

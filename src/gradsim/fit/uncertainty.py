@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
+from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.discrepancy import Discrepancy, discrepancy_covariance
 from gradsim.fit.linearization import Block, Linearization
-from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 
@@ -89,9 +89,7 @@ def estimate_uncertainty(problem: EstimationProblem, lin: Linearization) -> Unce
     first = lin.blocks[0]
     noise = float((first.difference.square().mean()).sqrt())
     plain = torch.diagonal(inverse).sqrt()
-    return Uncertainty(
-        deviation, correlation, noise, levels, directions, tuple(sources), plain, worst, discrepancy
-    )
+    return Uncertainty(deviation, correlation, noise, levels, directions, tuple(sources), plain, worst, discrepancy)
 
 
 def _noise_scale(problem: EstimationProblem, lin: Linearization) -> float:
@@ -145,9 +143,7 @@ def _trial_scatter(lin: Linearization, inverse: torch.Tensor, prior: torch.Tenso
     return inverse @ spread @ inverse * student**2
 
 
-def _holdout(
-    lin: Linearization, prior: torch.Tensor, variance: float, extra: torch.Tensor
-) -> torch.Tensor:
+def _holdout(lin: Linearization, prior: torch.Tensor, variance: float, extra: torch.Tensor) -> torch.Tensor:
     """Disagreement of the estimates from the first and from the last frames, in standard deviations, [P].
 
     To first order, as the residuals of the rest predicted by the first part.

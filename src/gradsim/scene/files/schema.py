@@ -270,11 +270,11 @@ def _file_types() -> TypesByName:
 
 def scene_model() -> type[BaseModel]:
     """Returns the model of a whole file: the fields of a scene, and `time`."""
-    return _scene_model(*Body.kinds, *Force.kinds, *Integrator.kinds)
+    return _scene_model((*Body.kinds, *Force.kinds, *Integrator.kinds))
 
 
 @functools.lru_cache(maxsize=4)  # created at first use because it takes time, and again when a kind is declared
-def _scene_model(*kinds: type) -> type[BaseModel]:
+def _scene_model(kinds: tuple[type, ...]) -> type[BaseModel]:
     types = _file_types()
     return _model(Scene, types, time=_built_type(Time, types))
 
