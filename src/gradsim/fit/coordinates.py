@@ -138,8 +138,13 @@ class ScaledUnknown:
         return torch.where(torch.isfinite(self.prior_sd), PRIOR_WIDTH * self.prior_sd, half)
 
 
-def scaled_unknown(path: str, unknown: Unknown, spec: Spec, dtype: torch.dtype) -> ScaledUnknown:
-    """Chooses the scale of an unknown from its bounds and the valid range of the quantity."""
+def scaled_unknown(
+    path: str, unknown: Unknown, spec: Spec, dtype: torch.dtype, magnitude: float = 0.0
+) -> ScaledUnknown:
+    """Chooses the scale of an unknown from its bounds and the valid range of the quantity.
+
+    `magnitude` is that of the other components of the quantity, which gives a component its natural step.
+    """
     guess = torch.tensor(unknown.guess, dtype=dtype)
     smallest = max((bound for bound in (spec.above, spec.low) if bound is not None), default=-math.inf)
     low = torch.full_like(guess, smallest) if unknown.low is None else torch.tensor(unknown.low, dtype=dtype)
@@ -153,7 +158,9 @@ def scaled_unknown(path: str, unknown: Unknown, spec: Spec, dtype: torch.dtype) 
         scale = "logit"
     else:
         scale = "linear"
-    step = _prior_step(guess, low, high, unknown.prior) if scale == "linear" else None
+    step = None
+    if scale == "linear" and not bool(torch.isfinite(high - low).any()):
+        step = _unbounded_step(guess, unknown.prior, magnitude)
     scaled = ScaledUnknown(path, spec.unit, tuple(guess.shape), scale, guess, low, high, step, varies=unknown.varies)
     return scaled if unknown.prior is None else _with_prior(scaled, unknown.prior)
 
@@ -165,11 +172,12 @@ def _is_logarithmic(guess: torch.Tensor, low: torch.Tensor, high: torch.Tensor, 
     return isinstance(prior, LogNormal) or bool((low > 0).all()) or bool(torch.isinf(high).any())
 
 
-def _prior_step(guess: torch.Tensor, low: torch.Tensor, high: torch.Tensor, prior: Prior | None) -> float | None:
-    """Returns the unit of a linear coordinate if guess and bounds do not give one: the deviation of the prior."""
-    if prior is None or bool((guess != 0).any()) or bool(torch.isfinite(high - low).any()):
-        return None
-    return float(prior.sd.max())
+def _unbounded_step(guess: torch.Tensor, prior: Prior | None, magnitude: float) -> float | None:
+    """Returns the unit of a linear coordinate without bounds: the size of the quantity, or the deviation of a prior if
+    the guess is zero."""
+    if prior is not None and not bool((guess != 0).any()):
+        return float(prior.sd.max())
+    return max(magnitude, float(guess.abs().max())) if magnitude > 0 else None
 
 
 def _with_prior(unknown: ScaledUnknown, prior: Prior) -> ScaledUnknown:

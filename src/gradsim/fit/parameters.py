@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from gradsim.fit.coordinates import ScaledUnknown, scaled_unknown
+from gradsim.scene.components import Components
 from gradsim.scene.errors import InvalidInput
-from gradsim.scene.quantity import Spec
+from gradsim.scene.quantity import Spec, bare, unknowns_in, unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.unknown import Unknown, equal_declarations
 from gradsim.scene.validation import validated_array
@@ -53,9 +54,9 @@ class Parameters:
         self._scene_names: list[dict[str, str]] = []  # name of the unknown by path in the scene of each trial
         self._time_names: list[dict[str, str]] = []  # the same for times
         for k, (scene, times) in enumerate(zip(self.scenes, given, strict=True)):
-            self._scene_names.append(
-                {path: table.add(k, path, u, spec) for path, u, spec in scene.unknown_quantities()}
-            )
+            sizes = _component_sizes(scene)
+            places = [(path, u, spec, sizes.get(path, 0.0)) for path, u, spec in scene.unknown_quantities()]
+            self._scene_names.append({place[0]: table.add(k, *place) for place in places})
             specs = {path: TIME_SPECS.get(path, TIME) for path in times}
             declared = {path: validated_array(path, unknown, specs[path]) for path, unknown in times.items()}
             self._time_names.append({path: table.add(k, path, u, specs[path]) for path, u in declared.items()})
@@ -181,6 +182,16 @@ def _trial_names(count: int, names: Sequence[str] | None) -> list[str]:
     return given
 
 
+def _component_sizes(scene: Scene) -> dict[str, float]:
+    """Returns the largest magnitude among the components of a quantity, by the paths of its unknown components."""
+    sizes = {}
+    for path, value, _ in (*scene.quantities(), *scene.view_quantities()):
+        if isinstance(bare(value), Components):
+            size = float(torch.as_tensor(unwrap(value)).detach().abs().max())
+            sizes.update({place: size for place, _ in unknowns_in(path, value)})
+    return sizes
+
+
 class _UnknownTable:
     """Unknowns of several trials by name, and which of them are the same."""
 
@@ -190,7 +201,7 @@ class _UnknownTable:
         self._declared: dict[str, tuple[Unknown, Spec]] = {}  # first declaration, by path without the trial
         self._paths: dict[int, str] = {}  # first path of each object
 
-    def add(self, trial: int, path: str, unknown: Unknown, spec: Spec) -> str:
+    def add(self, trial: int, path: str, unknown: Unknown, spec: Spec, magnitude: float = 0.0) -> str:
         """Adds an unknown of a trial unless it is known already, and returns its name."""
         own = self.trial_names is not None and (unknown.per_trial or unknown.varies)
         shared = path if unknown.per_trial else self._paths.setdefault(id(unknown), path)
@@ -201,12 +212,14 @@ class _UnknownTable:
             raise InvalidInput(path, unknown, remedy)
         if not own:
             if shared not in self.unknowns:
-                self.unknowns[shared] = scaled_unknown(shared, unknown, spec, self.dtype)
+                self.unknowns[shared] = scaled_unknown(shared, unknown, spec, self.dtype, magnitude)
             return shared
         name = f"{shared}@{self.trial_names[trial]}" if self.trial_names is not None else shared
         if name in self.unknowns:
             raise InvalidInput(path, unknown, f"{name} is given twice: use one gs.unknown object in both places")
-        self.unknowns[name] = replace(scaled_unknown(shared, unknown, spec, self.dtype), path=name, trial=trial)
+        self.unknowns[name] = replace(
+            scaled_unknown(shared, unknown, spec, self.dtype, magnitude), path=name, trial=trial
+        )
         return name
 
 

@@ -13,7 +13,7 @@ from gradsim.scene.errors import DegenerateElement, InvalidInput, OutOfRange, Wr
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import Bending, Contact, Membrane, NeoHookean
 from gradsim.scene.meshes import TetMesh, TriMesh
-from gradsim.scene.quantity import Quantity, Spec, inner_unknown, quantities, quantity, unwrap
+from gradsim.scene.quantity import Quantity, Spec, bare, quantities, quantity, unwrap
 from gradsim.scene.validation import check_element_count, check_exactly_one, validate_quantities, validated_array
 
 
@@ -299,7 +299,7 @@ def _check_vertices(body: Any) -> None:
 
 def _checked_points(name: str, points: Any, count: int | None) -> Any:
     """Returns valid positions [m], [..., count, 3]; None accepts any count."""
-    array = validated_array(name, inner_unknown(points) or unwrap(points), Spec("m", shape=(3,)))
+    array = validated_array(name, bare(points), Spec("m", shape=(3,)))
     if array.ndim < 2 or (count is not None and array.shape[-2] != count):
         raise WrongShape(name, f"shape {tuple(array.shape)}", f"must have shape [..., {count or 'N'}, 3]")
     return array

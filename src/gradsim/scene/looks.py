@@ -155,6 +155,6 @@ def look_quantities(look: Look | Checker) -> Iterator[tuple[str, Any, Spec]]:
         if getattr(look, name) is not None:
             yield name, getattr(look, name), spec
     for name, ndim in (("vertex_colors", 2), ("face_colors", 2), ("texture", 3), ("uv", 3)):
-        value = unwrap(getattr(look, name, None))
+        value = getattr(look, name, None)
         if value is not None:
-            yield name, value, Spec("1", shape=tuple(value.shape[-ndim:]))
+            yield name, value, Spec("1", shape=tuple(unwrap(value).shape[-ndim:]))

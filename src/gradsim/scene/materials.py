@@ -9,7 +9,7 @@ import torch
 
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
 from gradsim.scene.looks import Checker
-from gradsim.scene.quantity import PerElement, Quantity, Spec, inner_unknown, is_per_element, quantity, unwrap
+from gradsim.scene.quantity import PerElement, Quantity, Spec, is_per_element, is_unknown, quantity, unwrap
 from gradsim.scene.validation import validate_quantities, validated_array
 
 
@@ -19,9 +19,9 @@ def _elastic_constants(label: str, young: Quantity, poisson: Quantity, limit: fl
     As Poisson's ratio approaches `limit`, the material becomes incompressible and `lam` infinite.
     """
     for name, value in (("young", young), ("poisson", poisson)):
-        if inner_unknown(value) is not None:
+        if is_unknown(value):
             remedy = "mu and lam may be unknown, young and poisson may not: give mu and lam instead"
-            raise InvalidInput(f"{label}.{name}", inner_unknown(value), remedy)
+            raise InvalidInput(f"{label}.{name}", value, remedy)
     E = validated_array(f"{label}.young", unwrap(young), Spec("Pa", above=0.0))
     nu = validated_array(f"{label}.poisson", unwrap(poisson), Spec("1", above=-1.0, below=limit))
     if isinstance(E, torch.Tensor) and not isinstance(nu, torch.Tensor):

@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from gradsim.scene.errors import UnknownName
-from gradsim.scene.quantity import Spec, inner_unknown, rewrap
+from gradsim.scene.components import replace_components
+from gradsim.scene.errors import InvalidInput, UnknownName
+from gradsim.scene.quantity import PerElement, Signal, Spec, bare, is_per_element, rewrap, unknowns_in, unwrap
 from gradsim.scene.spelling import did_you_mean
+from gradsim.scene.unknown import Unknown
 
 Path = tuple["str | int", ...]  # attribute names, keys and indices
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_COMPONENT = re.compile(r"(\[\d+\])+$")  # index of a component at the end of a path
 
 
 class SceneLike(Protocol):
@@ -45,20 +48,36 @@ def with_values(scene: S, values: Mapping[str, Any]) -> S:
     Raises:
         UnknownName: The scene has no quantity at a path.
     """
-    given = [(path, value) for path, value, _ in (*scene.quantities(), *scene.view_quantities())]
-    known = [path for path, _ in given]
+    given = {path: (value, spec) for path, value, spec in (*scene.quantities(), *scene.view_quantities())}
     for path in values:
-        if path not in known:
-            raise UnknownName("path", repr(path), f"{did_you_mean(path, known)}the scene has {', '.join(known)}")
+        if path not in given:
+            _check_component(path, given, values)
     everywhere = {**_tied_values(given, values), **values}
     located = {_location(scene, _parse(path)): value for path, value in everywhere.items()}
     replaced: S = _replace(scene, located)
     return replaced
 
 
-def _tied_values(given: Sequence[tuple[str, Any]], values: Mapping[str, Any]) -> dict[str, Any]:
+def _check_component(path: str, given: Mapping[str, tuple[Any, Spec]], values: Mapping[str, Any]) -> None:
+    """Raises UnknownName or InvalidInput unless a path names a component of a quantity that has no other new value."""
+    whole = _COMPONENT.sub("", path)
+    if whole not in given:
+        raise UnknownName("path", repr(path), f"{did_you_mean(path, given)}the scene has {', '.join(given)}")
+    value, spec = given[whole]
+    count = len(spec.shape) + int(is_per_element(value)) + int(isinstance(value, Signal))
+    array = unwrap(value)
+    shape, index = tuple(array.shape[array.ndim - count :]), _parse(path)[-count:] if count else ()
+    if len(_parse(path)) - len(_parse(whole)) != count or any(k >= n for k, n in zip(index, shape, strict=True)):
+        raise UnknownName("path", repr(path), f"{whole} has shape {shape}; components are counted from 0")
+    if isinstance(bare(value), Unknown):
+        raise InvalidInput(path, bare(value), f"is part of one unknown: give all components, {whole}")
+    if whole in values:
+        raise InvalidInput(path, values[path], f"is given twice: {whole} has a new value too")
+
+
+def _tied_values(given: Mapping[str, tuple[Any, Spec]], values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values of unknowns by all paths where they are used; `given` are the scene's quantities by path."""
-    places = [(path, id(unknown)) for path, value in given if (unknown := inner_unknown(value)) is not None]
+    places = [(place, id(unknown)) for path, (value, _) in given.items() for place, unknown in unknowns_in(path, value)]
     filled = {key: values[path] for path, key in reversed(places) if path in values}
     return {path: filled[key] for path, key in places if key in filled}
 
@@ -92,7 +111,16 @@ def _replace(value: Any, values: Mapping[Path, Any]) -> Any:
         groups.setdefault(head, {})[tuple(rest)] = new
     if isinstance(value, (list, tuple)):
         return type(value)(_replace(item, groups[k]) if k in groups else item for k, item in enumerate(value))
+    if all(isinstance(head, int) for head in groups):
+        return _replace_components(value, values)
     if isinstance(value, Mapping):
         return {k: _replace(item, groups[k]) if k in groups else item for k, item in value.items()}
     changes = {str(name): _replace(getattr(value, str(name)), group) for name, group in groups.items()}
     return dataclasses.replace(value, **changes)
+
+
+def _replace_components(value: Any, values: Mapping[Any, Any]) -> Any:
+    """Returns a quantity, with its wrappers, with other values of some components."""
+    if isinstance(value, (PerElement, Signal)):
+        return type(value)(_replace_components(value.values, values))
+    return replace_components(value, values)

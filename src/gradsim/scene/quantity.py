@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
+from gradsim.scene.components import Components, index_text
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.unknown import Unknown
 
@@ -57,7 +58,7 @@ class Signal:
     values: Any
 
 
-Quantity: TypeAlias = "TensorLike | PerElement | Signal | Unknown"
+Quantity: TypeAlias = "TensorLike | PerElement | Signal | Unknown | Components"
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,14 @@ class Spec:
     per: str | None = None  # element that `per_element` counts: "node", "tet", ...; None if it is not allowed
     signal: bool = False  # whether a Signal is allowed
     optional: bool = False  # whether None is allowed
+
+    def narrowed(self, other: Spec) -> Spec:
+        """Returns this specification with the valid range of both."""
+
+        def limit(name: str, choose: Callable[..., float]) -> float | None:
+            return choose((x for s in (self, other) if (x := getattr(s, name)) is not None), default=None)
+
+        return dataclasses.replace(self, above=limit("above", max), low=limit("low", max), below=limit("below", min))
 
 
 def quantity(default: Any, unit: str, **spec: Any) -> Any:
@@ -97,10 +106,18 @@ def _quantities(cls: type) -> tuple[tuple[str, Spec], ...]:
     return tuple((field.name, field.metadata["spec"]) for field in fields if "spec" in field.metadata)
 
 
-def unwrap(value: Any) -> Any:
-    """Returns the array or tensor inside `PerElement` and `Signal`; for an unknown, its guess."""
+def bare(value: Any) -> Any:
+    """Returns the array, tensor, unknown or components inside `PerElement` and `Signal`."""
     while isinstance(value, (PerElement, Signal)):
         value = value.values
+    return value
+
+
+def unwrap(value: Any) -> Any:
+    """Returns the array or tensor inside `PerElement` and `Signal`; for unknowns, their guesses."""
+    value = bare(value)
+    if isinstance(value, Components):
+        return value.guesses()
     return value.guess if isinstance(value, Unknown) else value
 
 
@@ -111,18 +128,27 @@ def rewrap(value: Any, replacement: Any) -> Any:
     return replacement
 
 
-def inner_unknown(value: Any) -> Unknown | None:
-    """Returns the unknown inside `PerElement` and `Signal`, or None if the quantity is known."""
-    while isinstance(value, (PerElement, Signal)):
-        value = value.values
-    return value if isinstance(value, Unknown) else None
+def unknowns_in(path: str, value: Any) -> Iterator[tuple[str, Unknown]]:
+    """Yields path and unknown of a quantity that is unknown, or of each of its unknown components."""
+    value = bare(value)
+    if isinstance(value, Unknown):
+        yield path, value
+    elif isinstance(value, Components):
+        for index, part in value.items():
+            if isinstance(part, Unknown):
+                yield path + index_text(index), part
+
+
+def is_unknown(value: Any) -> bool:
+    """Whether a quantity, or a component of it, is unknown."""
+    return isinstance(bare(value), (Unknown, Components))
 
 
 def check_known(path: str, value: Any) -> None:
-    """Raises InvalidInput if a quantity is unknown."""
-    if inner_unknown(value) is not None:
+    """Raises InvalidInput if a quantity, or a component of it, is unknown."""
+    for place, unknown in unknowns_in(path, value):
         remedy = "is unknown: give it a value with scene.with_values({...}), or find it with gs.estimate(scene, video)"
-        raise InvalidInput(path, inner_unknown(value), remedy)
+        raise InvalidInput(place, unknown, remedy)
 
 
 def to_numpy(value: Any) -> np.ndarray | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradsim.scene.bodies import Springs, node_count
@@ -16,7 +16,7 @@ from gradsim.scene.lights import DEFAULT_LIGHTS, LIGHTS, Light
 from gradsim.scene.looks import check_color, look_quantities
 from gradsim.scene.materials import Ground
 from gradsim.scene.paths import with_values
-from gradsim.scene.quantity import Quantity, Spec, TensorLike, inner_unknown, quantities, quantity
+from gradsim.scene.quantity import Quantity, Spec, TensorLike, quantities, quantity, unknowns_in
 from gradsim.scene.shapes import SHAPES, StaticShape
 from gradsim.scene.smoke import Smoke
 from gradsim.scene.time import Time
@@ -122,19 +122,24 @@ class Scene:
         return {path: unknown for path, unknown, _ in self.unknown_quantities()}
 
     def unknown_quantities(self) -> Iterator[tuple[str, Unknown, Spec]]:
-        """Yields path, unknown and specification of every unknown, once, under its first path."""
-        seen: set[int] = set()
+        """Yields path, unknown and specification of every unknown, once, under its first path.
+
+        The specification has the narrowest valid range of all places where the unknown is used.
+        """
+        found: dict[int, tuple[str, Unknown, Spec]] = {}
         for path, unknown, spec in self.unknown_places():
-            if id(unknown) not in seen:
-                seen.add(id(unknown))
-                yield path, unknown, spec
+            first, _, known = found.get(id(unknown), (path, unknown, spec))
+            if spec.unit != known.unit:
+                remedy = f"is one unknown with {first} [{known.unit}]: use a gs.unknown for each"
+                raise InvalidInput(path, f"{unknown} [{spec.unit}]", remedy)
+            found[id(unknown)] = first, unknown, known.narrowed(spec)
+        yield from found.values()
 
     def unknown_places(self) -> Iterator[tuple[str, Unknown, Spec]]:
         """Yields path, unknown and specification of every place where an unknown is used."""
         for path, value, spec in (*self.quantities(), *self.view_quantities()):
-            unknown = inner_unknown(value)
-            if unknown is not None:
-                yield path, unknown, spec
+            for place, unknown in unknowns_in(path, value):
+                yield place, unknown, spec if place == path else replace(spec, shape=())
 
     def with_values(self, values: Mapping[str, Any]) -> Scene:
         """Returns a copy with other values at some paths, such as `{"cube.density": 300.0, "ground.mu": tensor}`.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradsim.scene.components import Components, as_components, index_text, joined
 from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
 from gradsim.scene.priors import LogNormal, prior_center
 from gradsim.scene.quantity import PerElement, Signal, Spec, is_per_element, quantities, sample_count, unwrap
@@ -35,6 +36,10 @@ def _validated(name: str, value: Any, spec: Spec) -> Any:
         if spec.per is None:
             raise WrongType(name, "per_element(...)", "is one value for the whole body; give a number or tensor")
         return PerElement(validated_array(name, value.values, spec))
+    components = as_components(name, value)
+    if components is not None and components.shape != spec.shape:
+        expected = f"{_expected(spec)}; batches of worlds and unknowns do not mix in one list"
+        raise WrongShape(name, f"a list of shape {components.shape}", expected)
     if isinstance(value, Unknown) and value.shape != spec.shape:
         expected = f"a guess of shape {spec.shape}" if spec.shape else "one number as a guess"
         alternative = f", or gs.per_element(gs.unknown(...)) for one per {spec.per}" if spec.per else ""
@@ -54,7 +59,13 @@ def _validated_signal(name: str, value: Signal, spec: Spec) -> Signal:
 
 
 def validated_array(name: str, value: Any, spec: Spec) -> Any:
-    """Returns a valid tensor or unknown as it is, and other numbers as a float64 array."""
+    """Returns a valid tensor or unknown as it is, and other numbers as a float64 array.
+
+    Lists with unknowns or tensors become `Components`, or a tensor if all components are known.
+    """
+    components = as_components(name, value)
+    if components is not None:
+        return _validated_components(name, components, spec)
     if isinstance(value, Unknown):
         _check_array(f"{name}'s guess", value.guess, spec)
         # A bound may equal an exclusive limit of the quantity, such as 0 for a mass.
@@ -76,6 +87,24 @@ def validated_array(name: str, value: Any, spec: Spec) -> Any:
             raise WrongType(name, repr(value)[:80], _expected(spec)) from None
     _check_array(name, array, spec)
     return value
+
+
+def _validated_components(name: str, components: Components, spec: Spec) -> Any:
+    """Returns valid components; joined if all are known."""
+    trailing = components.shape[components.ndim - len(spec.shape) :]
+    if trailing != spec.shape:
+        raise WrongShape(name, f"a list of shape {components.shape}", _expected(spec))
+    single = dataclasses.replace(spec, shape=())
+
+    def validated(index: tuple[int, ...], value: Any) -> Any:
+        path = name + index_text(index)
+        if isinstance(value, Unknown) and value.shape:
+            raise WrongShape(path, value, "a component is one number: give one number as a guess")
+        return validated_array(path, value, single)
+
+    valid = components.map(validated)
+    known = not any(isinstance(value, Unknown) for _, value in valid.items())
+    return joined(name, valid) if known else valid
 
 
 def _check_prior(name: str, value: Unknown, spec: Spec) -> None:

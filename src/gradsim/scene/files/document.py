@@ -73,7 +73,10 @@ for _name in ("int", "float"):  # PyYAML's constructors read 010 as 8 and 1:30 a
 
 
 class _Dumper(emitter.Emitter, serializer.Serializer, representer.SafeRepresenter, _CoreResolver):
-    """Indents lists below their key, and writes mappings and lists of scalars on one line."""
+    """Indents lists below their key, writes mappings and lists of scalars on one line, and has aliases only for
+    unknowns that are used in several places."""
+
+    ANCHOR_TEMPLATE = "unknown%d"
 
     def __init__(self, stream: Any) -> None:
         emitter.Emitter.__init__(self, stream, width=WIDTH, allow_unicode=True)
@@ -85,7 +88,7 @@ class _Dumper(emitter.Emitter, serializer.Serializer, representer.SafeRepresente
         return super().increase_indent(flow, False)
 
     def ignore_aliases(self, data: Any) -> bool:
-        return True
+        return not (isinstance(data, dict) and "unknown" in data)
 
 
 @dataclass(frozen=True, eq=False)

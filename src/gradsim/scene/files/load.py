@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from gradsim.scene.errors import InvalidInput, MeshFileError, SceneFileError
 from gradsim.scene.files.document import Document, Location, parse_yaml
 from gradsim.scene.files.schema import create_scene, scene_model
-from gradsim.scene.files.values import abbreviate
+from gradsim.scene.files.values import LoadContext, abbreviate
 from gradsim.scene.scene import Scene
 from gradsim.scene.spelling import did_you_mean
 from gradsim.scene.time import Time
@@ -53,7 +53,7 @@ def load_scene_file(path: str | os.PathLike[str]) -> SceneFile:
     file = _resolve_path(Path(path))
     document = _read_document(file)
     try:
-        model = scene_model().model_validate(document.data, context=file.parent)
+        model = scene_model().model_validate(document.data, context=LoadContext(file.parent))
     except ValidationError as error:
         errors = [_from_pydantic(file, document, details) for details in error.errors(include_url=False)]
         raise min(errors, key=lambda one: one.line or 0) from None
@@ -130,7 +130,7 @@ def _with_line(file: Path, document: Document, loc: Location, error: InvalidInpu
     if isinstance(error, MeshFileError):
         value, field = f"{error.name} ({error.value})", ""
     keys = [key for key in re.findall(r"\w+", field) if document.resolve((*location, key)) != location]
-    label = ".".join(text for text in (name, field) if text) or "file"
+    label = ".".join(text for text in (name, field) if text).replace(".[", "[") or "file"
     return SceneFileError(str(file), document.line((*location, *keys[:1])), label, value, error.valid)
 
 

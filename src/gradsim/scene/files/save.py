@@ -12,11 +12,13 @@ import numpy as np
 import torch
 
 from gradsim.scene.atomic import write_atomically
+from gradsim.scene.components import Components, index_text
 from gradsim.scene.errors import InvalidInput, SceneFileError
 from gradsim.scene.files.document import dump_yaml
 from gradsim.scene.files.values import type_key
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.paths import SceneLike
+from gradsim.scene.priors import Prior
 from gradsim.scene.quantity import PerElement, Signal
 from gradsim.scene.time import Time
 from gradsim.scene.unknown import Unknown
@@ -54,10 +56,11 @@ def save_scene(scene: SceneLike, path: str | os.PathLike[str], *, time: Time | N
 
 @dataclasses.dataclass(frozen=True)
 class _ArrayFile:
-    """The .npz file beside the scene file."""
+    """The .npz file beside the scene file, and the unknowns encoded so far."""
 
     name: str
     arrays: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    unknowns: dict[int, dict[str, Any]] = dataclasses.field(default_factory=dict)  # one object in several places is one
 
     def encode(self, array: np.ndarray, path: str) -> Any:
         """Returns an array as nested lists, or stores it and returns the reference to it."""
@@ -97,7 +100,11 @@ def _encode(value: Any, path: str, array_file: _ArrayFile, *, tagged: bool = Fal
     if isinstance(value, Signal):
         return {"signal": _encode(value.values, path, array_file)}
     if isinstance(value, Unknown):
-        return _encode_unknown(value, path, array_file)
+        if id(value) not in array_file.unknowns:
+            array_file.unknowns[id(value)] = _encode_unknown(value, path, array_file)
+        return array_file.unknowns[id(value)]
+    if isinstance(value, Components):
+        return value.map(lambda index, part: _encode(part, path + index_text(index), array_file)).values.tolist()
     if isinstance(value, (TriMesh, TetMesh)):
         return _encode_mesh(value, path, array_file)
     if isinstance(value, Mapping):
@@ -117,7 +124,16 @@ def _encode_unknown(value: Unknown, path: str, array_file: _ArrayFile) -> dict[s
         name: array.flat[0].item() if _uniform(array) else array_file.encode(array, f"{path}.{name}")
         for name, array in arrays.items()
     }
-    return fields | {"shape": list(value.shape)} if value.shape and _uniform(value.guess) else fields
+    if value.shape and _uniform(value.guess):
+        fields["shape"] = list(value.shape)
+    if value.prior is not None:
+        fields["prior"] = _encode_prior(value.prior, f"{path}.prior", array_file)
+    return fields | {name: True for name in ("per_trial", "varies") if getattr(value, name)}
+
+
+def _encode_prior(prior: Prior, path: str, array_file: _ArrayFile) -> dict[str, Any]:
+    names = [field.name for field in dataclasses.fields(prior)]
+    return {type_key(type(prior)): {name: array_file.encode(getattr(prior, name), f"{path}.{name}") for name in names}}
 
 
 def _uniform(array: np.ndarray) -> bool:
@@ -142,7 +158,7 @@ def _to_array(value: Any) -> np.ndarray:
 def equal_values(value: Any, other: Any) -> bool:
     """Returns whether two values of a field are equal; arrays and tensors are compared by content."""
     if isinstance(value, (np.ndarray, torch.Tensor)):
-        if other is None or isinstance(other, (PerElement, Signal, Unknown)) or dataclasses.is_dataclass(other):
+        if other is None or dataclasses.is_dataclass(other):
             return False
         return other is not dataclasses.MISSING and np.array_equal(_to_array(value), _to_array(other))
     if dataclasses.is_dataclass(value):

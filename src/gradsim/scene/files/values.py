@@ -1,13 +1,17 @@
 """Values in scene files: quantities, arrays, file names and type keys.
 
 A quantity is a number, a list, or a mapping: {unknown: guess, low: ..., high: ...}, {per_element: [...]},
-{signal: [...]}, {file: numbers.npy}, {file: numbers.npz, key: name}.
+{signal: [...]}, {file: numbers.npy}, {file: numbers.npz, key: name}. A component of a list may be unknown. The prior of
+an unknown is {normal: {mean: ..., sd: ...}} or {log_normal: {median: ..., sd: ...}}. An unknown with a YAML anchor and
+its aliases are one unknown: `mass: &m {unknown: 2.0}` and `mass: *m`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,12 +19,22 @@ import numpy as np
 from pydantic import AfterValidator, PlainValidator, StrictStr, ValidationInfo, WithJsonSchema
 
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongType
+from gradsim.scene.priors import LogNormal, Normal, Prior
 from gradsim.scene.quantity import PerElement, Signal, Spec
 from gradsim.scene.spelling import did_you_mean
-from gradsim.scene.unknown import unknown
+from gradsim.scene.unknown import Unknown, unknown
+
+
+@dataclass(frozen=True)
+class LoadContext:
+    """Context of the validation of a scene file."""
+
+    folder: Path  # to which file names are relative
+    unknowns: dict[int, Unknown] = field(default_factory=dict)  # by identity of their mappings in the document
+
 
 WRAPPERS = {
-    "unknown": ("unknown", "low", "high", "shape"),
+    "unknown": ("unknown", "low", "high", "shape", "prior", "per_trial", "varies"),
     "per_element": ("per_element",),
     "signal": ("signal",),
     "file": ("file", "key"),
@@ -55,8 +69,8 @@ def check_keys(given: Mapping[Any, Any], known: Iterable[str], owner: str) -> No
 
 def _resolve_file(info: ValidationInfo, name: str) -> Path:
     """Returns the path of a file named in a scene file, which is relative to the folder of the scene file."""
-    folder: Any = info.context
-    return Path(folder, name)
+    context: Any = info.context
+    return Path(context.folder, name)
 
 
 def _array(value: Any, info: ValidationInfo, kinds: str = "iuf") -> np.ndarray:
@@ -100,6 +114,8 @@ def _array_file(path: Path, key: Any) -> np.ndarray:
 
 
 def _quantity(value: Any, info: ValidationInfo) -> Any:
+    if isinstance(value, list) and _has_mappings(value):
+        return [_component(k, part, info) for k, part in enumerate(value)]
     if not isinstance(value, Mapping):
         return _array(value, info)
     wrapper = next((name for name in WRAPPERS if name in value), None)
@@ -113,11 +129,59 @@ def _quantity(value: Any, info: ValidationInfo) -> Any:
         return Signal(_quantity(value["signal"], info))
     if wrapper == "file":
         return _array(value, info)
+    return _unknown(value, info)
+
+
+def _has_mappings(value: list[Any]) -> bool:
+    """Whether nested lists hold a mapping, such as an unknown component."""
+    return any(isinstance(part, Mapping) or (isinstance(part, list) and _has_mappings(part)) for part in value)
+
+
+def _component(index: int, value: Any, info: ValidationInfo) -> Any:
+    """Returns a component of a list; errors name it."""
+    try:
+        if isinstance(value, Mapping) and "unknown" not in value:
+            raise WrongType("", abbreviate(value), "a component is a number or {unknown: ...}")
+        return _quantity(value, info)
+    except InvalidInput as error:
+        field = error.name.partition(".")[2] or error.name
+        joint = "." if field and not field.startswith("[") else ""
+        raise type(error)(f"list.[{index}]{joint}{field}", error.value, error.valid) from None
+
+
+def _unknown(value: Mapping[str, Any], info: ValidationInfo) -> Unknown:
+    """Returns the unknown of a mapping; the aliases of one YAML node are the same mapping and give the same object."""
+    context: Any = info.context
+    if id(value) not in context.unknowns:
+        context.unknowns[id(value)] = _new_unknown(value, info)
+    unknown: Unknown = context.unknowns[id(value)]
+    return unknown
+
+
+def _new_unknown(value: Mapping[str, Any], info: ValidationInfo) -> Unknown:
     arrays = {name: _array(value[name], info) for name in ("unknown", "low", "high") if value.get(name) is not None}
     if "unknown" not in arrays:
         raise WrongType("unknown", "null", "must be a number or a list, the initial guess")
     shape = None if value.get("shape") is None else tuple(_array(value["shape"], info, "iu").reshape(-1).tolist())
-    return unknown(arrays["unknown"], arrays.get("low"), arrays.get("high"), shape)
+    flags = {name: value[name] for name in ("per_trial", "varies") if name in value}
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise WrongType(name, abbreviate(flag), "must be true or false")
+    prior = None if value.get("prior") is None else _prior(value["prior"], info)
+    return unknown(arrays["unknown"], arrays.get("low"), arrays.get("high"), shape, prior=prior, **flags)
+
+
+def _prior(value: Any, info: ValidationInfo) -> Prior:
+    classes = {type_key(cls): cls for cls in (Normal, LogNormal)}
+    if not isinstance(value, Mapping) or len(value) != 1 or next(iter(value)) not in classes:
+        remedy = "must be {normal: {mean: ..., sd: ...}} or {log_normal: {median: ..., sd: ...}}"
+        raise WrongType("prior", abbreviate(value), remedy)
+    ((key, fields),) = value.items()
+    names = [field.name for field in dataclasses.fields(classes[key])]
+    if not isinstance(fields, Mapping) or not all(name in fields for name in names):
+        raise WrongType("prior", abbreviate(value), f"{key} needs {' and '.join(names)}")
+    check_keys(fields, names, key)
+    return classes[key](**{name: _array(fields[name], info) for name in names})
 
 
 _FILE = {"type": "object", "properties": {"file": {"type": "string"}, "key": {"type": "string"}}, "required": ["file"]}
@@ -136,7 +200,9 @@ def quantity_type(spec: Spec | None = None) -> Any:
         per = "" if spec.per is None else f"; or {{per_element: ...}}, one for each {spec.per}"
         signal = "; or {signal: ...}" if spec.signal else ""
         shape = f", shape {list(spec.shape)}" if spec.shape else ""
-        schema["description"] = f"[{spec.unit}]{shape}{per}{signal}; or {{unknown: guess, low: ..., high: ...}}"
+        unknown_text = "; or {unknown: guess, low: ..., high: ..., prior: ...}"
+        unknown_text += ", also for a component" if spec.shape else ""
+        schema["description"] = f"[{spec.unit}]{shape}{per}{signal}{unknown_text}"
     return Annotated[Any, PlainValidator(_quantity), WithJsonSchema(schema)]
 
 
