@@ -9,6 +9,7 @@ from gradsim.fit.control import control
 from gradsim.fit.estimate import estimate
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.goals import GoalImage, GoalState
+from gradsim.fit.jacobians import Adjoint, Differences
 from gradsim.fit.minimize import minimize
 from gradsim.fit.minimum_norm import MinimumNorm
 from gradsim.fit.observations import Masks, States, Tracks
@@ -67,6 +68,7 @@ from gradsim.video.video import Video
 
 __all__ = [
     "Adam",
+    "Adjoint",
     "AmbientLight",
     "Bending",
     "Blur",
@@ -80,6 +82,7 @@ __all__ = [
     "ContactWarning",
     "Cumulative",
     "DIBR",
+    "Differences",
     "DirectionalLight",
     "Diverged",
     "DoublePendulum",

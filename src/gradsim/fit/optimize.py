@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from gradsim.scene.errors import Diverged, InvalidInput, WrongShape
 STALL_ITERATIONS = 50  # iterations without a lower loss after which the search stops
 GRADIENT_TOLERANCE = 1e-12  # largest component of the gradient at a minimum
 STALLED_ADVICE = "the loss stopped decreasing: try another start, learning rate or optimizer"
+DIVERGED_ADVICE = "the simulation diverges at every start: raise substeps, or choose other guesses or narrower bounds"
 
 Optimizer = GradientOptimizer | GaussNewton | MinimumNorm
 Bounds = tuple[torch.Tensor, torch.Tensor]  # of the coordinates, [P] each
@@ -112,6 +114,8 @@ def optimize(
             raise
         advice = f"this is the best point so far; the simulation of the next one diverged: {error}"
         return OptimizeResult(record, "diverged", advice)
+    if not math.isfinite(record.loss):
+        return OptimizeResult(record, "diverged", DIVERGED_ADVICE)
     return OptimizeResult(record, *_final_status(optimizer, len(record.history) - 1, len(z)))
 
 

@@ -48,18 +48,36 @@ def _concatenate(batches: list[torch.Tensor]) -> torch.Tensor:
 
 
 def jacobian(residual: Residual, z: torch.Tensor, max_worlds: int, step: float = CENTRAL_STEP) -> torch.Tensor:
-    """Returns the Jacobians [K, P, N] at coordinates z [K, P], by central differences."""
+    """Returns the Jacobians [K, P, N] at coordinates z [K, P], by central differences.
+
+    Where the world on one side diverges, the difference is one-sided; where both do, the column is 0.
+    """
     count, width = z.shape
     offsets = step * torch.eye(width, dtype=z.dtype)
     points = torch.stack([z[:, None] + offsets, z[:, None] - offsets])  # [2, K, P, P]
     r = evaluate(residual, points.reshape(-1, width), max_worlds).view(2, count, width, -1)
-    return (r[0] - r[1]) / (2 * step)
+    J = (r[0] - r[1]) / (2 * step)
+    k, p = torch.nonzero(~torch.isfinite(J.sum(-1)), as_tuple=True)
+    if len(k):
+        here = evaluate(residual, z[k], max_worlds).expand(-1, r.shape[-1])
+        sides = torch.stack([(r[0, k, p] - here) / step, (here - r[1, k, p]) / step])
+        valid = torch.isfinite(sides.sum(-1, keepdim=True))
+        J[k, p] = torch.where(valid[0], sides[0], torch.where(valid[1], sides[1], 0.0))
+    return J
 
 
 def forward_jacobian(
-    residual: Residual, z: torch.Tensor, r: torch.Tensor, steps: torch.Tensor, max_worlds: int
-) -> torch.Tensor:
-    """Returns the Jacobians [K, P, N] by forward differences; 0 for a coordinate whose world diverges.
+    residual: Residual,
+    z: torch.Tensor,
+    r: torch.Tensor,
+    steps: torch.Tensor,
+    max_worlds: int,
+    bounds: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns Jacobians [K, P, N] by one-sided differences, and whether all columns of each are known, [K].
+
+    Where a world with the shifted coordinate diverges, the difference is taken to the other side; where that one
+    diverges too, the column is 0.
 
     Args:
         residual: Residual function.
@@ -67,14 +85,33 @@ def forward_jacobian(
         r: Residuals at z, [K, N].
         steps: Differences of the coordinates, [K, P].
         max_worlds: Maximum number of worlds in one rollout.
+        bounds: Lower and upper bounds of the coordinates, [P] each; differences point inwards.
     """
+    if len(z) == 0:
+        return r.new_zeros(0), torch.ones(0, dtype=torch.bool)
+    if bounds is not None:
+        steps = torch.where((z + steps > bounds[1]) & (z - steps >= bounds[0]), -steps, steps)
+    J = _differences(residual, z, r, steps, max_worlds)
+    failed = ~torch.isfinite(J.sum(-1))
+    k, p = torch.nonzero(failed, as_tuple=True)
+    if len(k):
+        points, backward = z[k], -steps[k, p]
+        points[torch.arange(len(k)), p] += backward
+        shifted = evaluate(residual, points, max_worlds).expand(-1, r.shape[1])
+        J[k, p] = (shifted - r[k]) / backward[:, None]
+        failed[k, p] = ~torch.isfinite(J[k, p].sum(-1))
+        J[failed] = 0.0
+    return J, ~failed.any(1)
+
+
+def _differences(
+    residual: Residual, z: torch.Tensor, r: torch.Tensor, steps: torch.Tensor, max_worlds: int
+) -> torch.Tensor:
+    """Returns one-sided difference quotients [K, P, N]; not finite where a world diverges."""
     count, width = z.shape
-    if count == 0:
-        return r.new_zeros(0)
     points = z[:, None] + torch.diag_embed(steps)
     shifted = evaluate(residual, points.view(-1, width), max_worlds).expand(-1, r.shape[1])
-    J = (shifted.view(count, width, -1) - r[:, None]).div_(steps[..., None])
-    return J.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+    return (shifted.view(count, width, -1) - r[:, None]).div_(steps[..., None])
 
 
 def balanced_steps(J: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from gradsim.fit.gauss_newton import ROUNDING_COST, GaussNewton, Prior, SolverState, StopCriterion, never_stop, solve
+from gradsim.fit.gauss_newton import GaussNewton, Prior, SolverState, solve
+from gradsim.fit.least_squares import ROUNDING_COST, StopCriterion, never_stop
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.residuals import jacobian
 
