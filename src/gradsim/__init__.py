@@ -76,7 +76,6 @@ from gradsim.video.video import Video
 __all__ = [
     "Adam",
     "Adjoint",
-    "Differences",
     "AmbientLight",
     "Bending",
     "Blur",
@@ -92,6 +91,7 @@ __all__ = [
     "ContactWarning",
     "Cumulative",
     "DIBR",
+    "Differences",
     "DirectionalLight",
     "Diverged",
     "DoublePendulum",

@@ -80,8 +80,8 @@ def test_stop_criterion():
 def test_balanced_steps_resolve_weak_derivatives():
     point = starts((1.0, 1.0))
     valley = Valley()
-    J = forward_jacobian(valley, point, valley(point), torch.full_like(point, FORWARD_STEP), 64)
-    J = forward_jacobian(valley, point, valley(point), balanced_steps(J[0])[None], 64)[0]
+    J, _ = forward_jacobian(valley, point, valley(point), torch.full_like(point, FORWARD_STEP), 64)
+    (J,), _ = forward_jacobian(valley, point, valley(point), balanced_steps(J[0])[None], 64)
     exact = torch.tensor([[-20.0 * CURVATURE, -WEAK, 0.0], [10.0, 0.0, 0.0]], dtype=torch.float64)
     assert torch.allclose(J, exact, rtol=1e-6, atol=1e-7)
     assert float(balanced_steps(J)[0] * J[0].norm()) == pytest.approx(float(balanced_steps(J)[1] * J[1].norm()))
