@@ -12,7 +12,7 @@ import torch
 from gradsim.cache import signature_key
 from gradsim.fit.simulation import simulate_over
 from gradsim.fit.trial_model import TrialModel
-from gradsim.scene.quantity import inner_unknown, unwrap
+from gradsim.scene.quantity import is_unknown, unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 
@@ -84,7 +84,7 @@ def _structure(trial: TrialModel) -> Any:
     """Returns a key that is equal for trials that one simulation can cover; None if there is none."""
     scene = trial.scene
     unknowns = tuple(sorted(scene.unknowns))
-    values = {path: _as_tensor(value) for path, value, _ in scene.quantities() if inner_unknown(value) is None}
+    values = {path: _as_tensor(value) for path, value, _ in scene.quantities() if not is_unknown(value)}
     parameters = {path: torch.as_tensor(u.guess, dtype=torch.float64) for path, u in scene.unknowns.items()}
     simulated = {path for path, _, _ in scene.quantities()}
     filled = scene.with_values(values | {p: v for p, v in parameters.items() if _owner(p) in simulated})
@@ -108,7 +108,7 @@ def _stack_known(scenes: list[Scene]) -> Scene:
     tables = [{path: value for path, value, _ in scene.quantities()} for scene in scenes]
     stacked = {}
     for path, value in tables[0].items():
-        if inner_unknown(value) is not None:
+        if is_unknown(value):
             continue
         arrays = [_as_tensor(table[path]) for table in tables]
         if not all(torch.equal(arrays[0], array) for array in arrays[1:]):
