@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from gradsim.fit.codec_noise import with_codec_noise
 from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.gauss_newton import GaussNewton, solve
 from gradsim.fit.linearization import Linearization, direction_columns, linearize
@@ -158,6 +159,7 @@ def analyse(
     if rough:
         z, polished = polish(problem, z, optimizer, report, "rough quantities")
     advice = ""
+    problem = with_codec_noise(problem, z)
     check_steps = bool(corrections or free_substeps)
     lin = _linearize(problem, z, steps=check_steps)
     problem, z, lin, refitted = _with_residual_noise(problem, z, lin, optimizer, report)
@@ -196,6 +198,7 @@ def polish(
         report(f"{stage}, {frames} frames", points[0], mean_square, frames, 0)
 
     extra: dict[str, Any] = {"prior": problem.prior(0), "structure": problem.structure(), "callback": callback}
+    extra["resolution"] = problem.resolution(0)
     state = solve(problem.residual(), z[None], problem.parameters.bounds(), options, **extra)
     return state.z[0], bool(state.converged[0])
 
@@ -290,6 +293,7 @@ def _correct(
         amount = float(problem.parameters.values(z)[_first_path(problem, likely.path)])
         nuisance = next(n for own in added for n in own)
         names.append(nuisance.describe(amount))
+        problem = with_codec_noise(problem, z)
         lin = linearize(problem, z)
 
 

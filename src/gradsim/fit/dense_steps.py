@@ -47,8 +47,9 @@ def iterate_dense(
     stop: StopCriterion,
     jacobian: torch.Tensor | None = None,
     structure: Structure | None = None,
+    resolution: float = 0.0,
 ) -> Iterator[Iterates]:
-    """Yields the starts z [K, P] and the iterates after every iteration; `jacobian`, `structure` as for `solve`."""
+    """Yields the starts z [K, P] and the iterates after every iteration; other arguments as for `solve`."""
     z = z.clamp(*bounds)
     r = evaluate(residual, z, options.max_worlds)
     cost = squared_norms(r)
@@ -78,9 +79,10 @@ def iterate_dense(
         outdated[k] = better
         damping[k] = torch.where(better, trial_damping.clamp_min(MIN_DAMPING), damping[k] * DAMPING_INCREASE)
         stuck = damping[k] > MAX_DAMPING
-        small = better & ((step < options.tolerance) | (old - new_cost < MIN_DECREASE * old))
+        least = (MIN_DECREASE * old).clamp_min(resolution)  # decrease of the cost that matters
+        small = better & ((step < options.tolerance) | (old - new_cost < least))
         low = (cost[k] <= ROUNDING_COST) | stop(z[k], cost[k])
-        stationary = model.predicted_decrease < torch.where(stuck, STATIONARY_DECREASE, MIN_DECREASE)
+        stationary = model.predicted_decrease < torch.where(stuck, STATIONARY_DECREASE, least / old.clamp_min(1e-300))
         converged[k] = low | (complete[k] & (small | (~better & stationary)))
         active[k] = ~(small | low | (~better & stationary)) & ~stuck
         yield Iterates(z, cost, converged)

@@ -129,7 +129,7 @@ def estimate(
     wanted = (compressed if bootstrap is None else bootstrap) and not searches.interrupted
     analysis, searches = _analyse(problem, searches, optimizer, roughly, corrections, substeps is None, report)
     intervals = _Intervals(analysis.z, analysis.uncertainty.standard_deviation, NORMAL_95)
-    if wanted and not searches.interrupted:
+    if wanted and not searches.interrupted and not analysis.misfit.nonsense:
         try:
             intervals = _bootstrap_intervals(analysis.problem, intervals, optimizer, seed, report)
         except KeyboardInterrupt:

@@ -111,6 +111,7 @@ def solve(
     stop: StopCriterion = never_stop,
     jacobian: torch.Tensor | None = None,
     structure: Structure | None = None,
+    resolution: float = 0.0,
     callback: Callback = lambda z, cost: None,
 ) -> SolverState:
     """Minimizes the sum of squared residuals from every start.
@@ -124,9 +125,12 @@ def solve(
         stop: Starts that fulfil this criterion count as converged; it receives the minimized cost.
         jacobian: Initial Jacobian [P, N] at a point near the starts, without the prior, for `Differences()`.
         structure: Sparsity of the Jacobian, for `Differences()`; None if residuals may depend on all coordinates.
+        resolution: Decrease of the cost below which an iteration has converged, for `Differences()`, such as a small
+            fraction of what noise contributes.
         callback: Called with coordinates [K, P] and costs [K], without the prior, after every iteration.
     """
     extra: dict[str, Any] = {"prior": prior, "stop": stop, "jacobian": jacobian, "structure": structure}
+    extra["resolution"] = resolution
     for state in iterate(residual, z, bounds, options, **extra):
         if state.iterations:
             callback(state.z, state.cost)
@@ -143,6 +147,7 @@ def iterate(
     stop: StopCriterion = never_stop,
     jacobian: torch.Tensor | None = None,
     structure: Structure | None = None,
+    resolution: float = 0.0,
 ) -> Iterator[SolverState]:
     """Yields the starts and the state after every iteration of `solve`; the tensors are updated in place."""
     minimized = residual if prior is None else _with_prior(residual, prior)
@@ -159,7 +164,8 @@ def iterate(
         rows = None if prior is None else prior.jacobian()
         given = jacobian if jacobian is None or rows is None else torch.cat([jacobian, rows], -1)
         known = None if structure is None else structure.with_rows(rows)
-        iterates = iterate_dense(minimized, z, bounds, options, stop=stop, jacobian=given, structure=known)
+        extra: dict[str, Any] = {"stop": stop, "jacobian": given, "structure": known, "resolution": resolution}
+        iterates = iterate_dense(minimized, z, bounds, options, **extra)
     for iteration, (point, cost, converged) in enumerate(iterates):
         prior_cost = torch.zeros_like(cost) if prior is None else prior.cost(point)
         yield SolverState(point, cost - prior_cost, iteration, converged, prior_cost)

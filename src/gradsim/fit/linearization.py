@@ -46,6 +46,8 @@ class Block:
     sigma: torch.Tensor = field(repr=False)  # noise, [N] or a scalar
     entries: torch.Tensor | None = field(repr=False, default=None)  # normalized Jacobian [P', T, N], of few entries
     refined: torch.Tensor | None = field(repr=False, default=None)  # Jacobian times change by smaller steps, [P']
+    codec_errors: torch.Tensor | None = field(repr=False, default=None)  # simulated, of a compressed video, [K, T, N]
+    codec_products: torch.Tensor | None = field(repr=False, default=None)  # of all columns with these errors, [Q, K]
 
     @property
     def shift_columns(self) -> slice:
@@ -128,7 +130,7 @@ def linearize(
         finer: The same problem with smaller time steps, whose effect is measured.
     """
     groups = list(_color_groups(problem))
-    center = {key: value[0] for key, value in _differences(problem, z[None]).items()}
+    center = {key: value[0] for key, value in differences(problem, z[None]).items()}
     offsets = torch.zeros(len(groups), len(z), dtype=z.dtype)
     for row, members in enumerate(groups):
         offsets[row, members] = CENTRAL_STEP
@@ -136,7 +138,7 @@ def linearize(
     filled = _filled_scenes(problem, z)
     changes: dict[tuple[int, int], torch.Tensor | None] = dict.fromkeys(problem.blocks)
     if finer is not None:
-        changes |= {key: value[0] - center[key] for key, value in _differences(finer, z[None]).items()}
+        changes |= {key: value[0] - center[key] for key, value in differences(finer, z[None]).items()}
     blocks = []
     for key in problem.blocks:
         extra = [] if nuisances is None else nuisances[key]
@@ -165,12 +167,12 @@ def direction_columns(
     """
     columns: Columns = {key: [] for key in problem.blocks}
     batch = 1 if separate else max(1, problem.batch_size(0) // 2)
-    center = _differences(problem, z[None]) if one_sided else {}
+    center = differences(problem, z[None]) if one_sided else {}
     for first in range(0, len(offsets), batch):
         chunk = offsets[first : first + batch]
         size = sizes[first : first + batch]
-        ahead = _differences(problem, z + chunk)
-        behind = center if one_sided else _differences(problem, z - chunk)
+        ahead = differences(problem, z + chunk)
+        behind = center if one_sided else differences(problem, z - chunk)
         for key in problem.blocks:
             quotient = (ahead[key] - behind[key]) / (size if one_sided else 2 * size)[:, None, None]
             columns[key] += list(torch.nan_to_num(quotient, nan=0.0, posinf=0.0, neginf=0.0))
@@ -185,7 +187,7 @@ def _color_groups(problem: EstimationProblem) -> list[list[int]]:
     return list(found.values())
 
 
-def _differences(problem: EstimationProblem, z: torch.Tensor) -> dict[tuple[int, int], torch.Tensor]:
+def differences(problem: EstimationProblem, z: torch.Tensor) -> dict[tuple[int, int], torch.Tensor]:
     """Returns the plain differences [B, T, N] of all blocks at coordinates [B, P]; inf where a world diverges."""
 
     def function(z: torch.Tensor) -> dict[tuple[int, int], torch.Tensor]:
@@ -252,8 +254,26 @@ def _block(
     if change is not None:
         J = matrix[:, 1 : 1 + len(chosen)]
         refined = (J @ (change * scale).to(kind)[..., None])[..., 0].sum(0).to(torch.float64)
+    errors = problem.codec_errors.get(key)
+    products = None
+    if errors is not None:
+        products = (matrix @ (errors * scale).to(kind).permute(1, 2, 0)).sum(0).to(torch.float64)
     entries = matrix[:, 1 : 1 + len(chosen)].permute(1, 0, 2) if full <= MAX_ENTRIES else None
-    return Block(key, coordinates, len(nuisances), len(shifts), gram, counts, center, weights, sigma, entries, refined)
+    return Block(
+        key=key,
+        coordinates=coordinates,
+        nuisances=len(nuisances),
+        shifts=len(shifts),
+        gram=gram,
+        counts=counts,
+        difference=center,
+        weights=weights,
+        sigma=sigma,
+        entries=entries,
+        refined=refined,
+        codec_errors=errors,
+        codec_products=products,
+    )
 
 
 def _effective_weights(observation: Observation, difference: torch.Tensor) -> torch.Tensor | None:

@@ -23,6 +23,7 @@ from gradsim.fit.problem import EstimationProblem
 
 MAX_CHI2 = 1.02  # mean squared residual over the noise variance, of all entries
 MAX_MOVING_CHI2 = 1.1  # the same, of entries that move
+MAX_CODEC_CHI2 = 1.5  # the same for compressed videos, whose noise is simulated
 CHI2_DEVIATIONS = 5.0  # standard deviations of chi^2 that are allowed beyond these
 MIN_EXPLAINED = 0.9  # fraction of the visible change that the scene must explain
 NO_EXPLANATION = 0.5  # fraction below which the video shows something else
@@ -31,6 +32,7 @@ MAX_SCORE = 25.0  # chi^2 that one nuisance may explain
 MOVING = 0.05  # change of a colour that counts as motion, or five standard deviations of the noise
 SATURATED = 3.0  # predictions this close to black or white, in standard deviations, are left out: noise is clipped
 MIN_MOVING_ENTRIES = 30
+MAX_NOISE = 0.15  # largest noise of a video that shows a scene
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Misfit:
     holdout: float  # largest difference of estimates from first and last frames, in standard deviations
     causes: tuple[Cause, ...] = ()  # likely errors of the scene, the most likely first
     corrections: tuple[str, ...] = ()  # errors of the scene that were estimated along with the unknowns
+    noise: float = 0.0  # largest standard deviation of a pixel of the videos, as measured in them
     chi2_limit: float = MAX_CHI2
     moving_limit: float = MAX_MOVING_CHI2
     score_limit: float = MAX_SCORE
@@ -68,12 +71,15 @@ class Misfit:
     @property
     def nonsense(self) -> bool:
         """Whether the observations show something else than the scene."""
-        return self.explained < NO_EXPLANATION or self.overlap < MIN_OVERLAP / 2
+        noisy = self.noise > MAX_NOISE
+        return noisy or self.explained < NO_EXPLANATION or self.overlap < MIN_OVERLAP / 2
 
     @property
     def reasons(self) -> list[str]:
         """Tests that failed, in words; empty if the scene explains the observations."""
         found = []
+        if self.noise > MAX_NOISE:
+            found.append(f"the video is mostly noise, of {100 * self.noise:.0f} % of full scale")
         if self.explained < MIN_EXPLAINED:
             found.append(f"the scene explains {100 * max(self.explained, 0.0):.0f} % of the visible motion")
         if self.overlap < MIN_OVERLAP:
@@ -111,6 +117,7 @@ class _ImageMeasures:
     moving_count: float
     explained: float
     overlap: float
+    moving_codec: float  # moving_chi2 of the simulated errors of a compressed video; 1 without compression
 
 
 def measure_misfit(
@@ -140,6 +147,8 @@ def measure_misfit(
     overlaps = [m.overlap for m in images if math.isfinite(m.overlap)]
     causes = likely_causes(lin, nuisances, chi2)
     first = next(block for block in lin.blocks)
+    compressed = any(block.codec_errors is not None for block in lin.blocks)
+    moving_codec = max((m.moving_codec for m in images), default=1.0)
     return Misfit(
         chi2,
         moving,
@@ -148,8 +157,9 @@ def measure_misfit(
         holdout,
         tuple(cause for cause in causes if cause.score > score_limit)[:5],
         corrections,
-        _limit(MAX_CHI2, count),
-        _limit(MAX_MOVING_CHI2, moving_count),
+        max((float(block.sigma.mean()) for block in lin.blocks if block not in others), default=0.0),
+        _limit(MAX_CODEC_CHI2 if compressed else MAX_CHI2, count),
+        _limit((MAX_CODEC_CHI2 if compressed else MAX_MOVING_CHI2) * moving_codec, moving_count),
         score_limit,
         tuple((first.gram[:, 0, 0] / first.counts.clamp_min(1)).tolist()),
         _trial_chi2(problem, lin),
@@ -178,11 +188,13 @@ def _image_measures(observation: Pixels, block: Block) -> _ImageMeasures:
     weights = torch.ones_like(video) if block.weights is None else block.weights.expand(count, -1).reshape(video.shape)
     sigma = float(block.sigma.mean())
     unsaturated = (predicted > SATURATED * sigma) & (predicted < 1 - SATURATED * sigma) & (weights > 0)
+    if not bool(unsaturated.any()):
+        unsaturated = weights > 0
     square = (block.difference.view(video.shape) / sigma).square() * weights
-    moving_predicted = _moving(predicted, sigma)
-    moving_observed = _moving(video, sigma)
+    moving_predicted = _moving(predicted, MOVING)  # predictions have no noise
+    moving_observed = _moving(video, max(MOVING, 5 * sigma))
     moving = (moving_predicted | moving_observed)[..., None].expand(video.shape) & (weights > 0)
-    chi2 = float(square[unsaturated].mean()) if bool(unsaturated.any()) else math.nan
+    chi2 = float(square[unsaturated].mean()) if bool(unsaturated.any()) else math.nan  # all weights are 0
     measured = moving & unsaturated
     enough = int(measured.sum()) >= MIN_MOVING_ENTRIES
     still = video.median(0).values
@@ -201,12 +213,20 @@ def _image_measures(observation: Pixels, block: Block) -> _ImageMeasures:
         float(measured.sum()) if enough else 0.0,
         explained,
         overlap,
+        _codec_chi2(block, measured, sigma) if enough else 1.0,
     )
 
 
-def _moving(video: torch.Tensor, sigma: float) -> torch.Tensor:
+def _codec_chi2(block: Block, entries: torch.Tensor, sigma: float) -> float:
+    """Mean square of the simulated errors of a compressed video over some entries, relative to the noise."""
+    if block.codec_errors is None:
+        return 1.0
+    return max(1.0, float((block.codec_errors[0].view(entries.shape)[entries] / sigma).square().mean()))
+
+
+def _moving(video: torch.Tensor, threshold: float) -> torch.Tensor:
     """Pixels [T, H, W] whose colour differs from its median over time."""
-    return ((video - video.median(0).values).abs() > max(MOVING, 5 * sigma)).any(-1)
+    return ((video - video.median(0).values).abs() > threshold).any(-1)
 
 
 def _explained_series(problem: EstimationProblem, block: Block) -> float:
@@ -257,8 +277,9 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
         gradient[index] += summed[columns, 0]
         total += float(summed[0, 0])
         entries += float(block.counts.sum())
-    scale = max(chi2, 1.0)  # residuals above the noise are no evidence for any single cause
     projected = _project_off(normal, gradient, size)
+    # Residuals above the noise, and errors of a codec along a direction, are no evidence for any single cause.
+    scale = max(chi2, 1.0) * codec_correlation(lin, normal)
     excess = max(total - entries, 1e-12)
     causes = []
     for k, nuisance in enumerate(nuisances):
@@ -274,9 +295,47 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
     return sorted(causes, key=lambda cause: -cause.score)
 
 
+def codec_correlation(lin: Linearization, normal: torch.Tensor | None = None) -> float:
+    """Returns how much larger the simulated errors of compressed videos are along the linearized directions than
+    independent noise, as a ratio of variances; 1 without compression.
+
+    Args:
+        lin: Linearization.
+        normal: Products of the coordinates and the nuisances with each other, [P + Q, P + Q]; None for the former only.
+    """
+    blocks = [block for block in lin.blocks if block.codec_products is not None]
+    if not blocks:
+        return 1.0
+    size = lin.count
+    matrix = lin.information() if normal is None else normal
+    products = torch.zeros(len(matrix), blocks[0].codec_products.shape[1], dtype=torch.float64)  # type: ignore[union-attr]
+    for block in blocks:
+        own = block.codec_products
+        assert own is not None
+        products[torch.tensor(block.coordinates)] += own[block.coordinate_columns]
+        if normal is not None:
+            products[size : size + block.nuisances] += own[block.nuisance_columns]
+    values, vectors = torch.linalg.eigh(matrix[:size, :size])
+    kept = values > 1e-12 * values[-1].clamp_min(1e-300)
+    ratios = (vectors[:, kept].mT @ products[:size]).square() / values[kept][:, None]
+    if normal is not None:
+        squares, inner = _project_off(normal, products, size)
+        seen = squares > 1e-9 * torch.diagonal(normal)[size:].clamp_min(1e-300)
+        ratios = torch.cat([ratios, inner[seen].square() / squares[seen][:, None]])
+    return max(1.0, float(ratios.mean()))
+
+
 def _project_off(normal: torch.Tensor, gradient: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns squared norms and slopes of the nuisances after projection off the unknowns."""
+    """Returns squared norms [Q] of the nuisances and their products with residuals [Q, ...], after projection off the unknowns.
+
+    Args:
+        normal: Products of coordinates and nuisances with each other, [P + Q, P + Q].
+        gradient: Their products with a residual, or with several, [P + Q, ...].
+        size: Number of coordinates P.
+    """
     A, B, D = normal[:size, :size], normal[:size, size:], torch.diagonal(normal)[size:]
     regular = A + 1e-12 * torch.diagonal(A).mean().clamp_min(1e-300) * torch.eye(size, dtype=A.dtype)
-    solved = torch.linalg.lstsq(regular, torch.cat([B, gradient[:size, None]], 1)).solution
-    return D - (B * solved[:, :-1]).sum(0), gradient[size:] - B.T @ solved[:, -1]
+    columns = gradient.reshape(len(gradient), -1)
+    solved = torch.linalg.lstsq(regular, torch.cat([B, columns[:size]], 1)).solution
+    inner = columns[size:] - B.T @ solved[:, B.shape[1] :]
+    return D - (B * solved[:, : B.shape[1]]).sum(0), inner.reshape(gradient[size:].shape)

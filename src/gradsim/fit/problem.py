@@ -23,6 +23,7 @@ EQUAL_CHI2 = 12.0  # difference of chi^2 up to which two minima explain the obse
 EQUAL_COST_RATIO = 1.05  # the same as a ratio of mean squares, where the model error exceeds the noise
 EQUAL_COST_ROUNDING = 1e-13  # mean square added to the comparison, for rounding
 MODEL_ERROR = 1.1  # mean square relative to the noise, above which the model error counts
+NEGLIGIBLE_CHI2 = 1e-4  # decrease of chi^2 below which a search has converged
 UNAFFECTED = 1e-9  # largest derivative of a residual that does not depend on the unknowns
 
 
@@ -37,6 +38,7 @@ class EstimationProblem:
     parameters: Parameters
     trials: tuple[TrialModel, ...]
     noise: dict[tuple[int, int], NoiseLevel] = field(default_factory=dict)  # by trial and observation
+    codec_errors: dict[tuple[int, int], torch.Tensor] = field(default_factory=dict)  # simulated, [K, T, N] by block
     max_worlds: int = 64  # in one rollout, at the coarsest level
     noise_factor: float = 1.3  # mean square of a fit at the noise floor, relative to that of the first frame
 
@@ -142,6 +144,20 @@ class EstimationProblem:
         """Inverse of `to_mean_square`."""
         return mean_square / float(self.to_mean_square(1.0, level, frames))
 
+    def still_square(self, level: int) -> float:
+        """Mean square of the change of the videos over time, in units of the first observation; infinite without any.
+
+        A fit with a larger one is worse than a still image.
+        """
+        total = count = 0.0
+        for key in self.blocks:
+            observation = self.observation(key)
+            if isinstance(observation, Pixels):
+                target = observation.targets[max(0, observation.levels - 1 - level)]
+                change = (target - target.median(0).values) / self._sigma(key, level).mean()
+                total, count = total + float(change.square().sum()), count + change.numel()
+        return self._reference_noise(level) ** 2 * total / count if count else math.inf
+
     def is_equal_cost(self, square: float, lowest: float) -> bool:
         """Whether a minimum explains the observations as well as the lowest one; mean squares at the finest level."""
         noise = self._known_noise(0)
@@ -173,6 +189,16 @@ class EstimationProblem:
             return 0.0
         ratios = [float((noise.sigma / noise.floored.clamp_min(1e-300)).square().mean()) for noise in known]
         return self._reference_noise(level) ** 2 * sum(ratios) / len(ratios)
+
+    def resolution(self, level: int) -> float:
+        """Decrease of the cost at a level that changes no value by a notable part of its standard deviation.
+
+        0 if the noise is not known, or too small to limit the accuracy.
+        """
+        known = [noise for noise in self.noise.values() if noise.source != "residuals"]
+        if len(known) < len(self.noise) or any(float(noise.sigma.min()) < noise.floor for noise in known):
+            return 0.0
+        return NEGLIGIBLE_CHI2 * self.unit_scale(level) ** 2
 
     def prior(self, level: int) -> Prior | None:
         """Returns the declared priors of the unknowns, scaled to the cost at a level; None if there are none."""

@@ -37,6 +37,8 @@ SAMPLE_STARTS = 4  # of these, points from which the fit is repeated
 SAMPLE_DISTANCE = 0.3  # smallest distance between these, in coordinate units
 DETERMINED = 0.02  # largest standard deviation of a determined coordinate, in coordinate units
 USEFUL_RESAMPLING = 0.8  # largest ratio of mean squares after and before, for which resampling is repeated
+UNEXPLAINED = 0.5  # mean square relative to that of a still image, above which no minimum explains the video
+UNEXPLAINED_ITERATIONS = 3  # of such a fit at the finest level, which is not restarted either
 RESTART_FACTORS = (0.6, 0.8, 1.25, 1.6)  # of a value on a logarithmic scale
 
 Report = Callable[[str, torch.Tensor, float, int, int], None]  # stage, coordinates [P], mean square, frames, level
@@ -88,11 +90,12 @@ class Search:
             z = self._fit_growing_frames(z)
         z, mean_square = self._fit_without_prior(z)
         accepted = mean_square <= self._threshold(self.middle, ACCEPTED_EXCESS)
-        iterations = self.optimizer.iterations
+        hopeless = mean_square > UNEXPLAINED * self.problem.still_square(self.middle)
+        iterations = UNEXPLAINED_ITERATIONS if hopeless else self.optimizer.iterations
         coarse = self._solve(z[None], self.middle, frames, iterations, "polish")
         fine = self._solve(coarse.z, 0, frames, iterations, "polish") if self.middle else coarse
         result = SearchResult(fine.z[0], 0.0, accepted, converged=bool(fine.converged[0]))
-        if frames > 1:
+        if frames > 1 and not hopeless:
             self._restart(result, coarse.z[0])
         result.mean_square = float(self.problem.mean_square(result.z[None], 0, frames))
         return result
@@ -144,6 +147,7 @@ class Search:
             "jacobian": jacobian,
             "callback": callback,
             "structure": structure,
+            "resolution": self.problem.resolution(level),
         }
         return solve(residual, z, self.bounds, options, **extra)
 

@@ -11,6 +11,7 @@ import torch
 from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.discrepancy import Discrepancy, discrepancy_covariance
 from gradsim.fit.linearization import Block, Linearization
+from gradsim.fit.misfit import codec_correlation
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 
@@ -62,7 +63,7 @@ class Uncertainty:
 def estimate_uncertainty(problem: EstimationProblem, lin: Linearization) -> Uncertainty:
     """Returns the uncertainty at a linearized estimate."""
     prior = _prior_information(problem.parameters)
-    variance = _noise_scale(problem, lin)
+    variance = _noise_scale(problem, lin) * codec_correlation(lin)
     information = lin.information()
     inverse = _inverse(information / variance + prior)
     covariance = inverse.clone()

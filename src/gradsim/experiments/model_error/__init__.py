@@ -1,0 +1,1 @@
+"""Estimates from videos of scenes that differ from the fitted one."""
