@@ -13,7 +13,7 @@ from gradsim.scene.errors import DegenerateElement, InvalidInput, OutOfRange, Wr
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import Bending, Contact, Membrane, NeoHookean
 from gradsim.scene.meshes import TetMesh, TriMesh
-from gradsim.scene.quantity import Quantity, Spec, bare, quantities, quantity, unwrap
+from gradsim.scene.quantity import Quantity, Spec, bare, quantities, quantity, to_numpy, unwrap
 from gradsim.scene.validation import check_element_count, check_exactly_one, validate_quantities, validated_array
 
 
@@ -264,7 +264,10 @@ def node_count(body: Any) -> int:
 
 
 def body_size(body: Any) -> float:
-    """Largest extent of a body's rest shape [m]."""
+    """Largest extent of a body's rest shape [m]; in the first world of a batch."""
+    size = to_numpy(getattr(body, "size", None))  # of a rigid body
+    if size is not None:
+        return float(size.reshape(-1, 3)[0].max())
     points = _first_world(body.points) if isinstance(body, Springs) else body.mesh.vertices
     return float(np.ptp(points, axis=0).max())
 

@@ -85,8 +85,8 @@ class RigidMotion:
     rotation: torch.Tensor  # unit quaternion (x, y, z, w), [..., T, 4]
     velocity: torch.Tensor  # of the centre of mass [m/s], [..., T, 3]
     angular_momentum: torch.Tensor  # about the centre of mass [kg m^2/s], [..., T, 3]
-    column: torch.Tensor = field(repr=False)  # 1 / mass, gravity, centre of mass, inverse inertia, [..., 1, 13]
-    points: torch.Tensor = field(repr=False)  # the mesh's vertices in body axes [m], [V, 3]
+    column: torch.Tensor = field(repr=False)  # 1 / mass, gravity, centre of mass, inverse inertia, scale, [..., 1, 16]
+    points: torch.Tensor = field(repr=False)  # vertices in body axes [m], [V, 3]; [..., 1, V, 3] for a body of any size
 
     @cached_property
     def center(self) -> torch.Tensor:

@@ -77,7 +77,8 @@ RIGID_BODIES = Structure(
         **dict.fromkeys(("world_count", "body_count", "shape_count", "push_count", "row_count"), INT64),
         "blocks": "const int*",  # first block of points of each body
         "sizes": "const int*",  # number of points of each body
-        "points": "const T*",
+        "points": "const T*",  # in mesh coordinates
+        "scaled": "const int*",  # whether each body has a size of its own
         "kinds": "const int*",  # of shapes
         "pushed": "const int*",  # bodies that pushes act on
         **dict.fromkeys(("contact", "shape", "push", "body"), TABLE),

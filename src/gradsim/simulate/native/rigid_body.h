@@ -47,16 +47,17 @@ template <class T, class S> struct RigidBody {
     LaneWorlds<T, S> worlds;
     int index;
     S inverse_mass, radius;  // that of a sphere about the center of mass that contains all points
-    Vector<S> gravity, center;
+    Vector<S> gravity, center, scale;
     Symmetric<S> inverse_inertia;
-    Points<T> points;
+    Points<T> points;  // in mesh coordinates
+    bool scaled;       // whether body coordinates differ from these by `scale`
     ShapePair<S>* pairs;
     Push<S>* pushes;
     int push_count = 0;
     T* rows;  // of the history
 
     S inverse_mass_adj = {};
-    Vector<S> gravity_adj = {}, center_adj = {};
+    Vector<S> gravity_adj = {}, center_adj = {}, scale_adj = {};
     Symmetric<S> inverse_inertia_adj = {};
 
     // `thread` counts bodies, then blocks of worlds; `scratch` holds the body's pairs and pushes.
@@ -75,6 +76,8 @@ template <class T, class S> struct RigidBody {
         gravity = {value(rigid_row::gravity_x), value(rigid_row::gravity_y), value(rigid_row::gravity_z)};
         center = {value(rigid_row::center_x), value(rigid_row::center_y), value(rigid_row::center_z)};
         for (int k = 0; k < 6; k++) inverse_inertia.c[k] = value(rigid_row::inverse_inertia_xx + k);
+        scale = {value(rigid_row::scale_x), value(rigid_row::scale_y), value(rigid_row::scale_z)};
+        scaled = all.scaled[index];
         const int first = all.blocks[index];
         points = {all.points + (long long)first * sizes::point_block_rows * LaneTypes<T>::width,
                   all.blocks[index + 1] - first, all.sizes[index]};
@@ -87,7 +90,7 @@ template <class T, class S> struct RigidBody {
         S radius2 = {};
         for (int k = 0; k < (all.shape_count ? points.count : 0); k++) {
             const Vector<T> x = points.point(k);
-            const Vector<S> arm = {x.x - center.x, x.y - center.y, x.z - center.z};
+            const Vector<S> arm = {x.x * scale.x - center.x, x.y * scale.y - center.y, x.z * scale.z - center.z};
             radius2 = larger(dot(arm, arm), radius2);
         }
         radius = square_root(radius2) * T(1.0001);
@@ -180,6 +183,14 @@ template <class T, class S> struct RigidBody {
         }
     }
 
+    // Calls visit with the scale of the points.
+    template <class F> LANES_MEMBER void with_scale(F visit) const {
+        if (scaled)
+            visit(Scale<L>{broadcast(scale), broadcast(larger(scale.x, larger(scale.y, scale.z)))});
+        else
+            visit(Unscaled<L>{});
+    }
+
     // Force and torque about the center of mass, in world axes.
     LANES_MEMBER void forces(const RigidState<S>& s, const Matrix<S>& R, int step, Vector<S>& f, Vector<S>& t) const {
         f = {}, t = {};
@@ -189,8 +200,10 @@ template <class T, class S> struct RigidBody {
             const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
             const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool) LANES_LAMBDA {
-                in_contact |=
-                    add_rigid_contact<T, S>(points, broadcast(shape), broadcast(pair.law), motion, force, torque);
+                with_scale([&](const auto& factors) LANES_LAMBDA {
+                    in_contact |= add_rigid_contact<T, S>(points, broadcast(shape), factors, broadcast(pair.law),
+                                                          motion, force, torque);
+                });
             });
             if (in_contact) {
                 Vector<S> sum;
@@ -232,9 +245,13 @@ template <class T, class S> struct RigidBody {
             const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool plane) LANES_LAMBDA {
                 RigidContactAdjoint<L> sum = {};
-                if (!add_rigid_contact_adjoint<T, S>(points, broadcast(shape), broadcast(pair.law), motion,
-                                                     broadcast(f_own), broadcast(t_own), plane, sum))
-                    return;
+                bool in_contact = false;
+                with_scale([&](const auto& factors) LANES_LAMBDA {
+                    in_contact = add_rigid_contact_adjoint<T, S>(points, broadcast(shape), factors, broadcast(pair.law),
+                                                                 motion, broadcast(f_own), broadcast(t_own), plane,
+                                                                 sum);
+                });
+                if (!in_contact) return;
                 Vector<S> force, torque, v_own, w_own, x, rotation;
                 sum_lanes(sum.force, force), sum_lanes(sum.torque, torque);
                 sum_lanes(sum.v, v_own), sum_lanes(sum.w, w_own);
@@ -254,6 +271,11 @@ template <class T, class S> struct RigidBody {
                     S part;
                     sum_lanes(sum.law[k], part);
                     pair.law_adj[k] += part;
+                }
+                if (scaled) {
+                    Vector<S> factors;
+                    sum_lanes(sum.scale, factors);
+                    scale_adj += Vector<S>{factors.x / scale.x, factors.y / scale.y, factors.z / scale.z};
                 }
                 total += R * force;
                 center_adj -= x + cross(v_own, w) + cross(force, t_own);
@@ -311,6 +333,7 @@ template <class T, class S> struct RigidBody {
         add3(all.body, rigid_row::center_x, index, bodies, center_adj);
         for (int k = 0; k < 6; k++)
             add(all.body, rigid_row::inverse_inertia_xx + k, index, bodies, inverse_inertia_adj.c[k]);
+        add3(all.body, rigid_row::scale_x, index, bodies, scale_adj);
         for (int j = 0; j < shapes; j++) {
             const ShapePair<S>& pair = pairs[j];
             add3(all.shape, shape_row::x, j, shapes, pair.normal_adj);
