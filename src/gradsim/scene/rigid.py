@@ -44,7 +44,7 @@ class Push:
 
     Args:
         force: Constant force from `start` to `end` [N], [..., 3]. Exactly one of `force` and `impulse` is given.
-        impulse: Impulse, distributed evenly from `start` to `end` [N s], [..., 3]; in one time step if they are equal.
+        impulse: Impulse, distributed evenly from `start` to `end` [N s], [..., 3]; instantaneous if they are equal.
         point: Point of application in body coordinates [m], [..., 3]; the centre of mass if None.
         start, end: Times [s]. If `end` is None, an impulse acts at `start`, and a force acts until the end of the
             rollout.

@@ -108,6 +108,8 @@ class Tableau:
 
         new = ", ".join(repr(stage.new_velocity) for stage in stages)
         times = ", ".join(map(repr, self.integrator.stage_times))
+        offset, slope = self.integrator.force_slope
+        slopes = ", ".join(repr(offset + slope * time) for time in self.integrator.stage_times)
         return "\n".join(
             (
                 f"// {type(self.integrator).__name__}: weights of accelerations and velocities, stage by stage.",
@@ -117,6 +119,7 @@ class Tableau:
                 matrix("velocity"),
                 f"    static constexpr double new_velocity[{count}] = {{{new}}};",
                 f"    static constexpr double time[{count}] = {{{times}}};",
+                f"    static constexpr double force_slope[{count}] = {{{slopes}}};",
                 "};",
             )
         )

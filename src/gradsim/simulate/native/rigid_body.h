@@ -156,13 +156,16 @@ template <class T, class S> struct RigidBody {
 
     // --- forces --------------------------------------------------------------------------------------------------
 
-    // Fraction of this step in which a push acts, as `active_fraction` in ../forces/pushes.py.
-    LANES_MEMBER S active_fraction(const Push<S>& push, int step) const {
+    // Factor of a push at a stage, as `stage_factor` in ../forces/pushes.py; `slope` is that of the stage.
+    LANES_MEMBER S push_factor(const Push<S>& push, int step, T slope) const {
         const T dt = clock.dt, number = T(clock.step + step), begin = number * dt;
-        const S start = larger(push.start, S{} + begin), end = smaller(push.end, S{} + (begin + dt));
-        const S interval = larger(end - start, S{}) * (1 / dt), impulse = S{} + 1 / dt;
+        const S zero = {}, one = S{} + T(1), impulse = S{} + 1 / dt;
+        const S first = smaller(larger((push.start - begin) / dt, zero), one);
+        const S end = smaller(larger((push.end - begin) / dt, zero), one);
         const S impulse_step = __builtin_elementwise_floor(push.start / dt + T(1e-3));
-        return push.end < push.start ? (impulse_step == number ? impulse : S{}) : interval;
+        const S last = push.end < push.start ? first : end;
+        const S part = push.end < push.start ? (impulse_step == number ? impulse : zero) : last - first;
+        return part * (1 + (T(0.5) - T(0.5) * (first + last)) * slope);
     }
 
     // Calls visit(pair, shape, plane) for shapes that may be in contact, in the body's frame.
@@ -191,8 +194,9 @@ template <class T, class S> struct RigidBody {
             visit(Unscaled<L>{});
     }
 
-    // Force and torque about the center of mass, in world axes.
-    LANES_MEMBER void forces(const RigidState<S>& s, const Matrix<S>& R, int step, Vector<S>& f, Vector<S>& t) const {
+    // Force and torque about the center of mass, in world axes; `slope` is that of the stage.
+    LANES_MEMBER void forces(const RigidState<S>& s, const Matrix<S>& R, int step, T slope, Vector<S>& f,
+                             Vector<S>& t) const {
         f = {}, t = {};
         if (all.shape_count) {
             Vector<L> force = {}, torque = {};
@@ -214,8 +218,8 @@ template <class T, class S> struct RigidBody {
             }
         }
         for (int e = 0; e < push_count; e++) {
-            const S part = active_fraction(pushes[e], step);
-            if (!any(part > 0)) continue;
+            const S part = push_factor(pushes[e], step, slope);
+            if (!any(part != 0)) continue;
             const Vector<S> force = pushes[e].force * part;
             f += force;
             t += cross(R * (pushes[e].point - center), force);
@@ -234,7 +238,7 @@ template <class T, class S> struct RigidBody {
 
     // Adds the adjoints of state and parameters, for the adjoint a_adj of the acceleration and t_adj of the torque;
     // returns the force in world axes.
-    LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Matrix<S>& R, int step,
+    LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Matrix<S>& R, int step, T slope,
                                               const Vector<S>& a_adj, const Vector<S>& t_adj, Adjoint& adj) {
         const Vector<S> f_adj = a_adj * inverse_mass;
         Vector<S> total = {};
@@ -287,8 +291,8 @@ template <class T, class S> struct RigidBody {
         }
         for (int e = 0; e < push_count; e++) {
             Push<S>& push = pushes[e];
-            const S part = active_fraction(push, step);
-            if (!any(part > 0)) continue;
+            const S part = push_factor(push, step, slope);
+            if (!any(part != 0)) continue;
             const Vector<S> force = push.force * part, arm = R * (push.point - center), arm_adj = cross(force, t_adj);
             const Vector<S> point_adj = transpose(R) * arm_adj;
             total += force;
