@@ -130,9 +130,8 @@ def rigid_motion(body: Rigid, compiled: CompiledScene, states: dict[str, torch.T
         index = compiled.topology.ranges["rigid", body.name][0]
         p, q, v, momentum = (states[name].select(-2, index) for name in RIGID_BODIES.state_names)
         column = compiled.parameters["rigid"].select(2, index).view(*compiled.batch, 1, -1)
+        column = column[..., : ROWS.scale_x] if body.size is None else column
         points = compiled.batcher.cached(("vertices", body.name), lambda: compiled.batcher.tensor(body.mesh.vertices))
-        if body.size is not None:
-            points = points * column[..., None, ROWS.scale_x : ROWS.scale_z + 1]
         return RigidMotion(p, q, v, momentum, column, points)
 
     return motion
