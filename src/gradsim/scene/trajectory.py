@@ -85,7 +85,7 @@ class RigidMotion:
     rotation: torch.Tensor  # unit quaternion (x, y, z, w), [..., T, 4]
     velocity: torch.Tensor  # of the centre of mass [m/s], [..., T, 3]
     angular_momentum: torch.Tensor  # about the centre of mass [kg m^2/s], [..., T, 3]
-    # 1 / mass, gravity, centre of mass, inverse inertia, [..., 1, 13]; and the scale of a body with a size, [..., 1, 16]
+    # 1 / mass, gravity, centre of mass, inverse inertia, [..., 1, 13]; and the scale of a sized body, [..., 1, 16]
     column: torch.Tensor = field(repr=False)
     points: torch.Tensor = field(repr=False)  # the mesh's vertices [m], [V, 3]
 
