@@ -26,6 +26,10 @@ template <class S> LANES_INLINE void operator-=(Vector<S>& a, const Vector<S>& b
 template <class S> LANES_INLINE S dot(const Vector<S>& a, const Vector<S>& b) {
     return a.x * b.x + a.y * b.y + a.z * b.z;
 }
+// Product by components.
+template <class S> LANES_INLINE Vector<S> multiply(const Vector<S>& a, const Vector<S>& b) {
+    return {a.x * b.x, a.y * b.y, a.z * b.z};
+}
 template <class S> LANES_INLINE Vector<S> cross(const Vector<S>& a, const Vector<S>& b) {
     return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }

@@ -115,7 +115,7 @@ def surface_pose(scene_object: Any, trajectory: Trajectory, topology: SurfaceTop
         return Pose(topology.rest_vertices[None, None], False)
     motion = trajectory[scene_object.name]
     _check_count(scene_object, motion)
-    if isinstance(motion, RigidMotion) and not motion.points.requires_grad:
+    if isinstance(motion, RigidMotion) and motion.scale is None and not motion.points.requires_grad:
         return _rigid_pose(motion, topology, batcher)
     x = spring_vertices(scene_object, motion.vertices) if isinstance(scene_object, Springs) else motion.vertices
     x = _rendered(x, topology)

@@ -11,9 +11,18 @@ import numpy as np
 from gradsim.scene.body import NodeBody
 from gradsim.scene.errors import DegenerateElement, InvalidInput, OutOfRange, WrongShape, WrongType
 from gradsim.scene.looks import Look, check_look
-from gradsim.scene.materials import Bending, Contact, Membrane, NeoHookean
+from gradsim.scene.materials import (
+    Bending,
+    Contact,
+    Membrane,
+    NeoHookean,
+    SheetMaterial,
+    SolidMaterial,
+    YoungSheet,
+    YoungSolid,
+)
 from gradsim.scene.meshes import TetMesh, TriMesh
-from gradsim.scene.quantity import Quantity, Spec, bare, quantities, quantity, unwrap
+from gradsim.scene.quantity import Quantity, Spec, bare, quantities, quantity, to_numpy, unwrap
 from gradsim.scene.validation import check_element_count, check_exactly_one, validate_quantities, validated_array
 
 
@@ -105,9 +114,9 @@ class Soft(NodeBody):
     Args:
         name: Identifier; paths of the body's parameters start with it.
         mesh: Rest shape.
-        density: [kg/m^3]. Exactly one of `density` and `mass` is given.
+        density: [kg/m^3]. Exactly one of `density`, `mass` and `total_mass` is given.
         mass: Per node [kg], a number or `gs.per_element`.
-        material: `NeoHookean(...)`.
+        material: `NeoHookean(...)` or `NeoHookean.from_young(...)`.
         position: Initial position of the mesh's origin [m], [..., 3].
         rotation: Initial rotation about the mesh's origin, quaternion (x, y, z, w), [..., 4].
         vertices: Initial deformed shape in mesh coordinates [m], [..., N, 3]; the rest shape if None.
@@ -117,13 +126,14 @@ class Soft(NodeBody):
         force: External force on each node [N], [..., 3]; `Signal` and `gs.per_element` are allowed.
         contact: Contact parameters, for all shapes or by shape name; None takes those of the shapes.
         look: Appearance of the surface; None excludes the body from rendering.
+        total_mass: Mass of the body, of uniform density [kg].
     """
 
     name: str
     mesh: TetMesh
     density: Quantity | None = quantity(None, "kg/m^3", above=0.0, per="tet")
     mass: Quantity | None = quantity(None, "kg", above=0.0, per="node")
-    material: NeoHookean = field(default_factory=NeoHookean)
+    material: SolidMaterial = field(default_factory=NeoHookean)
     position: Quantity = quantity((0.0, 0.0, 0.0), "m", shape=(3,))
     rotation: Quantity | None = quantity(None, "1", shape=(4,))
     vertices: Quantity | None = None
@@ -133,14 +143,15 @@ class Soft(NodeBody):
     force: Quantity = quantity((0.0, 0.0, 0.0), "N", shape=(3,), per="node", signal=True)
     contact: Contact | Mapping[str, Contact] | None = None
     look: Look | None = Look()
+    total_mass: Quantity | None = quantity(None, "kg", above=0.0)
 
     def __post_init__(self) -> None:
         if not isinstance(self.mesh, TetMesh):
             raise WrongType(f"{self.name}.mesh", type(self.mesh).__name__, "a soft body needs a TetMesh")
-        if not isinstance(self.material, NeoHookean):
+        if not isinstance(self.material, (NeoHookean, YoungSolid)):
             raise WrongType(f"{self.name}.material", type(self.material).__name__, "must be a gs.NeoHookean")
         _validate_body(self, {"node": len(self.mesh.vertices), "tet": len(self.mesh.tets)})
-        check_exactly_one(self.name, self, "density", "mass")
+        check_exactly_one(self.name, self, "density", "mass", "total_mass")
         _check_vertices(self)
         check_look(self.name, self.look, lambda: (len(self.mesh.vertices), len(self.faces)))
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, self.mesh.vertices))
@@ -158,13 +169,13 @@ class Cloth(NodeBody):
     Args:
         name: Identifier; paths of the body's parameters start with it.
         mesh: Rest shape; its hinge angles are the rest angles.
-        density: [kg/m^2]. Exactly one of `density` and `mass` is given.
+        density: [kg/m^2]. Exactly one of `density`, `mass` and `total_mass` is given.
         mass: Per node [kg], a number or `gs.per_element`.
-        material: In-plane elasticity, `Membrane(...)`.
+        material: In-plane elasticity, `Membrane(...)` or `Membrane.from_young(...)`.
         bending: `Bending(...)`.
         drag, lift: Aerodynamic coefficients [kg/m^3] of the force on each triangle,
             -(drag A |n.u| u + lift A (n.u) |u| n).
-        position, rotation, vertices, velocity, pinned, force, contact, look: As for `Soft`.
+        position, rotation, vertices, velocity, pinned, force, contact, look, total_mass: As for `Soft`.
         actuation: Target relative change of area of each triangle; `Signal` and `gs.per_element` are allowed.
         folding: Change of the hinges' rest angle [rad], positive towards a ridge; `Signal` and `gs.per_element` are
             allowed.
@@ -174,7 +185,7 @@ class Cloth(NodeBody):
     mesh: TriMesh
     density: Quantity | None = quantity(None, "kg/m^2", above=0.0, per="triangle")
     mass: Quantity | None = quantity(None, "kg", above=0.0, per="node")
-    material: Membrane = field(default_factory=Membrane)
+    material: SheetMaterial = field(default_factory=Membrane)
     bending: Bending = field(default_factory=Bending)
     drag: Quantity = quantity(0.0, "kg/m^3", low=0.0, per="triangle")
     lift: Quantity = quantity(0.0, "kg/m^3", low=0.0, per="triangle")
@@ -188,17 +199,18 @@ class Cloth(NodeBody):
     force: Quantity = quantity((0.0, 0.0, 0.0), "N", shape=(3,), per="node", signal=True)
     contact: Contact | Mapping[str, Contact] | None = None
     look: Look | None = Look()
+    total_mass: Quantity | None = quantity(None, "kg", above=0.0)
 
     def __post_init__(self) -> None:
         if not isinstance(self.mesh, TriMesh):
             raise WrongType(f"{self.name}.mesh", type(self.mesh).__name__, "a cloth needs a TriMesh")
-        if not isinstance(self.material, Membrane):
+        if not isinstance(self.material, (Membrane, YoungSheet)):
             raise WrongType(f"{self.name}.material", type(self.material).__name__, "must be a gs.Membrane")
         if not isinstance(self.bending, Bending):
             raise WrongType(f"{self.name}.bending", type(self.bending).__name__, "must be a gs.Bending")
         mesh = self.mesh
         _validate_body(self, {"node": len(mesh.vertices), "triangle": len(mesh.faces), "hinge": len(mesh.hinges)})
-        check_exactly_one(self.name, self, "density", "mass")
+        check_exactly_one(self.name, self, "density", "mass", "total_mass")
         _check_vertices(self)
         check_look(self.name, self.look, lambda: (len(self.mesh.vertices), len(self.faces)))
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, mesh.vertices))
@@ -264,7 +276,10 @@ def node_count(body: Any) -> int:
 
 
 def body_size(body: Any) -> float:
-    """Largest extent of a body's rest shape [m]."""
+    """Largest extent of a body's rest shape [m]; in the first world of a batch."""
+    size = to_numpy(getattr(body, "size", None))  # of a rigid body
+    if size is not None:
+        return float(size.reshape(-1, 3)[0].max())
     points = _first_world(body.points) if isinstance(body, Springs) else body.mesh.vertices
     return float(np.ptp(points, axis=0).max())
 

@@ -51,6 +51,16 @@ def solid(vertices: Tensor | NDArray[np.float64], faces: NDArray[Any], density: 
     )
 
 
+def scaled_solid(unscaled: MassProperties, scale: Tensor) -> MassProperties:
+    """Returns the mass properties of a solid that is scaled along its axes by factors [..., 3] at the same density."""
+    mass, center, inertia = unscaled
+    half_trace = inertia.diagonal(dim1=-2, dim2=-1).sum(-1) / 2.0
+    identity = torch.eye(3, dtype=inertia.dtype, device=inertia.device)
+    second = half_trace[..., None, None] * identity - inertia
+    factor = scale.prod(-1)
+    return MassProperties(mass * factor, center * scale, _inertia(factor[..., None, None] * _outer(scale) * second))
+
+
 def point_masses(points: Tensor | NDArray[np.float64], masses: Tensor | NDArray[np.float64]) -> MassProperties:
     """Computes the mass properties of point masses, differentiable in positions and masses.
 

@@ -72,6 +72,16 @@ class Integrator:
         """Times of the evaluations, as fractions of the step."""
         return 0.0, *(stage.time for stage in self.stages[:-1])
 
+    @property
+    def force_slope(self) -> tuple[float, float]:
+        """Coefficients (a, b) by which a force in a part of a step acts as if it were linear in time over the step.
+
+        With the factor 1 + lead (a + b t) at the stage times t, a constant force keeps its impulse, and displaces a
+        body by lead f dt^2 / m more: as the same impulse does if it acts by the fraction `lead` of the step earlier on
+        average. Both are zero for rules with a single stage, which have no such freedom.
+        """
+        return _force_slope(self.stages, self.stage_times)
+
     def stable_dt(self, frequency: float, damping: float) -> float:
         """Returns the largest step [s] in which x'' = -frequency^2 x - damping x' grows by at most `TOLERATED_GROWTH`.
 
@@ -95,6 +105,18 @@ class Integrator:
             return abs(value) - 1.0
 
         return _bisect(growth, most)
+
+
+@functools.cache
+def _force_slope(stages: tuple[Stage, ...], times: tuple[float, ...]) -> tuple[float, float]:
+    last = stages[-1]
+    displacement = [last.new_velocity * weight for weight in last.acceleration]  # by a unit force at each stage
+    for weight, stage in zip(last.velocity[1:], stages, strict=False):
+        for k, acceleration in enumerate(stage.acceleration):
+            displacement[k] += weight * acceleration
+    mean = sum(weight * time for weight, time in zip(last.acceleration, times, strict=True))
+    moment = sum(weight * (mean - time) for weight, time in zip(displacement, times, strict=True))
+    return (mean / moment, -1.0 / moment) if abs(moment) > 1e-9 else (0.0, 0.0)
 
 
 def symplectic_euler_dt(frequency: float, damping: float) -> float:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import MISSING, dataclass
+from typing import Any, TypeAlias
 
 import torch
 
-from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
+from gradsim.scene.errors import OutOfRange, WrongType
 from gradsim.scene.looks import Checker
-from gradsim.scene.quantity import PerElement, Quantity, Spec, is_per_element, is_unknown, quantity, unwrap
-from gradsim.scene.validation import validate_quantities, validated_array
+from gradsim.scene.quantity import PerElement, Quantity, is_per_element, is_unknown, quantity, unwrap
+from gradsim.scene.validation import validate_quantities
+
+SolidMaterial: TypeAlias = "NeoHookean | YoungSolid"
+SheetMaterial: TypeAlias = "Membrane | YoungSheet"
 
 
-def _elastic_constants(label: str, young: Quantity, poisson: Quantity, limit: float) -> tuple[Any, Any, Any]:
-    """Returns valid Young's modulus and Poisson's ratio, and the wrapper for values computed from them.
-
-    As Poisson's ratio approaches `limit`, the material becomes incompressible and `lam` infinite.
-    """
-    for name, value in (("young", young), ("poisson", poisson)):
-        if is_unknown(value):
-            remedy = "mu and lam may be unknown, young and poisson may not: give mu and lam instead"
-            raise InvalidInput(f"{label}.{name}", value, remedy)
-    E = validated_array(f"{label}.young", unwrap(young), Spec("Pa", above=0.0))
-    nu = validated_array(f"{label}.poisson", unwrap(poisson), Spec("1", above=-1.0, below=limit))
+def _elastic_constants(young: Quantity, poisson: Quantity) -> tuple[Any, Any, Any]:
+    """Returns Young's modulus and Poisson's ratio as numbers or tensors, and the wrapper for what follows from them."""
+    E, nu = unwrap(young), unwrap(poisson)
     if isinstance(E, torch.Tensor) and not isinstance(nu, torch.Tensor):
         nu = torch.as_tensor(nu, dtype=E.dtype, device=E.device)
     if isinstance(nu, torch.Tensor) and not isinstance(E, torch.Tensor):
@@ -33,6 +28,67 @@ def _elastic_constants(label: str, young: Quantity, poisson: Quantity, limit: fl
         E, nu = (E, nu[..., None]) if is_per_element(young) else (E[..., None], nu)
     wrap: Any = PerElement if is_per_element(young) or is_per_element(poisson) else (lambda a: a)
     return E, nu, wrap
+
+
+@dataclass(frozen=True, eq=False)
+class YoungSolid:
+    """A neo-Hookean solid given by Young's modulus and Poisson's ratio at small strain, which may be unknown.
+
+    Written `NeoHookean.from_young(...)`. As Poisson's ratio approaches 0.5, the material becomes incompressible and
+    `lam` infinite.
+    """
+
+    young: Quantity = quantity(MISSING, "Pa", above=0.0, per="tet")
+    poisson: Quantity = quantity(MISSING, "1", above=-1.0, below=0.5, per="tet")
+    damping: Quantity = quantity(0.0, "Pa s", low=0.0, per="tet")
+
+    def __post_init__(self) -> None:
+        validate_quantities(self, "NeoHookean")
+
+    @property
+    def mu(self) -> Quantity:
+        """Coefficient of the energy [Pa]."""
+        E, nu, wrap = _elastic_constants(self.young, self.poisson)
+        value: Quantity = wrap(4 / 3 * (E / (2 * (1 + nu))))
+        return value
+
+    @property
+    def lam(self) -> Quantity:
+        """Coefficient of the energy [Pa]."""
+        E, nu, wrap = _elastic_constants(self.young, self.poisson)
+        value: Quantity = wrap(E * nu / ((1 + nu) * (1 - 2 * nu)) + 5 / 6 * (E / (2 * (1 + nu))))
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class YoungSheet:
+    """A sheet in plane stress given by Young's modulus and Poisson's ratio at small strain, which may be unknown.
+
+    Written `Membrane.from_young(...)`.
+    """
+
+    young: Quantity = quantity(MISSING, "Pa", above=0.0, per="triangle")
+    poisson: Quantity = quantity(MISSING, "1", above=-1.0, below=1.0, per="triangle")
+    thickness: float = 1.0
+    damping: Quantity = quantity(0.0, "N s/m", low=0.0, per="triangle")
+
+    def __post_init__(self) -> None:
+        validate_quantities(self, "Membrane")
+
+    @property
+    def mu(self) -> Quantity:
+        """Coefficient of the energy [N/m]."""
+        E, nu, wrap = _elastic_constants(self.young, self.poisson)
+        value: Quantity = wrap(3 / 2 * (E * self.thickness / (2 * (1 + nu))))
+        return value
+
+    @property
+    def lam(self) -> Quantity:
+        """Coefficient of the energy [N/m]."""
+        E, nu, wrap = _elastic_constants(self.young, self.poisson)
+        stiffness = E * self.thickness
+        value: Quantity = wrap(stiffness * nu / (1 - nu * nu) + 2 / 3 * (stiffness / (2 * (1 + nu))))
+        return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +107,13 @@ class NeoHookean:
         validate_quantities(self, "NeoHookean")
 
     @classmethod
-    def from_young(cls, young: Quantity, poisson: Quantity, damping: Quantity = 0.0) -> NeoHookean:
-        """Returns the solid with Young's modulus `young` [Pa] and Poisson's ratio `poisson` < 0.5 at small strain."""
-        E, nu, wrap = _elastic_constants("NeoHookean", young, poisson, 0.5)
-        mu, lam = E / (2 * (1 + nu)), E * nu / ((1 + nu) * (1 - 2 * nu))
-        return cls(wrap(4 / 3 * mu), wrap(lam + 5 / 6 * mu), damping)
+    def from_young(cls, young: Quantity, poisson: Quantity, damping: Quantity = 0.0) -> SolidMaterial:
+        """Returns the solid with Young's modulus `young` [Pa] and Poisson's ratio `poisson` < 0.5 at small strain.
+
+        Both may be unknown, with the paths `beam.material.young` and `beam.material.poisson`.
+        """
+        solid = YoungSolid(young, poisson, damping)
+        return solid if is_unknown(young) or is_unknown(poisson) else cls(solid.mu, solid.lam, damping)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +130,13 @@ class Membrane:
     @classmethod
     def from_young(
         cls, young: Quantity, poisson: Quantity, thickness: float = 1.0, damping: Quantity = 0.0
-    ) -> Membrane:
-        """Returns a sheet of `thickness` [m] in plane stress with Young's modulus `young` [Pa] and `poisson` < 1."""
-        E, nu, wrap = _elastic_constants("Membrane", young, poisson, 1.0)
-        mu, lam = E * thickness / (2 * (1 + nu)), E * thickness * nu / (1 - nu * nu)
-        return cls(wrap(3 / 2 * mu), wrap(lam + 2 / 3 * mu), damping)
+    ) -> SheetMaterial:
+        """Returns a sheet of `thickness` [m] in plane stress with Young's modulus `young` [Pa] and `poisson` < 1.
+
+        Both may be unknown, with the paths `flag.material.young` and `flag.material.poisson`.
+        """
+        sheet = YoungSheet(young, poisson, thickness, damping)
+        return sheet if is_unknown(young) or is_unknown(poisson) else cls(sheet.mu, sheet.lam, damping)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from gradsim.scene.bodies import check_contact, check_name, check_rotation
 from gradsim.scene.body import Body
 from gradsim.scene.closed_surfaces import check_closed
 from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
-from gradsim.scene.inertia import MassProperties, point_masses, solid
+from gradsim.scene.inertia import MassProperties, point_masses, scaled_solid, solid
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import Contact
 from gradsim.scene.meshes import TriMesh
@@ -44,8 +44,8 @@ class Push:
 
     Args:
         force: Constant force from `start` to `end` [N], [..., 3]. Exactly one of `force` and `impulse` is given.
-        impulse: Impulse, distributed evenly from `start` to `end` [N s], [..., 3]; in one time step if they are equal.
-        point: Point of application in mesh coordinates [m], [..., 3]; the centre of mass if None.
+        impulse: Impulse, distributed evenly from `start` to `end` [N s], [..., 3]; instantaneous if they are equal.
+        point: Point of application in body coordinates [m], [..., 3]; the centre of mass if None.
         start, end: Times [s]. If `end` is None, an impulse acts at `start`, and a force acts until the end of the
             rollout.
     """
@@ -77,7 +77,7 @@ class Rigid(Body):
 
     Args:
         name: Identifier; paths of the body's parameters start with it.
-        mesh: Closed surface, in body coordinates.
+        mesh: Closed surface, in body coordinates unless `size` is given.
         density: Density of the enclosed volume [kg/m^3]. Exactly one of `density` and `mass` is given.
         mass: Mass of the body, of uniform density [kg]; or `gs.per_element` for point masses at the vertices.
         inertia: Inertia tensor about the centre of mass, in body axes [kg m^2], [..., 3, 3]; from the mesh if None.
@@ -90,6 +90,10 @@ class Rigid(Body):
         pushes: Known forces and impulses.
         face_samples: Whether face centroids are contact points, in addition to the vertices.
         look: Appearance of the surface; None excludes the body from rendering.
+        size: Extents of the body along its own axes [m], [..., 3]; those of the mesh if None. The mesh is scaled about
+            its origin so that its bounding box has these extents. The surface, the contact points, and the mass
+            properties that the mesh determines are scaled with it. For a ball of unknown diameter:
+            `d = gs.unknown(0.1)`, then `size=(d, d, d)`.
     """
 
     name: str
@@ -106,6 +110,7 @@ class Rigid(Body):
     pushes: Sequence[Push] = field(default_factory=tuple)
     face_samples: bool = False
     look: Look | None = Look()
+    size: Quantity | None = quantity(None, "m", shape=(3,), above=0.0)
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -155,27 +160,40 @@ class Rigid(Body):
 
     @property
     def contact_points(self) -> np.ndarray:
-        """Contact points in body coordinates [m], [P, 3]; vertices at the same position are merged."""
+        """Contact points in mesh coordinates [m], [P, 3]; vertices at the same position are merged."""
         points = np.unique(self.mesh.vertices, axis=0)
         if self.face_samples:
             points = np.concatenate([points, self.mesh.vertices[self.mesh.faces].mean(1)])
         return points
 
+    def scale(self, dtype: torch.dtype, device: torch.device) -> torch.Tensor | None:
+        """Returns the factors from mesh to body coordinates along the axes, [..., 3]; None without a `size`."""
+        if self.size is None:
+            return None
+        extents = torch.as_tensor(np.ptp(self.mesh.vertices, axis=0), dtype=dtype, device=device)
+        return _tensor(self.size, dtype, device) / extents
+
     def mass_properties(self, dtype: torch.dtype, device: torch.device) -> MassProperties:
         """Computes mass [...], centre of mass [..., 3] and inertia [..., 3, 3] in body axes."""
-
-        def tensor(value: Any) -> torch.Tensor:
-            array = unwrap(value)
-            return array if isinstance(array, torch.Tensor) else torch.as_tensor(array, dtype=dtype, device=device)
-
+        scale = self.scale(dtype, device)
         if is_per_element(self.mass):
-            computed = point_masses(torch.tensor(self.mesh.vertices, dtype=dtype, device=device), tensor(self.mass))
+            points = torch.tensor(self.mesh.vertices, dtype=dtype, device=device)
+            points = points if scale is None else points * scale[..., None, :]
+            computed = point_masses(points, _tensor(self.mass, dtype, device))
         else:
             unit = unit_solid(self.mesh, dtype, device)
-            density = tensor(self.density) if self.density is not None else tensor(self.mass) / unit.mass
+            unit = unit if scale is None else scaled_solid(unit, scale)
+            given = _tensor(self.mass if self.density is None else self.density, dtype, device)
+            density = given / unit.mass if self.density is None else given
             computed = MassProperties(
                 density * unit.mass, unit.center, density.reshape(*density.shape, 1, 1) * unit.inertia
             )
-        center = computed.center if self.center is None else tensor(self.center)
-        inertia = computed.inertia if self.inertia is None else tensor(self.inertia)
+        center = computed.center if self.center is None else _tensor(self.center, dtype, device)
+        inertia = computed.inertia if self.inertia is None else _tensor(self.inertia, dtype, device)
         return MassProperties(computed.mass, center, inertia)
+
+
+def _tensor(value: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Returns the numbers of a quantity as a tensor; plain numbers get this type."""
+    array = unwrap(value)
+    return array if isinstance(array, torch.Tensor) else torch.as_tensor(array, dtype=dtype, device=device)

@@ -85,8 +85,9 @@ class RigidMotion:
     rotation: torch.Tensor  # unit quaternion (x, y, z, w), [..., T, 4]
     velocity: torch.Tensor  # of the centre of mass [m/s], [..., T, 3]
     angular_momentum: torch.Tensor  # about the centre of mass [kg m^2/s], [..., T, 3]
-    column: torch.Tensor = field(repr=False)  # 1 / mass, gravity, centre of mass, inverse inertia, [..., 1, 13]
-    points: torch.Tensor = field(repr=False)  # the mesh's vertices in body axes [m], [V, 3]
+    # 1 / mass, gravity, centre of mass, inverse inertia, [..., 1, 13]; and the scale of a sized body, [..., 1, 16]
+    column: torch.Tensor = field(repr=False)
+    points: torch.Tensor = field(repr=False)  # the mesh's vertices [m], [V, 3]
 
     @cached_property
     def center(self) -> torch.Tensor:
@@ -97,6 +98,11 @@ class RigidMotion:
     def inverse_moments(self) -> torch.Tensor:
         """Entries xx, yy, zz, yz, zx, xy of the inverse inertia in body axes [1/(kg m^2)], [..., 1, 6]."""
         return self.column[..., 7:13]
+
+    @cached_property
+    def scale(self) -> torch.Tensor | None:
+        """Factors from mesh to body coordinates, [..., 1, 3]; None for a body that has the size of its mesh."""
+        return self.column[..., 13:16] if self.column.shape[-1] > 13 else None
 
     @cached_property
     def position(self) -> torch.Tensor:
@@ -116,7 +122,8 @@ class RigidMotion:
 
     @cached_property
     def _arms(self) -> torch.Tensor:
-        return rotate(self.rotation[..., None, :], self.points - self.center[..., None, :])
+        points = self.points if self.scale is None else self.points * self.scale[..., None, :]
+        return rotate(self.rotation[..., None, :], points - self.center[..., None, :])
 
     @cached_property
     def vertices(self) -> torch.Tensor:

@@ -70,8 +70,9 @@ def validated_array(name: str, value: Any, spec: Spec) -> Any:
         _check_array(f"{name}'s guess", value.guess, spec)
         # A bound may equal an exclusive limit of the quantity, such as 0 for a mass.
         limit = spec.low if spec.above is None else spec.above
+        below = None if spec.below is None else float(np.nextafter(spec.below, np.inf))
         for end, bound in value.bounds.items():
-            _check_array(f"{name}'s {end}", bound, dataclasses.replace(spec, above=None, low=limit, below=None))
+            _check_array(f"{name}'s {end}", bound, dataclasses.replace(spec, above=None, low=limit, below=below))
         _check_prior(name, value, spec)
         return value
     if isinstance(value, torch.Tensor):
@@ -177,8 +178,9 @@ def check_exactly_one(label: str, scene_object: Any, *names: str) -> None:
     """Raises InvalidInput unless exactly one of several alternative fields is given."""
     given = [name for name in names if getattr(scene_object, name) is not None]
     if len(given) != 1:
-        text = " and ".join(given) if given else "neither"
-        raise InvalidInput(f"{label}.{'/'.join(names)}", text, f"give exactly one of {' and '.join(names)}")
+        text = " and ".join(given) if given else "neither" if len(names) == 2 else "none"
+        choice = f"{', '.join(names[:-1])} and {names[-1]}"
+        raise InvalidInput(f"{label}.{'/'.join(names)}", text, f"give exactly one of {choice}")
 
 
 def check_positive_length(name: str, value: Any) -> None:

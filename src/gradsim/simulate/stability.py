@@ -128,10 +128,7 @@ class StabilityView:
             own = slice(*topology.ranges[family, self.owner])
             nodes, bodies = (topology.arrays[f"{family}.{name}"][own] for name in ("nodes", "bodies"))
             body = topology.owner("rigid", int(bodies[0]))
-            rows, reach = (
-                self.compiled.distinct_columns("rigid", body),
-                topology.arrays["rigid.reach"].item(int(bodies[0])),
-            )
+            rows, (_, reach) = self.compiled.distinct_columns("rigid", body), _flat_and_reach(self.compiled, body)
             return self.largest(self.compiled.array("node")[:, 0, nodes]) + len(nodes) * _point_compliance(rows, reach)
 
         return self._cached(("compliance", family, self.owner), build)
@@ -162,14 +159,17 @@ def _point_compliance(rows: Any, reach: float) -> float:
 
 
 def _rigid_compliance(compiled: CompiledScene, body: str) -> float:
-    points, reach = _flat_and_reach(compiled.topology, body)
+    points, reach = _flat_and_reach(compiled, body)
     return _point_compliance(compiled.distinct_columns("rigid", body), reach) * points
 
 
-def _flat_and_reach(topology: Topology, body: str) -> tuple[float, float]:
+def _flat_and_reach(compiled: CompiledScene, body: str) -> tuple[float, float]:
     """Returns how many points of a rigid body can touch a plane at once, and the largest distance of one [m]."""
-    index, arrays = topology.ranges["rigid", body][0], topology.arrays
-    return arrays["rigid.flat"].item(index), arrays["rigid.reach"].item(index)
+    index, arrays = compiled.topology.ranges["rigid", body][0], compiled.topology.arrays
+    flat, reach = arrays["rigid.flat"].item(index), arrays["rigid.reach"].item(index)
+    if arrays["rigid.scaled"].item(index):
+        reach *= float(np.max(compiled.distinct_columns("rigid", body)[RIGID.scale_x : RIGID.scale_z + 1]))
+    return flat, reach
 
 
 def sinking(compiled: CompiledScene) -> list[tuple[str, float, float]]:
@@ -186,7 +186,7 @@ def sinking(compiled: CompiledScene) -> list[tuple[str, float, float]]:
 def _rest_depth(body: str, compiled: CompiledScene) -> tuple[float, float]:
     """Returns the depth to which a rigid body sinks in at rest [m], and its size [m]."""
     rows = compiled.distinct_columns("rigid", body)
-    points, reach = _flat_and_reach(compiled.topology, body)
+    points, reach = _flat_and_reach(compiled, body)
     stiffness = compiled.distinct_columns("rigid_contact", body)[CONTACT.ke]
     weakest = float(stiffness.max(1).min() if isinstance(stiffness, np.ndarray) else stiffness)
     gx, gy, gz = rows[GRAVITY], rows[GRAVITY + 1], rows[GRAVITY + 2]

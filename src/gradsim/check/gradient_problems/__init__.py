@@ -10,6 +10,7 @@ from gradsim.check.gradient_problems.rigid import (
     RIGID_IMPACT,
     RIGID_PUSHED,
     RIGID_SHAPES,
+    RIGID_SIZE,
     cube_scene,
     cube_values,
 )
@@ -27,6 +28,7 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     RIGID_PUSHED,
     RIGID_IMPACT,
     RIGID_SHAPES,
+    RIGID_SIZE,
     SOFT_SHAPES,
     PENDULUM,
     DOUBLE_PENDULUM,

@@ -1,4 +1,4 @@
-"""Rigid bodies: pushed, in contact with the ground and with shapes, and eight tumbling cubes."""
+"""Rigid bodies: pushed, in contact with the ground and with shapes, of any size, and eight tumbling cubes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gradsim.check.gradcheck import Values
 from gradsim.check.gradient_problems.problem import GradientProblem, contact_values, ground, lognormal, tensor
 from gradsim.scene import surfaces
 from gradsim.scene.materials import Contact, Ground
+from gradsim.scene.meshes import TriMesh
 from gradsim.scene.quantity import per_element
 from gradsim.scene.rigid import Push, Rigid
 from gradsim.scene.scene import Scene
@@ -112,10 +113,55 @@ def _points_scene(p: Values) -> Scene:
     return Scene([body], shapes=shapes)
 
 
+def _wedge() -> TriMesh:
+    """Returns a box with a slanted top, whose centre of mass and principal axes are not those of its bounding box."""
+    box = surfaces.box(1.0)
+    slant = np.where(box.vertices[:, 1] > 0.0, 0.4 * box.vertices[:, 0] + 0.2 * box.vertices[:, 2], 0.0)
+    return TriMesh(box.vertices + slant[:, None] * [0.0, 1.0, 0.0] + [0.1, -0.2, 0.3], box.faces)
+
+
+_WEDGE = _wedge()
+
+
+def _size_values() -> Values:
+    return {
+        "size": tensor([0.3, 0.2, 0.25]),
+        "density": tensor(150.0),
+        "velocity": tensor([1.0, -1.5, 0.4]),
+        "angular_velocity": tensor([1.0, 2.0, -3.0]),
+        "rotation": tensor([0.1, 0.0, 0.3, 1.0]),
+    }
+
+
+def _size_scene(p: Values) -> Scene:
+    """Returns a body of variable size that hits the ground, a ball, a rod and a block; their delta varies with it."""
+    body = Rigid(
+        "body",
+        _WEDGE,
+        p["density"],
+        size=p["size"],
+        position=(0.0, 0.19, -0.05),
+        rotation=p["rotation"],
+        velocity=p["velocity"],
+        angular_velocity=p["angular_velocity"],
+        pushes=[Push(impulse=(0.3, 0.1, -0.2), point=(0.1, 0.02, 0.05), start=0.006)],
+        face_samples=True,
+    )
+    shapes: dict[str, StaticShape] = {
+        "ball": StaticSphere(1e3, 3.0, 20.0, 0.3, radius=0.3, position=(0.15, -0.27, 0.1)),
+        "rod": StaticCapsule(1e3, 3.0, 20.0, 0.3, radius=0.1, start=(-0.1, 0.0, -0.5), end=(-0.2, 0.0, 0.5)),
+        "block": StaticBox(
+            1e3, 3.0, 20.0, 0.3, size=(0.2, 0.2, 0.2), position=(0.1, -0.06, -0.12), rotation=(0.1, 0.3, 0.0, 1.0)
+        ),
+    }
+    return Scene([body], Ground(1e3, 3.0, 20.0, 0.3, normal=(0.05, 1.0, -0.03), offset=0.01), shapes=shapes)
+
+
 SYSTEM = "rigid body"
 RIGID_PUSHED = GradientProblem("rigid body, pushed", SYSTEM, _rigid_scene, _rigid_values)
 RIGID_IMPACT = GradientProblem("rigid body hits the ground", SYSTEM, _rigid_impact_scene, _rigid_impact_values)
 RIGID_SHAPES = GradientProblem("rigid body runs into shapes", SYSTEM, _points_scene, _points_values)
+RIGID_SIZE = GradientProblem("rigid body of variable size", SYSTEM, _size_scene, _size_values)
 
 # Eight cubes that tumble on the ground, for gradients that an optimizer can use.
 CUBE_COUNT, CUBE_STEP = 8, 1.0 / 9600  # worlds, time step [s]

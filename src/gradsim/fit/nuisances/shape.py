@@ -1,6 +1,7 @@
 """Nuisances of the shape of bodies: scale and aspect.
 
-The meshes of a scene are the same in all worlds of a batch, so that those of bodies with a mesh are not batched.
+Rigid bodies change by their `size`, which may differ between the worlds of a batch. The meshes of soft bodies and cloth
+are the same in all worlds, so that their nuisances are not batched.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from gradsim.scene.bodies import Springs
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.pendula import DoublePendulum, Pendulum
 from gradsim.scene.rigid import Rigid
+from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
 
 SCALE = 1.0  # [%]
@@ -39,17 +41,20 @@ def shape_nuisances(scene: Scene) -> Iterator[Nuisance]:
         for name, exponents in STRETCHES.items():
             if name != "scale" and not _distinct(body, np.array(exponents)):
                 continue
-            springs = isinstance(body, Springs)
+            change, paths, batched = _change(body, exponents)
+            text = _text(body.name, name)
             yield Nuisance(
-                f"{body.name}.{name}",
-                "shape",
-                "%",
-                SCALE,
-                _text(body.name, name),
-                scene=_springs_stretch(body.name, exponents) if springs else _stretch(body.name, exponents),
-                changes=(f"{body.name}.points", f"{body.name}.rest_length") if springs else (),
-                batched=springs,
+                f"{body.name}.{name}", "shape", "%", SCALE, text, scene=change, changes=paths, batched=batched
             )
+
+
+def _change(body: Any, exponents: tuple[float, ...]) -> tuple[SceneChange, tuple[str, ...], bool]:
+    """Returns the stretch of a body, the paths of the quantities that it changes, and whether it is batched."""
+    if isinstance(body, Springs):
+        return _springs_stretch(body.name, exponents), (f"{body.name}.points", f"{body.name}.rest_length"), True
+    if isinstance(body, Rigid):
+        return _rigid_stretch(body.name, exponents), (f"{body.name}.size",), True
+    return _mesh_stretch(body.name, exponents), (), False
 
 
 def _text(body: str, name: str) -> wording.Text:
@@ -72,8 +77,39 @@ def _points(body: Springs) -> np.ndarray:
     return first
 
 
-def _stretch(name: str, exponents: tuple[float, ...]) -> SceneChange:
-    """Stretch of a body with a mesh about the middle of its bounding box, in mesh coordinates."""
+def _rigid_stretch(name: str, exponents: tuple[float, ...]) -> SceneChange:
+    """Stretch of a rigid body about the middle of its bounding box, along its axes.
+
+    The size scales the mesh about its origin, so that the position changes where that is not the middle.
+    """
+
+    def change(scene: Scene, amount: torch.Tensor) -> Scene:
+        body = scene[name]
+        low, high = body.mesh.vertices.min(0), body.mesh.vertices.max(0)
+        size = tensor_of(high - low if body.size is None else body.size, amount)
+        factors = torch.exp(amount[..., None] / 100 * vector(exponents, amount)).to(size)
+        changes: dict[str, Any] = {"size": size * factors}
+        if body.center is not None:
+            changes["center"] = tensor_of(body.center, amount) * factors
+        middle = vector((low + high) / 2 / (high - low), size) * size
+        if bool(middle.any()):
+            shift = _turned(body.rotation, middle * (1 - factors))
+            changes["position"] = tensor_of(body.position, amount) + shift
+        return with_body(scene, name, **changes)
+
+    return change
+
+
+def _turned(rotation: Any, x: torch.Tensor) -> torch.Tensor:
+    """Rotates vectors [..., 3] by a quaternion of any length; None is no rotation."""
+    if rotation is None:
+        return x
+    q = tensor_of(rotation, x)
+    return rotate(q / q.norm(dim=-1, keepdim=True), x)
+
+
+def _mesh_stretch(name: str, exponents: tuple[float, ...]) -> SceneChange:
+    """Stretch of a soft body or cloth about the middle of its bounding box, in mesh coordinates."""
 
     def change(scene: Scene, amount: torch.Tensor) -> Scene:
         body = scene[name]
@@ -86,9 +122,8 @@ def _stretch(name: str, exponents: tuple[float, ...]) -> SceneChange:
             return (tensor - vector(middle, tensor)) * vector(factors, tensor) + vector(middle, tensor)
 
         changes: dict[str, Any] = {"mesh": _stretched_mesh(body.mesh, middle, factors)}
-        field = "center" if isinstance(body, Rigid) else "vertices"
-        if getattr(body, field) is not None:
-            changes[field] = stretched(getattr(body, field))
+        if body.vertices is not None:
+            changes["vertices"] = stretched(body.vertices)
         return with_body(scene, name, **changes)
 
     return change

@@ -252,7 +252,7 @@ def _file_types() -> TypesByName:
     types |= dict.fromkeys(("Any", "ArrayLike", "Floats", "Ints"), ARRAY)
     for cls in UNTAGGED:
         types[cls.__name__] = _built_type(cls, types)
-    types |= {cls.__name__: _material_type(cls, types) for cls in (NeoHookean, Membrane)}
+    types |= {"SolidMaterial": _material_type(NeoHookean, types), "SheetMaterial": _material_type(Membrane, types)}
     types["Pinned"] = _union_by_keys(NODES, types["Region"], lambda given: "file" not in given) | None
     types |= dict.fromkeys(("TriMesh", "TetMesh"), _mesh_type(types))
     unions = {

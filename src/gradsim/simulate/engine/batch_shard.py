@@ -55,7 +55,7 @@ class BatchShard:
         self.history: dict[str, bridge.Buffer] = {}
         self._graphs: dict[tuple[bool, int], bridge.Graph] = {}
 
-        self.dt = bridge.Settings(2, dtype, device)
+        self.dt = bridge.Settings(4, dtype, device)
         self.clock = bridge.Settings(4, torch.int32, device)
         self.native = device.type == "cpu" and topology.is_native if native is None else native
         if self.native and device.type != "cpu":
@@ -330,7 +330,7 @@ class BatchShard:
             dt: Time step [s].
             begin: Start time [s].
         """
-        self.dt.set(dt, begin)
+        self.dt.set(dt, begin, *self.integrator.force_slope)
         for family, values in parameters.items():
             if self._loaded.get(family) is not values:
                 self._values[family].copy_(values)

@@ -47,7 +47,7 @@ class RolloutClock:
     """Arrays that Python sets before a graph is replayed."""
 
     counts: Any  # first step, its row in the history, steps of the whole rollout, whether to write the history
-    dt: Any  # time step and start time [s]
+    dt: Any  # time step and start time [s], then `Integrator.force_slope`
 
 
 @dataclass(frozen=True)

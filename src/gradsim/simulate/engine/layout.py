@@ -211,6 +211,7 @@ class Layout:
             "blocks": np.concatenate([[0], np.cumsum(-(-sizes // width))]).astype(np.int32),
             "sizes": sizes,
             "points": np.concatenate([point_blocks(own, width) for own in points]).ravel(),
+            "scaled": arrays["rigid.scaled"],
             "kinds": arrays.get("shape.kinds", none),
             "pushed": arrays.get("push.bodies", none),
         }

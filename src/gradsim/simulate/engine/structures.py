@@ -77,7 +77,8 @@ RIGID_BODIES = Structure(
         **dict.fromkeys(("world_count", "body_count", "shape_count", "push_count", "row_count"), INT64),
         "blocks": "const int*",  # first block of points of each body
         "sizes": "const int*",  # number of points of each body
-        "points": "const T*",
+        "points": "const T*",  # in mesh coordinates
+        "scaled": "const int*",  # whether each body has a size of its own
         "kinds": "const int*",  # of shapes
         "pushed": "const int*",  # bodies that pushes act on
         **dict.fromkeys(("contact", "shape", "push", "body"), TABLE),
@@ -107,6 +108,8 @@ class Tableau:
 
         new = ", ".join(repr(stage.new_velocity) for stage in stages)
         times = ", ".join(map(repr, self.integrator.stage_times))
+        offset, slope = self.integrator.force_slope
+        slopes = ", ".join(repr(offset + slope * time) for time in self.integrator.stage_times)
         return "\n".join(
             (
                 f"// {type(self.integrator).__name__}: weights of accelerations and velocities, stage by stage.",
@@ -116,6 +119,7 @@ class Tableau:
                 matrix("velocity"),
                 f"    static constexpr double new_velocity[{count}] = {{{new}}};",
                 f"    static constexpr double time[{count}] = {{{times}}};",
+                f"    static constexpr double force_slope[{count}] = {{{slopes}}};",
                 "};",
             )
         )

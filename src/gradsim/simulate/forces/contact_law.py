@@ -17,11 +17,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
 import warp as wp
 
 from gradsim.native.structures import Enumeration
 from gradsim.scene.bodies import body_size
 from gradsim.scene.materials import Contact
+from gradsim.scene.quantity import unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticShape
 from gradsim.simulate.forces.family import types_of
@@ -38,14 +40,22 @@ CONTACT_DEPTH = 0.005  # default of delta, as a fraction of the body's size
 def contact_columns(body: Any, scene: Scene, batcher: "SceneBatcher", pair_count: int) -> Any:
     """Returns the contact parameters of a body's pairs with static shapes, [B, rows, pairs]; shapes vary fastest."""
     laws = [contact_law(body, name, shape) for name, shape in scene.obstacles.items()]
-    depth = None
-    if any(law.delta is None for law in laws):
-        depth = batcher.geometry(body, lambda: np.asarray(CONTACT_DEPTH * body_size(body)))
+    depth = _default_depth(body, batcher) if any(law.delta is None for law in laws) else None
     columns = []
     for number, law in enumerate(laws):
         values = (law.ke, law.kd, law.kf, law.mu, depth if law.delta is None else law.delta)
         columns.append(batcher.rows(("contact", body.name, number), values, 1))
     return batcher.concatenate(columns, 2).repeat(1, 1, pair_count // len(laws))
+
+
+def _default_depth(body: Any, batcher: "SceneBatcher") -> Any:
+    """Returns the default of delta [m]; for a rigid body with a `size` it varies with the size."""
+    size = unwrap(getattr(body, "size", None))
+    if isinstance(size, torch.Tensor):
+        return CONTACT_DEPTH * size.amax(-1)
+    if size is not None:
+        return np.asarray(CONTACT_DEPTH * size.max(-1))
+    return batcher.geometry(body, lambda: np.asarray(CONTACT_DEPTH * body_size(body)))
 
 
 def contact_law(body: Any, name: str, shape: StaticShape) -> Contact:

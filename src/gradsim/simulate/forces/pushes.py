@@ -1,4 +1,10 @@
-"""Pushes on rigid bodies: prescribed forces over an interval of time, or impulses."""
+"""Pushes on rigid bodies: prescribed forces over an interval of time, or impulses.
+
+A push may act in a part of a step only. All stages of the step then use its mean over the step, so that the momentum it
+transfers is exact for every step. If it acts before or after the middle of the step, the stages differ such that the
+displacement at the end of the step is exact too (`Integrator.force_slope`). Its point of application rotates with the
+body as at the stages.
+"""
 
 import functools
 from typing import TYPE_CHECKING, Any
@@ -56,22 +62,27 @@ def push_kernels(real: Any) -> ForceKernels:
     functions = rotation_functions(real)
     center_of_mass, add_center_adjoint = functions.center_of_mass, functions.add_center_adjoint
     rotation_inner = functions.rotation_inner
-    zero, one, thousandth = (real(a) for a in (0.0, 1.0, 1e-3))
+    zero, half, one, thousandth = (real(a) for a in (0.0, 0.5, 1.0, 1e-3))
 
     @wp.func
-    def active_fraction(clock: ints, step: int, dt: real, start: real, end: real):
-        """Fraction of the step during which a push acts.
+    def stage_factor(clock: ints, step: int, stage: real, dt: reals, start: real, end: real):
+        """Factor of a push at a stage: the fraction of the step during which it acts, and its slope.
 
         An instantaneous impulse, whose end is before its start, gives 1/dt in the step that contains its time. The
         margin of a thousandth of a step prevents rounding from moving it to the step before.
         """
-        begin = real(clock[0] + step) * dt
-        part = wp.max(wp.min(end, begin + dt) - wp.max(start, begin), zero) / dt
+        number = clock[0] + step
+        begin = real(number) * dt[0]
+        first = wp.clamp((start - begin) / dt[0], zero, one)
+        last = wp.clamp((end - begin) / dt[0], zero, one)
+        part = last - first
         if end < start:
+            last = first
             part = zero
-            if wp.int32(wp.floor(start / dt + thousandth)) == clock[0] + step:
-                part = one / dt
-        return part
+            if wp.int32(wp.floor(start / dt[0] + thousandth)) == number:
+                part = one / dt[0]
+        lead = half - half * (first + last)
+        return part * (one + lead * (dt[2] + dt[3] * stage))
 
     @wp.func
     def force_of(pushes: table, e: int):
@@ -90,8 +101,8 @@ def push_kernels(real: Any) -> ForceKernels:
     ):  # fmt: skip
         e = wp.tid()
         i = bodies[e]
-        s = active_fraction(clock, step, dt[0], pushes[wp.static(ROWS.start), e], pushes[wp.static(ROWS.end), e])
-        if s > zero:
+        s = stage_factor(clock, step, stage, dt, pushes[wp.static(ROWS.start), e], pushes[wp.static(ROWS.end), e])
+        if s != zero:
             force = force_of(pushes, e) * s
             arm = wp.quat_rotate(q[i], point_of(pushes, e) - center_of_mass(body, i))
             wp.atomic_add(f, i, force)
@@ -105,8 +116,8 @@ def push_kernels(real: Any) -> ForceKernels:
     ):  # fmt: skip
         e = wp.tid()
         i = bodies[e]
-        s = active_fraction(clock, step, dt[0], pushes[wp.static(ROWS.start), e], pushes[wp.static(ROWS.end), e])
-        if s > zero:
+        s = stage_factor(clock, step, stage, dt, pushes[wp.static(ROWS.start), e], pushes[wp.static(ROWS.end), e])
+        if s != zero:
             force = force_of(pushes, e) * s
             local = point_of(pushes, e) - center_of_mass(body, i)
             R = wp.quat_to_matrix(q[i])

@@ -33,14 +33,14 @@ def rigid_contact_columns(body: Rigid, scene: Scene, topology: "Topology", batch
 
 
 def rigid_contact_arrays(layout: "Layout") -> tuple[Any, ...]:
-    """Returns bodies and shapes of the pairs, the first point of each body, the points, and the kinds of shapes."""
+    """Returns bodies and shapes of the pairs, first point and whether it is scaled of each body, points, and kinds."""
     bodies, shapes = (
         layout.indices("rigid_contact", name, into) for name, into in (("bodies", "rigid"), ("shapes", "shape"))
     )
     sizes = layout.spread(layout.topology.arrays["rigid.sizes"])
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     points = layout.constant(layout.spread(layout.topology.arrays["rigid.points"]), "vector")
-    return bodies, shapes, layout.constant(first), points, layout.shared("shape.kinds")
+    return bodies, shapes, layout.constant(first), layout.shared("rigid.scaled"), points, layout.shared("shape.kinds")
 
 
 def rigid_contact_rate(view: "StabilityView") -> tuple[float, float]:
@@ -59,6 +59,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
     inverse_inertia, add_inertia_adjoint = functions.inverse_inertia, functions.add_inertia_adjoint
     center_of_mass, spin = functions.center_of_mass, functions.spin
     add_center_adjoint = functions.add_center_adjoint
+    scale_of, add_scale_adjoint = functions.scale, functions.add_scale_adjoint
     spin_inner, rotation_inner = functions.spin_inner, functions.rotation_inner
     contact_parameters, contact_force, contact_force_adjoint = contact_law_functions(real)
     distance_of, hessian_of = shape_functions(real)
@@ -66,7 +67,8 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
 
     @wp.kernel(enable_backward=False, module=module)
     def rigid_contact_force(
-        bodies: ints, shapes: ints, first: ints, points: vec3s, kinds: ints, contact: table, shape: table, body: table,
+        bodies: ints, shapes: ints, first: ints, scaled: ints, points: vec3s, kinds: ints,
+        contact: table, shape: table, body: table,
         p: vec3s, q: quats, v: vec3s, l: vec3s, f: vec3s, t: vec3s,
     ):  # fmt: skip
         """One thread per body and shape: all contact points of the body against the shape."""
@@ -76,11 +78,12 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
         R = wp.quat_to_matrix(q[i])
         w = spin(q[i], l[i], inverse_inertia(body, i))
         center = center_of_mass(body, i)
+        scale = scale_of(body, i)
         ke, kd, kf, mu, delta = contact_parameters(contact, e)
         force = vec3()
         torque = vec3()
         for k in range(first[i], first[i + 1]):
-            arm = R * (points[k] - center)
+            arm = R * (wp.cw_mul(points[k], scale) - center)
             gap, n = distance_of(kinds[j], shape, j, p[i] + arm)
             if gap < zero:
                 u = v[i] + wp.cross(w, arm)
@@ -92,7 +95,8 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
 
     @wp.kernel(enable_backward=False, module=module)
     def rigid_contact_force_adjoint(
-        bodies: ints, shapes: ints, first: ints, points: vec3s, kinds: ints, contact: table, shape: table, body: table,
+        bodies: ints, shapes: ints, first: ints, scaled: ints, points: vec3s, kinds: ints,
+        contact: table, shape: table, body: table,
         p: vec3s, q: quats, v: vec3s, l: vec3s, f_adj: vec3s, t_adj: vec3s,
         contact_adj: table, shape_adj: table, body_adj: table,
         p_adj: vec3s, q_adj: quats, v_adj: vec3s, l_adj: vec3s,
@@ -104,6 +108,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
         J = inverse_inertia(body, i)
         w = spin(q[i], l[i], J)
         center = center_of_mass(body, i)
+        scale = scale_of(body, i)
         ke, kd, kf, mu, delta = contact_parameters(contact, e)
         in_contact = wp.int32(0)
         p_sum_adj = vec3()
@@ -111,8 +116,9 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
         w_adj = vec3()
         arms_adj = vec3()
         R_adj = mat33()
+        scale_adj = vec3()
         for k in range(first[i], first[i + 1]):
-            local = points[k] - center
+            local = wp.cw_mul(points[k], scale) - center
             arm = R * local
             x = p[i] + arm
             gap, n = distance_of(kinds[j], shape, j, x)
@@ -137,10 +143,13 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
                 w_adj += wp.cross(arm, u_adj)
                 arms_adj += arm_adj
                 R_adj += wp.outer(arm_adj, local)
+                scale_adj += wp.cw_mul(points[k], wp.transpose(R) * arm_adj)
         if in_contact == 1:
             b3, q_spin, l_spin, J_adj = wp.grad(spin_inner)(w_adj, q[i], l[i], J)
             B, q_turn = wp.grad(rotation_inner)(R_adj, q[i])
             add_center_adjoint(-(wp.transpose(R) * arms_adj), body_adj, i)
+            if scaled[i] == 1:
+                add_scale_adjoint(scale_adj, body_adj, i)
             wp.atomic_add(p_adj, i, p_sum_adj)
             wp.atomic_add(v_adj, i, v_sum_adj)
             wp.atomic_add(l_adj, i, l_spin)

@@ -47,16 +47,17 @@ template <class T, class S> struct RigidBody {
     LaneWorlds<T, S> worlds;
     int index;
     S inverse_mass, radius;  // that of a sphere about the center of mass that contains all points
-    Vector<S> gravity, center;
+    Vector<S> gravity, center, scale;
     Symmetric<S> inverse_inertia;
-    Points<T> points;
+    Points<T> points;  // in mesh coordinates
+    bool scaled;       // whether body coordinates differ from these by `scale`
     ShapePair<S>* pairs;
     Push<S>* pushes;
     int push_count = 0;
     T* rows;  // of the history
 
     S inverse_mass_adj = {};
-    Vector<S> gravity_adj = {}, center_adj = {};
+    Vector<S> gravity_adj = {}, center_adj = {}, scale_adj = {};
     Symmetric<S> inverse_inertia_adj = {};
 
     // `thread` counts bodies, then blocks of worlds; `scratch` holds the body's pairs and pushes.
@@ -75,6 +76,8 @@ template <class T, class S> struct RigidBody {
         gravity = {value(rigid_row::gravity_x), value(rigid_row::gravity_y), value(rigid_row::gravity_z)};
         center = {value(rigid_row::center_x), value(rigid_row::center_y), value(rigid_row::center_z)};
         for (int k = 0; k < 6; k++) inverse_inertia.c[k] = value(rigid_row::inverse_inertia_xx + k);
+        scale = {value(rigid_row::scale_x), value(rigid_row::scale_y), value(rigid_row::scale_z)};
+        scaled = all.scaled[index];
         const int first = all.blocks[index];
         points = {all.points + (long long)first * sizes::point_block_rows * LaneTypes<T>::width,
                   all.blocks[index + 1] - first, all.sizes[index]};
@@ -87,7 +90,7 @@ template <class T, class S> struct RigidBody {
         S radius2 = {};
         for (int k = 0; k < (all.shape_count ? points.count : 0); k++) {
             const Vector<T> x = points.point(k);
-            const Vector<S> arm = {x.x - center.x, x.y - center.y, x.z - center.z};
+            const Vector<S> arm = {x.x * scale.x - center.x, x.y * scale.y - center.y, x.z * scale.z - center.z};
             radius2 = larger(dot(arm, arm), radius2);
         }
         radius = square_root(radius2) * T(1.0001);
@@ -153,13 +156,16 @@ template <class T, class S> struct RigidBody {
 
     // --- forces --------------------------------------------------------------------------------------------------
 
-    // Fraction of this step in which a push acts, as `active_fraction` in ../forces/pushes.py.
-    LANES_MEMBER S active_fraction(const Push<S>& push, int step) const {
+    // Factor of a push at a stage, as `stage_factor` in ../forces/pushes.py; `slope` is that of the stage.
+    LANES_MEMBER S push_factor(const Push<S>& push, int step, T slope) const {
         const T dt = clock.dt, number = T(clock.step + step), begin = number * dt;
-        const S start = larger(push.start, S{} + begin), end = smaller(push.end, S{} + (begin + dt));
-        const S interval = larger(end - start, S{}) * (1 / dt), impulse = S{} + 1 / dt;
+        const S zero = {}, one = S{} + T(1), impulse = S{} + 1 / dt;
+        const S first = smaller(larger((push.start - begin) / dt, zero), one);
+        const S end = smaller(larger((push.end - begin) / dt, zero), one);
         const S impulse_step = __builtin_elementwise_floor(push.start / dt + T(1e-3));
-        return push.end < push.start ? (impulse_step == number ? impulse : S{}) : interval;
+        const S last = push.end < push.start ? first : end;
+        const S part = push.end < push.start ? (impulse_step == number ? impulse : zero) : last - first;
+        return part * (1 + (T(0.5) - T(0.5) * (first + last)) * slope);
     }
 
     // Calls visit(pair, shape, plane) for shapes that may be in contact, in the body's frame.
@@ -180,8 +186,17 @@ template <class T, class S> struct RigidBody {
         }
     }
 
-    // Force and torque about the center of mass, in world axes.
-    LANES_MEMBER void forces(const RigidState<S>& s, const Matrix<S>& R, int step, Vector<S>& f, Vector<S>& t) const {
+    // Calls visit with the scale of the points.
+    template <class F> LANES_MEMBER void with_scale(F visit) const {
+        if (scaled)
+            visit(Scale<L>{broadcast(scale), broadcast(larger(scale.x, larger(scale.y, scale.z)))});
+        else
+            visit(Unscaled<L>{});
+    }
+
+    // Force and torque about the center of mass, in world axes; `slope` is that of the stage.
+    LANES_MEMBER void forces(const RigidState<S>& s, const Matrix<S>& R, int step, T slope, Vector<S>& f,
+                             Vector<S>& t) const {
         f = {}, t = {};
         if (all.shape_count) {
             Vector<L> force = {}, torque = {};
@@ -189,8 +204,10 @@ template <class T, class S> struct RigidBody {
             const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
             const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool) LANES_LAMBDA {
-                in_contact |=
-                    add_rigid_contact<T, S>(points, broadcast(shape), broadcast(pair.law), motion, force, torque);
+                with_scale([&](const auto& factors) LANES_LAMBDA {
+                    in_contact |= add_rigid_contact<T, S>(points, broadcast(shape), factors, broadcast(pair.law),
+                                                          motion, force, torque);
+                });
             });
             if (in_contact) {
                 Vector<S> sum;
@@ -201,8 +218,8 @@ template <class T, class S> struct RigidBody {
             }
         }
         for (int e = 0; e < push_count; e++) {
-            const S part = active_fraction(pushes[e], step);
-            if (!any(part > 0)) continue;
+            const S part = push_factor(pushes[e], step, slope);
+            if (!any(part != 0)) continue;
             const Vector<S> force = pushes[e].force * part;
             f += force;
             t += cross(R * (pushes[e].point - center), force);
@@ -221,7 +238,7 @@ template <class T, class S> struct RigidBody {
 
     // Adds the adjoints of state and parameters, for the adjoint a_adj of the acceleration and t_adj of the torque;
     // returns the force in world axes.
-    LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Matrix<S>& R, int step,
+    LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Matrix<S>& R, int step, T slope,
                                               const Vector<S>& a_adj, const Vector<S>& t_adj, Adjoint& adj) {
         const Vector<S> f_adj = a_adj * inverse_mass;
         Vector<S> total = {};
@@ -232,9 +249,13 @@ template <class T, class S> struct RigidBody {
             const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool plane) LANES_LAMBDA {
                 RigidContactAdjoint<L> sum = {};
-                if (!add_rigid_contact_adjoint<T, S>(points, broadcast(shape), broadcast(pair.law), motion,
-                                                     broadcast(f_own), broadcast(t_own), plane, sum))
-                    return;
+                bool in_contact = false;
+                with_scale([&](const auto& factors) LANES_LAMBDA {
+                    in_contact = add_rigid_contact_adjoint<T, S>(points, broadcast(shape), factors, broadcast(pair.law),
+                                                                 motion, broadcast(f_own), broadcast(t_own), plane,
+                                                                 sum);
+                });
+                if (!in_contact) return;
                 Vector<S> force, torque, v_own, w_own, x, rotation;
                 sum_lanes(sum.force, force), sum_lanes(sum.torque, torque);
                 sum_lanes(sum.v, v_own), sum_lanes(sum.w, w_own);
@@ -255,6 +276,11 @@ template <class T, class S> struct RigidBody {
                     sum_lanes(sum.law[k], part);
                     pair.law_adj[k] += part;
                 }
+                if (scaled) {
+                    Vector<S> factors;
+                    sum_lanes(sum.scale, factors);
+                    scale_adj += Vector<S>{factors.x / scale.x, factors.y / scale.y, factors.z / scale.z};
+                }
                 total += R * force;
                 center_adj -= x + cross(v_own, w) + cross(force, t_own);
                 adj.p += R * x;
@@ -265,8 +291,8 @@ template <class T, class S> struct RigidBody {
         }
         for (int e = 0; e < push_count; e++) {
             Push<S>& push = pushes[e];
-            const S part = active_fraction(push, step);
-            if (!any(part > 0)) continue;
+            const S part = push_factor(push, step, slope);
+            if (!any(part != 0)) continue;
             const Vector<S> force = push.force * part, arm = R * (push.point - center), arm_adj = cross(force, t_adj);
             const Vector<S> point_adj = transpose(R) * arm_adj;
             total += force;
@@ -311,6 +337,7 @@ template <class T, class S> struct RigidBody {
         add3(all.body, rigid_row::center_x, index, bodies, center_adj);
         for (int k = 0; k < 6; k++)
             add(all.body, rigid_row::inverse_inertia_xx + k, index, bodies, inverse_inertia_adj.c[k]);
+        add3(all.body, rigid_row::scale_x, index, bodies, scale_adj);
         for (int j = 0; j < shapes; j++) {
             const ShapePair<S>& pair = pairs[j];
             add3(all.shape, shape_row::x, j, shapes, pair.normal_adj);

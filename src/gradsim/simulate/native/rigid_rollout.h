@@ -65,7 +65,7 @@ template <class T, class S> struct RigidStep {
     template <int stage> LANES_MEMBER void begin_stage(const Body& body, int step) {
         R = rotation_matrix(s.q);
         body.record(Tableau::stages * step + stage, s);
-        body.forces(s, R, step, f, t);
+        body.forces(s, R, step, T(Tableau::force_slope[stage]), f, t);
     }
 
     // Spin in the body's axes times half an interval [rad].
@@ -185,8 +185,9 @@ template <class T, class S> struct RigidStep {
         }
     }
     // Adds the adjoints of the body's own forces; `coupling` is the sum of the coupling forces on it.
-    LANES_MEMBER void forces_adjoint(Body& body, int step, const Vector<S>& coupling = {}) {
-        const Vector<S> own = body.add_forces_adjoint(s, R, step, a_adj, t_adj, adj);
+    template <int stage> LANES_MEMBER void forces_adjoint(Body& body, int step, const Vector<S>& coupling = {}) {
+        const T slope = T(Tableau::force_slope[stage]);
+        const Vector<S> own = body.add_forces_adjoint(s, R, step, slope, a_adj, t_adj, adj);
         body.add_mass_adjoint(a_adj, own + coupling);
     }
 
@@ -256,7 +257,7 @@ template <int stage = Tableau::stages - 1, class T, class S>
 LANES_INLINE void rigid_stages_adjoint(RigidBody<T, S>& body, RigidStep<T, S>& state, int step) {
     if constexpr (stage >= 0) {
         state.template update_adjoint<stage>(body, step);
-        state.forces_adjoint(body, step);
+        state.template forces_adjoint<stage>(body, step);
         rigid_stages_adjoint<stage - 1>(body, state, step);
     }
 }

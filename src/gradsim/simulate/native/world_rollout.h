@@ -147,7 +147,7 @@ template <int stage, class T> LANES_INLINE void world_forces_adjoint(const World
     for (int b = 0; b < world.body_count(); b++) world.coupling_forces[b] = {};
     add_coupling_force_adjoints(world);
     for (int b = 0; b < world.body_count(); b++)
-        world.bodies[b].step.forces_adjoint(world.bodies[b].body, step, world.coupling_forces[b]);
+        world.bodies[b].step.template forces_adjoint<stage>(world.bodies[b].body, step, world.coupling_forces[b]);
     add_signal_adjoints(world, step, T(Tableau::time[stage]));
 }
 

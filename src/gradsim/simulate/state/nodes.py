@@ -57,7 +57,7 @@ def node_measures(mesh: TetMesh | TriMesh) -> np.ndarray:
 def node_columns(body: Any, scene: Scene, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Returns the inverse masses of a body's nodes and gravity, [B, rows, N]."""
     first, end = topology.ranges["node", body.name]
-    density = None if isinstance(body, Springs) else body.density
+    density, total = (None, None) if isinstance(body, Springs) else (body.density, body.total_mass)
     free, measure = (
         topology.tensor(f"node.{name}", batcher.dtype, batcher.device)[first:end] for name in ("free", "measure")
     )
@@ -67,7 +67,9 @@ def node_columns(body: Any, scene: Scene, topology: Topology, batcher: SceneBatc
         return torch.cat([torch.zeros_like(rows[:, :1]), rows], 1)
 
     def inverse() -> torch.Tensor:
-        row = free if density is None else free / measure
+        row = free if body.mass is not None else free / measure
+        if total is not None:
+            row = row * measure.sum()
         return torch.nn.functional.pad(row[None], (0, 0, 0, 3))
 
     if is_per_element(density) or is_per_element(body.mass):
@@ -75,7 +77,8 @@ def node_columns(body: Any, scene: Scene, topology: Topology, batcher: SceneBatc
         return torch.cat([row[:, None], batcher(scene.gravity, end - first, (3,)).transpose(1, 2)], 1)
     fixed = batcher.cached(("gravity", body.name), gravity)
     shares = batcher.cached(("inverse mass", body.name), inverse)
-    return torch.addcdiv(fixed, shares, batcher.broadcastable(body.mass if density is None else density, 1))
+    given = next(value for value in (density, total, body.mass) if value is not None)
+    return torch.addcdiv(fixed, shares, batcher.broadcastable(given, 1))
 
 
 def _node_masses(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:

@@ -24,15 +24,20 @@ if TYPE_CHECKING:
 
 
 def rigid_key(body: Rigid) -> Hashable:
-    """Returns a key that is equal for bodies with equal contact points and numbers of pushes."""
-    return body.mesh.key, body.face_samples, len(body.pushes)
+    """Returns a key that is equal for bodies with equal contact points in mesh coordinates and numbers of pushes."""
+    return body.mesh.key, body.face_samples, len(body.pushes), body.size is not None
 
 
 def rigid_elements(body: Rigid, place: Placement) -> Elements:
     points = body.contact_points
     reach = np.linalg.norm(points - points.mean(0), axis=1).max()
-    arrays = {"sizes": np.array([len(points)]), "flat": np.array([flat_count(body)]), "reach": np.array([reach])}
-    return Elements(1, {"points": points, **arrays})
+    numbers = {
+        "sizes": len(points),
+        "flat": flat_count(body),
+        "reach": reach,
+        "scaled": np.int32(body.size is not None),
+    }
+    return Elements(1, {"points": points, **{name: np.array([number]) for name, number in numbers.items()}})
 
 
 def flat_count(body: Rigid) -> int:
@@ -48,11 +53,13 @@ def flat_count(body: Rigid) -> int:
 
 
 def rigid_columns(body: Rigid, scene: Scene, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
-    """Returns inverse mass, gravity, centre of mass and inverse inertia, [B, rows, 1]."""
-    if body.inertia is None and not is_per_element(body.mass):
+    """Returns inverse mass, gravity, centre of mass, inverse inertia and scale, [B, rows, 1]."""
+    if body.inertia is None and body.size is None and not is_per_element(body.mass):
         return _solid_columns(body, scene, batcher)
     mass, center, inertia = batcher.mass_properties(body)
-    return _columns(mass.reciprocal()[..., None], scene.gravity, center, torch.linalg.inv(inertia), batcher)
+    scale = body.scale(batcher.dtype, batcher.device)
+    factors = np.ones(3) if scale is None else scale
+    return _columns(mass.reciprocal()[..., None], scene.gravity, center, torch.linalg.inv(inertia), factors, batcher)
 
 
 def _solid_columns(body: Rigid, scene: Scene, batcher: SceneBatcher) -> torch.Tensor:
@@ -61,21 +68,23 @@ def _solid_columns(body: Rigid, scene: Scene, batcher: SceneBatcher) -> torch.Te
     def fixed() -> torch.Tensor:
         _, center, _ = unit_solid(body.mesh, batcher.dtype, batcher.device)
         own = center.cpu().numpy() if body.center is None else body.center
-        return _columns(np.zeros(1), scene.gravity, own, np.zeros((3, 3)), batcher)
+        return _columns(np.zeros(1), scene.gravity, own, np.zeros((3, 3)), np.ones(3), batcher)
 
     def per_mass() -> torch.Tensor:
         volume, _, inertia = (a.cpu().numpy() for a in unit_solid(body.mesh, batcher.dtype, batcher.device))
         inverse = np.linalg.inv(inertia)
         own = (1.0 / volume, inverse) if body.mass is None else (np.ones(()), volume * inverse)
-        return _columns(own[0][None], np.zeros(3), np.zeros(3), own[1], batcher)
+        return _columns(own[0][None], np.zeros(3), np.zeros(3), own[1], np.zeros(3), batcher)
 
     terms = batcher.cached(("rigid fixed", body.name), fixed), batcher.cached(("rigid per mass", body.name), per_mass)
     return torch.addcdiv(*terms, batcher.broadcastable(body.density if body.mass is None else body.mass, 1))
 
 
-def _columns(inverse_mass: Any, gravity: Any, center: Any, inverse_inertia: Any, batcher: SceneBatcher) -> torch.Tensor:
+def _columns(
+    inverse_mass: Any, gravity: Any, center: Any, inverse_inertia: Any, scale: Any, batcher: SceneBatcher
+) -> torch.Tensor:
     six = inverse_inertia.reshape(*inverse_inertia.shape[:-2], 9)[..., [0, 4, 8, 5, 6, 1]]  # xx, yy, zz, yz, zx, xy
-    values = ((inverse_mass, 1), (gravity, 3), (center, 3), (six, 6))
+    values = ((inverse_mass, 1), (gravity, 3), (center, 3), (six, 6), (scale, 3))
     return torch.cat([batcher(value, 1, (width,)) for value, width in values], -1).transpose(1, 2)
 
 
@@ -88,7 +97,7 @@ def initial_center(body: Rigid, topology: Topology, batcher: SceneBatcher) -> to
     """Returns the initial position of the centre of mass [m], [B, 1, 3]."""
 
     def offset() -> torch.Tensor:
-        if is_per_element(body.mass) or body.center is not None:
+        if is_per_element(body.mass) or body.center is not None or body.size is not None:
             center = batcher(batcher.mass_properties(body).center, 1, (3,))
         else:  # independent of a uniform density
             center = unit_solid(body.mesh, batcher.dtype, batcher.device).center.expand(batcher.world_count, 1, 3)
@@ -121,6 +130,7 @@ def rigid_motion(body: Rigid, compiled: CompiledScene, states: dict[str, torch.T
         index = compiled.topology.ranges["rigid", body.name][0]
         p, q, v, momentum = (states[name].select(-2, index) for name in RIGID_BODIES.state_names)
         column = compiled.parameters["rigid"].select(2, index).view(*compiled.batch, 1, -1)
+        column = column[..., : ROWS.scale_x] if body.size is None else column
         points = compiled.batcher.cached(("vertices", body.name), lambda: compiled.batcher.tensor(body.mesh.vertices))
         return RigidMotion(p, q, v, momentum, column, points)
 

@@ -24,6 +24,7 @@ ROWS = Rows(
     *(f"gravity_{axis}" for axis in "xyz"),  # [m/s^2]
     *(f"center_{axis}" for axis in "xyz"),  # of mass, in the body's axes [m]
     *(f"inverse_inertia_{axes}" for axes in ("xx", "yy", "zz", "yz", "zx", "xy")),  # body's axes [1/(kg m^2)]
+    *(f"scale_{axis}" for axis in "xyz"),  # from mesh to body coordinates
 )
 
 
@@ -36,6 +37,8 @@ class RotationFunctions(NamedTuple):
 
     center_of_mass: Any
     add_center_adjoint: Any
+    scale: Any
+    add_scale_adjoint: Any
     inverse_inertia: Any
     add_inertia_adjoint: Any
     spin: Any  # angular velocity
@@ -64,6 +67,18 @@ def rotation_functions(real: Any) -> RotationFunctions:
         wp.atomic_add(body_adj, wp.static(ROWS.center_x), i, center[0])
         wp.atomic_add(body_adj, wp.static(ROWS.center_y), i, center[1])
         wp.atomic_add(body_adj, wp.static(ROWS.center_z), i, center[2])
+
+    @wp.func
+    def scale(body: table, i: int):
+        """From mesh to body coordinates."""
+        x = body[wp.static(ROWS.scale_x), i]
+        return vec3(x, body[wp.static(ROWS.scale_y), i], body[wp.static(ROWS.scale_z), i])
+
+    @wp.func
+    def add_scale_adjoint(factors: vec3, body_adj: table, i: int):
+        wp.atomic_add(body_adj, wp.static(ROWS.scale_x), i, factors[0])
+        wp.atomic_add(body_adj, wp.static(ROWS.scale_y), i, factors[1])
+        wp.atomic_add(body_adj, wp.static(ROWS.scale_z), i, factors[2])
 
     @wp.func
     def inverse_inertia(body: table, i: int):
@@ -115,6 +130,8 @@ def rotation_functions(real: Any) -> RotationFunctions:
     return RotationFunctions(
         center_of_mass=center_of_mass,
         add_center_adjoint=add_center_adjoint,
+        scale=scale,
+        add_scale_adjoint=add_scale_adjoint,
         inverse_inertia=inverse_inertia,
         add_inertia_adjoint=add_inertia_adjoint,
         spin=spin,
