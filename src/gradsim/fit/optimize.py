@@ -33,7 +33,8 @@ class OptimizeRecord:
 
     points: torch.Tensor  # best coordinates of each start, [K, P]
     losses: torch.Tensor  # at these, [K]
-    best_iteration: int = 0  # iteration of the last improvement
+    best_iteration: int = 0  # iteration of the last improvement of the lowest loss
+    improved_iteration: int = 0  # iteration of the last improvement of any start
     last: torch.Tensor | None = None  # point of the last iteration with the lowest loss, [P]
     history: list[tuple[int, float, float, float]] = field(default_factory=list)  # iteration, loss, best loss, seconds
 
@@ -49,9 +50,9 @@ class OptimizeRecord:
 
     def update(self, iteration: int, z: torch.Tensor, losses: torch.Tensor, seconds: float) -> None:
         """Records an iterate z [K, P] with losses [K]."""
-        if len(z) != len(self.points):  # the optimizer continues only some of the starts
-            self.points, self.losses = self.points[: len(z)], self.losses[: len(z)]
         better = losses < self.losses
+        if bool(better.any()):
+            self.improved_iteration = iteration
         if bool((losses < self.losses.min()).any()):
             self.best_iteration = iteration
         self.points = torch.where(better[:, None], z, self.points)
@@ -105,7 +106,7 @@ def optimize(
                 write_atomically(file, lambda target: torch.save(record.points, target), InvalidInput)
             if bool((step.max_gradient < GRADIENT_TOLERANCE).all()):
                 return OptimizeResult(record, "converged", "")
-            if iteration - record.best_iteration > STALL_ITERATIONS:
+            if iteration - record.improved_iteration > STALL_ITERATIONS:
                 return OptimizeResult(record, "stalled", STALLED_ADVICE)
     except KeyboardInterrupt:
         return OptimizeResult(record, "interrupted", "this is the best point so far")
