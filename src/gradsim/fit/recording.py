@@ -5,6 +5,7 @@ The derivatives of an observation hardly depend on what is observed, so that a s
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.trials import Trial, make_trial_model
 from gradsim.fit.uncertainty import Uncertainty, expected_uncertainty
-from gradsim.scene.errors import InvalidInput, WrongType
+from gradsim.scene.errors import ContactWarning, InvalidInput, StabilityWarning, WrongType
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
@@ -74,8 +75,11 @@ class Recording:
 
     def uncertainty(self, problem: EstimationProblem, z: torch.Tensor) -> Uncertainty:
         """Returns the expected uncertainty of an estimate if the true values are at coordinates z [P]."""
-        observed = self.observed(problem, z)
-        return expected_uncertainty(observed, linearize(observed, z))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StabilityWarning)  # raised once, at the guesses
+            warnings.simplefilter("ignore", ContactWarning)
+            observed = self.observed(problem, z)
+            return expected_uncertainty(observed, linearize(observed, z))
 
 
 def _observations(recording: Recording, scene: Scene, trajectory: Trajectory) -> tuple[Observation, ...]:
