@@ -64,7 +64,7 @@ def identify(
 ) -> None:
     """Predict which unknowns of a scene a video would determine, before it is recorded.
 
-    Prints the expected 95 % interval of each unknown at its guess, the half widths over the range of the unknowns, a
+    Prints the expected 95 % interval of each unknown at its guess, its half widths over the range of the unknowns, a
     verdict, and the combinations that would stay undetermined. No video is needed. Several scene files with the same
     unknowns, such as other pushes or cameras, are ranked by their intervals. The intervals assume a correct scene, but
     for what `--roughly` names.
@@ -116,8 +116,8 @@ def _recording(file: SceneFile, *, frames: int | None, fps: float | None, subste
 def print_expected(result: ExpectedIntervals, console: Console) -> None:
     """Prints a table of the expected intervals, then undetermined combinations and the ranked candidates."""
     table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for head in ("guess", "expected 95 % interval", "half width over range"):
+    table.add_column("", no_wrap=True)
+    for head in ("guess", "95 % interval", "half widths"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("unit")
     table.add_column("")
