@@ -120,7 +120,7 @@ def print_expected(result: ExpectedIntervals, console: Console) -> None:
     for head in ("guess", "95 % interval", "half widths"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("unit")
-    table.add_column("")
+    table.add_column("", min_width=len("not identifiable"))
     for name, row in result.intervals.items():
         widths = f"{min(row.half_widths):.2g} .. {max(row.half_widths):.2g}"
         interval = f"{row.low[0]:.5g} .. {row.high[0]:.5g}"
