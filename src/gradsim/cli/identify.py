@@ -64,8 +64,8 @@ def identify(
 ) -> None:
     """Predict which unknowns of a scene a video would determine, before it is recorded.
 
-    Prints the expected 95 % interval of each unknown at its guess, its half widths over the range of the unknowns, a
-    verdict, and the combinations that would stay undetermined. No video is needed. Several scene files with the same
+    Prints the expected 95 % interval of each unknown at its guess, the largest half width over the range of the
+    unknowns, a verdict, and the combinations that would stay undetermined. No video is needed. Several scene files with the same
     unknowns, such as other pushes or cameras, are ranked by their intervals. The intervals assume a correct scene, but
     for what `--roughly` names.
 
@@ -117,15 +117,16 @@ def print_expected(result: ExpectedIntervals, console: Console) -> None:
     """Prints a table of the expected intervals, then undetermined combinations and the ranked candidates."""
     table = Table(box=None, pad_edge=False)
     table.add_column("", no_wrap=True)
-    for head in ("guess", "95 % interval", "half widths"):
+    for head in ("guess", "95 % interval", "at most +-"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("unit")
     table.add_column("", min_width=len("not identifiable"))
     for name, row in result.intervals.items():
-        widths = f"{min(row.half_widths):.2g} .. {max(row.half_widths):.2g}"
         interval = f"{row.low[0]:.5g} .. {row.high[0]:.5g}"
         word = f"[{COLORS[row.level]}]{row.level if row.level == 'identifiable' else row.share}[/]"
-        table.add_row(escape(name), f"{row.values[0]:.5g}", interval, widths, row.unit.strip("1"), word)
+        table.add_row(
+            escape(name), f"{row.values[0]:.5g}", interval, f"{max(row.half_widths):.2g}", row.unit.strip("1"), word
+        )
     console.print(table, highlight=False)
     for text in result.undetermined_directions:
         console.print(f"  {escape(text)}", highlight=False, soft_wrap=True)
