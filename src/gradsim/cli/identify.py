@@ -65,8 +65,8 @@ def identify(
     """Predict which unknowns of a scene a video would determine, before it is recorded.
 
     Prints the expected 95 % interval of each unknown at its guess, the largest half width over the range of the
-    unknowns, a verdict, and the combinations that would stay undetermined. No video is needed. Several scene files with the same
-    unknowns, such as other pushes or cameras, are ranked by their intervals. The intervals assume a correct scene, but
+    unknowns, a verdict, and the combinations that would stay undetermined. No video is needed. Several scene files with
+    the same unknowns, such as other pushes or cameras, are ranked by their intervals. The scene is assumed correct, but
     for what `--roughly` names.
 
         gradsim identify bouncing_cube --size 32x32 --frames 30
