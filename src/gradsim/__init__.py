@@ -6,9 +6,11 @@ from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.compare.pixels import mse
 from gradsim.compare.silhouettes import cumulative
 from gradsim.fit.control import control
+from gradsim.fit.design import Design, best_design
 from gradsim.fit.estimate import estimate
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.goals import GoalImage, GoalState
+from gradsim.fit.identifiability import ExpectedIntervals, identifiability
 from gradsim.fit.jacobians import Adjoint, Differences
 from gradsim.fit.minimize import minimize
 from gradsim.fit.minimum_norm import MinimumNorm
@@ -91,12 +93,14 @@ __all__ = [
     "ContactWarning",
     "Cumulative",
     "DIBR",
+    "Design",
     "Differences",
     "DirectionalLight",
     "Diverged",
     "DoublePendulum",
     "Elements",
     "Exact",
+    "ExpectedIntervals",
     "FacePoint",
     "Feedback",
     "Fit",
@@ -163,6 +167,7 @@ __all__ = [
     "Vertex",
     "Video",
     "TorchOptimizer",
+    "best_design",
     "control",
     "cumulative",
     "rollout",
@@ -170,6 +175,7 @@ __all__ = [
     "errors",
     "estimate",
     "explicit_runge_kutta",
+    "identifiability",
     "load_mesh",
     "load_scene",
     "load_scene_file",

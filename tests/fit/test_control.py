@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import gradsim as gs
+from gradsim.fit.parameters import Parameters
 
 VELOCITY = torch.tensor([1.2, 0.9, -0.3], dtype=torch.float64)
 SIDES = np.repeat(np.random.default_rng(0).uniform(0.2, 1.0, (6, 3)), 2, axis=0)
@@ -129,6 +130,29 @@ def test_search_continues_from_a_checkpoint(image, tmp_path):
     again = gs.control(thrown(), image, stages=no_iterations, checkpoint=file, **TIME)
     assert again.loss == first.loss
     assert velocity_error(again) < 1e-9
+
+
+def test_starts_are_ranked_by_the_loss_of_the_last_stage(image):
+    stages = [(gs.Moments(), gs.GaussNewton(iterations=0)), (gs.Moments(), gs.GaussNewton(iterations=1))]
+    scene = thrown()
+    points = Parameters(scene).sample(3, torch.Generator().manual_seed(2))
+    guesses = [scene["cube"].velocity.guess, *(Parameters(scene).values(z)["cube.velocity"].numpy() for z in points)]
+    single = [gs.control(thrown(gs.unknown(guess)), image, stages=stages, **TIME) for guess in guesses]
+    first, final = ([plan.history[k].loss for plan in single] for k in (0, -1))
+    assert np.argmin(first) != np.argmin(final)
+    plan = gs.control(thrown(), image, stages=stages, starts=4, seed=2, **TIME)
+    assert plan.loss < 1e-3 * final[int(np.argmin(first))]
+
+
+def test_minimum_norm_resumes_from_a_checkpoint_of_several_starts(image, tmp_path):
+    file = tmp_path / "points.pt"
+    first = gs.control(
+        thrown(), image, stages=[(gs.Moments(), gs.MinimumNorm(iterations=2))], starts=3, checkpoint=file, **TIME
+    )
+    again = gs.control(
+        thrown(), image, stages=[(gs.Moments(), gs.MinimumNorm(iterations=0))], starts=3, checkpoint=file, **TIME
+    )
+    assert again.loss == pytest.approx(first.loss, rel=1e-6, abs=1e-20)
 
 
 @pytest.mark.parametrize("when", [0, 2, 7])

@@ -39,10 +39,19 @@ def test_step_length_is_limited():
         assert float((after - before).square().mean().sqrt()) == pytest.approx(0.1, rel=1e-9)
 
 
-def test_the_best_of_several_starts_is_continued():
-    starts = torch.tensor([[5.0, 5.0], [1.0, 2.0], [9.0, -3.0]], dtype=torch.float64)
-    point, _ = iterates(gs.MinimumNorm(iterations=1), lambda z: z.sum(1, keepdim=True) - 4.0, starts)[0]
-    assert point.tolist() == [1.0, 2.0]
+def test_all_starts_are_continued_the_best_first_and_those_that_diverge_are_left_out():
+    starts = torch.tensor([[5.0, 5.0], [1.0, 2.0], [90.0, -3.0]], dtype=torch.float64)
+
+    def residual(z):
+        return torch.where(z[:, :1] > 50.0, torch.inf, z.sum(1, keepdim=True) - 4.0)
+
+    steps = list(gs.MinimumNorm(iterations=1, max_step=9.0).iterate(residual, starts))
+    assert len(steps) == 4
+    assert torch.equal(steps[1].z[0], starts[0])
+    assert float(steps[1].losses[1]) < 1e-20
+    assert float(steps[-1].losses[0]) < 1e-20
+    assert not torch.isfinite(steps[-1].losses[2])
+    assert torch.equal(steps[-1].z[2], starts[2])
 
 
 def test_a_step_length_that_diverges_is_rejected():

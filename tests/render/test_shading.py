@@ -140,7 +140,8 @@ LIGHTS = (gs.AmbientLight(0.2), gs.DirectionalLight((-0.3, -1, 0.2), 0.5), gs.Po
 @pytest.mark.parametrize("lights", [LIGHTS[:2], LIGHTS[::2], LIGHTS], ids=["directional", "point", "both"])
 def test_rotating_a_body_equals_moving_its_vertices(lights, specular):
     spin = {"angular_velocity": (1.0, 2.0, 3.0), "position": (0.1, 0.2, 0.3), "velocity": (0, 1, 0)}
-    body = gs.Rigid("ball", BALL, mass=1.0, look=gs.Look(specular=specular, smooth=30.0), **spin)
+    mesh = gs.TriMesh(BALL.vertices, BALL.faces)  # facets of the builder's sphere would not rotate
+    body = gs.Rigid("ball", mesh, mass=1.0, look=gs.Look(specular=specular, smooth=30.0), **spin)
     scene = gs.Scene([body], lights=lights, camera=gs.Camera(eye=EYE, target=(0, 0, 0)))
     trajectory = gs.simulate(scene, frames=4, fps=5, substeps=10)
     motion = trajectory["ball"]
@@ -176,3 +177,21 @@ def test_normals_of_degenerate_faces_are_finite():
     (1e3 * triangles.attributes.sum() + triangles.vertices.sum()).backward()
     assert triangles.attributes.isfinite().all()
     assert points.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("look", "visible"),
+    [
+        (gs.Look(), False),
+        (gs.Look(smooth=0.0), True),
+        (gs.Look(vertex_colors=np.linspace(0, 1, 126).reshape(42, 3)), True),
+    ],
+    ids=["plain", "facets", "colours"],
+)
+def test_rotation_of_a_sphere_shows_only_by_its_pattern(look, visible):
+    angles = torch.tensor([[0.0, 0.0, 0.0, 1.0], [0.6, 0.0, 0.0, 0.8]], dtype=torch.float64)
+    body = gs.Rigid("ball", BALL, mass=1.0, position=(0.1, 0.2, 0.3), rotation=angles, look=look)
+    scene = gs.Scene([body], camera=gs.Camera(eye=EYE, target=(0, 0, 0)))
+    first, second = gs.render(scene, gs.simulate(scene, frames=1, fps=5, substeps=1), (32, 32))
+    difference = float((first - second).abs().max())
+    assert difference > 1e-3 if visible else difference < 1e-12

@@ -1,4 +1,4 @@
-"""The command line: gradsim simulate | estimate | landscape | control | demo | reproduce | check."""
+"""The command line: gradsim simulate | estimate | identify | landscape | control | demo | reproduce | check."""
 
 from gradsim.cli.app import app, main
 

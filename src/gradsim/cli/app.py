@@ -18,6 +18,7 @@ from gradsim.cli.control import control
 from gradsim.cli.demo import demo
 from gradsim.cli.estimate import estimate
 from gradsim.cli.exit_codes import INTERRUPTED, INVALID_INPUT
+from gradsim.cli.identify import identify
 from gradsim.cli.landscape import landscape
 from gradsim.cli.reproduce import reproduce
 from gradsim.cli.simulate import simulate
@@ -31,7 +32,7 @@ app = typer.Typer(
     help="Differentiable simulation from pixels to physics and back. Start with `gradsim demo`.",
     epilog="Exit codes: 0 success, 1 a check or claim failed, 2 invalid input, 130 interrupted.",
 )
-for command in (simulate, estimate, landscape, control, demo):
+for command in (simulate, estimate, identify, landscape, control, demo):
     app.command()(command)
 app.add_typer(check, name="check")
 app.add_typer(reproduce, name="reproduce")

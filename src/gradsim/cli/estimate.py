@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,15 +20,26 @@ from gradsim.cli.inputs import (
     CropOption,
     FpsOption,
     FramesOption,
-    Inputs,
-    SceneArgument,
+    OptionalSceneArgument,
+    OptionalVideoArgument,
     SizeOption,
-    VideoArgument,
     load_inputs,
+    load_mask,
 )
-from gradsim.cli.options import JsonOption, SubstepsOption, ThreadsOption, set_threads
+from gradsim.cli.manifest import Manifest, load_manifest
+from gradsim.cli.options import (
+    JsonOption,
+    RoughlyOption,
+    SubstepsOption,
+    ThreadsOption,
+    parse_words,
+    set_threads,
+    unknown_offset,
+)
 from gradsim.cli.progress import ProgressBar
 from gradsim.fit.result import Fit, FitStep
+from gradsim.scene.errors import InvalidInput
+from gradsim.scene.files.load import SceneFile
 
 COLORS = {
     "identifiable": "green",
@@ -39,13 +51,42 @@ COLORS = {
 
 
 def estimate(
-    scene: SceneArgument,
-    video: VideoArgument,
+    scene: OptionalSceneArgument = None,
+    video: OptionalVideoArgument = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report and the numbers.")] = Path("out"),
     starts: Annotated[
         int, typer.Option(help="Number of searches: the first from the guesses, the others from random values.", min=1)
     ] = 1,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
+    trials: Annotated[
+        Path | None,
+        typer.Option(help="A manifest of several trials, .yaml or .csv, in place of a scene and a video; see below."),
+    ] = None,
+    noise: Annotated[
+        float | None, typer.Option(help="Standard deviation of a pixel; measured in the video by default.", min=1e-6)
+    ] = None,
+    robust: Annotated[
+        float | None, typer.Option(help="Threshold of the Huber loss against shadows and occlusions.", min=1e-6)
+    ] = None,
+    mask: Annotated[
+        Path | None, typer.Option(help="Weights of the pixels, a .png image or .npy array; black pixels are ignored.")
+    ] = None,
+    brightness: Annotated[bool, typer.Option("--brightness", help="Fit a brightness factor to each frame.")] = False,
+    offset: Annotated[
+        float | None,
+        typer.Option(help="Estimate the time of the first frame, within this time [s] of the start.", min=0.0),
+    ] = None,
+    exposure: Annotated[float, typer.Option(help="Time during which the shutter is open [s].", min=0.0)] = 0.0,
+    roughly: RoughlyOption = None,
+    corrections: Annotated[
+        int,
+        typer.Option(
+            help="Largest number of errors of the scene to estimate where it does not explain the video.", min=0
+        ),
+    ] = 5,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="File with the state of the search; if it exists, the estimate resumes.")
+    ] = None,
     substeps: SubstepsOption = None,
     frames: FramesOption = None,
     crop: CropOption = None,
@@ -62,40 +103,113 @@ def estimate(
         gradsim estimate bouncing_cube bounce.mp4 -o out/
 
         gradsim estimate scene.yaml video.mov --frames 12:72 --crop 0,280,720,720 --size 128x128 --starts 4
+
+        gradsim estimate scene.yaml video.mov --roughly camera,start --robust 0.1 --checkpoint fit.pt
+
+        gradsim estimate --trials tosses.yaml -o out/
+
+    A manifest lists trials that share the unknowns of a scene. Each has a `video`, or a table of `states` or `tracks`
+    (.csv with columns such as `time`, `cube.position.x`; .npz with arrays by path), and optionally `name`, `fps`,
+    `frames`, `crop`, `size`, `noise`, `robust`, `offset`, `exposure` and `set`, which gives values or guesses by path.
+    Keys beside `trials` hold for all:
+
+        scene: toss.yaml
+
+        trials: [{video: a.mp4, set: {cube.velocity: [1, 2, 0]}}, {states: b.csv, noise: {position: 0.001}}]
     """
     from gradsim.fit.estimate import estimate as fit_video
 
     set_threads(threads)
-    inputs = load_inputs(scene, video, frames=frames, crop=crop, size=size, fps=fps)
+    clip: dict[str, Any] = {"frames": frames, "crop": crop, "size": size, "fps": fps}
+    subject = _subject(scene, video, trials, clip, mask)
     make_folder(out)
     announce_compilation()
-    with ProgressBar("starting", len(inputs.video)) as bar:
+    with ProgressBar("starting", subject.frames) as bar:
         fit = fit_video(
-            inputs.file.scene,
-            inputs.video,
-            fps=inputs.fps,
-            substeps=substeps or inputs.substeps,
-            integrator=inputs.file.time.integrator,
+            *subject.arguments,
+            **subject.options,
+            substeps=substeps or subject.substeps,
+            integrator=subject.file.time.integrator,
+            noise=noise,
+            robust=robust,
+            brightness=brightness,
+            offset=unknown_offset(offset),
+            exposure=exposure,
+            roughly=parse_words(roughly),
+            corrections=corrections,
             starts=starts,
             seed=seed,
+            checkpoint=checkpoint,
             progress=lambda stage: show_stage(bar, stage),
         )
     output = result_console(as_json)
     print_fit(fit, output)
-    output.print(f"report: {_write_report(fit, out, inputs, video)}", highlight=False, soft_wrap=True)
+    output.print(f"report: {_write_report(fit, out, subject)}", highlight=False, soft_wrap=True)
     if as_json is not None:
         write_json(as_json, fit.as_dict())
     if fit.status == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
 
-def _write_report(fit: Fit, folder: Path, inputs: Inputs, video: Path) -> Path:
+@dataclass(frozen=True, eq=False)
+class _Subject:
+    """What is estimated: a scene and a video, or the trials of a manifest."""
+
+    arguments: tuple[Any, ...]  # of `gs.estimate`
+    options: dict[str, Any]
+    file: SceneFile
+    substeps: int | None
+    frames: int
+    title: str
+    source: str  # description of the observation
+
+
+def _subject(
+    scene: str | None, video: Path | None, trials: Path | None, clip: dict[str, Any], mask: Path | None
+) -> _Subject:
+    """Loads the scene and the video, or the manifest."""
+    if trials is not None:
+        given: dict[str, Any] = {"SCENE": scene, "VIDEO": video, "--mask": mask}
+        given |= {f"--{name}": value for name, value in clip.items()}
+        for name, value in given.items():
+            if value is not None:
+                raise InvalidInput(name, value, "does not apply to --trials: give it in the manifest")
+        return _manifest_subject(load_manifest(trials))
+    if scene is None or video is None:
+        missing = "scene" if scene is None else "video"
+        raise InvalidInput(missing, "missing", "give a scene file and a video of it, or --trials MANIFEST")
+    inputs = load_inputs(scene, video, **clip)
+    weights = None if mask is None else load_mask(mask, clip["crop"], inputs.video.size)
+    count, (height, width), codec = len(inputs.video), inputs.video.size, inputs.video.codec
+    return _Subject(
+        arguments=(inputs.file.scene, inputs.video),
+        options={"fps": inputs.fps, "mask": weights},
+        file=inputs.file,
+        substeps=inputs.substeps,
+        frames=count,
+        title=inputs.file.path.stem,
+        source=f"{video}: {count} frames of {height} x {width} pixels at {inputs.fps:g} fps, {codec}",
+    )
+
+
+def _manifest_subject(manifest: Manifest) -> _Subject:
+    lengths = [manifest.length(number) for number in range(len(manifest.trials))]
+    return _Subject(
+        arguments=(list(manifest.trials),),
+        options={},
+        file=manifest.file,
+        substeps=manifest.substeps,
+        frames=max(lengths),
+        title=manifest.path.stem,
+        source=f"{manifest.path}: {len(lengths)} trials of {min(lengths)} to {max(lengths)} frames",
+    )
+
+
+def _write_report(fit: Fit, folder: Path, subject: _Subject) -> Path:
     from gradsim.report.fit_page import write_report
 
-    count, (height, width), codec = len(inputs.video), inputs.video.size, inputs.video.codec
-    source = f"{video}: {count} frames of {height} x {width} pixels at {inputs.fps:g} fps, {codec}"
     command = shlex.join(["gradsim", *sys.argv[1:]])
-    return write_report(fit, folder, title=inputs.file.path.stem, source=source, command=command)
+    return write_report(fit, folder, title=subject.title, source=subject.source, command=command)
 
 
 def show_stage(bar: ProgressBar, stage: FitStep) -> None:

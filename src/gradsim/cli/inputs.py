@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+import torch
 import typer
 
 from gradsim.cli.console import stderr
 from gradsim.cli.options import Dtype, parse_crop, parse_frames, parse_size
-from gradsim.scene.errors import InvalidInput, SceneFileError
+from gradsim.scene.errors import InvalidInput, SceneFileError, WrongShape
 from gradsim.scene.files.load import SceneFile, load_scene_file
 from gradsim.scene.time import Time
+from gradsim.video.downsample import downsample
 from gradsim.video.load import load_video
 from gradsim.video.video import Video
 
@@ -24,7 +27,14 @@ DIVISOR = 8  # of both sides, so that the frames can be halved for the coarse le
 SceneArgument = Annotated[
     str, typer.Argument(help="A scene file with unknowns, or the name of a built-in scene, such as bouncing_cube.")
 ]
+OptionalSceneArgument = Annotated[
+    str | None,
+    typer.Argument(help="A scene file with unknowns, or the name of a built-in scene, such as bouncing_cube."),
+]
 VideoArgument = Annotated[Path, typer.Argument(help="The video: .mp4 .mov .avi .gif .npz .npy, or a folder of PNG.")]
+OptionalVideoArgument = Annotated[
+    Path | None, typer.Argument(help="The video: .mp4 .mov .avi .gif .npz .npy, or a folder of PNG.")
+]
 FramesOption = Annotated[
     str | None,
     typer.Option(help="Frames of the video to use, start:stop; the scene starts at the first one. All by default."),
@@ -71,16 +81,40 @@ def load_inputs(
     dtype: Dtype = Dtype.FLOAT64,
 ) -> Inputs:
     """Loads a scene and a video of it, downsampled to a size at which comparison is fast."""
-    start, stop = (0, None) if frames is None else parse_frames(frames)
-    window = None if crop is None else parse_crop(crop)
-    pixels = None if size is None else parse_size(size)
     file = load_scene_file(scene)
+    checked_unknowns(file)
+    checked_camera(file)
+    loaded = load_clip(video, frames=frames, crop=crop, size=size, fps=fps, dtype=dtype)
+    return Inputs(file, loaded, fps or loaded.fps or file.time.fps)
+
+
+def checked_unknowns(file: SceneFile) -> None:
+    """Raises SceneFileError unless a scene has unknowns."""
     if not file.scene.unknowns:
         remedy = "mark the quantities to estimate: mass: {unknown: 2.0, low: 1.0, high: 10.0}"
         raise SceneFileError(str(file.path), None, "unknowns", "none", remedy)
+
+
+def checked_camera(file: SceneFile) -> None:
+    """Raises SceneFileError unless a scene has a camera."""
     if file.scene.camera is None:
         remedy = "a scene needs a camera to be compared with a video: camera: {eye: [0, 1, 4], target: [0, 0, 0]}"
         raise SceneFileError(str(file.path), None, "camera", "missing", remedy)
+
+
+def load_clip(
+    video: Path,
+    *,
+    frames: str | None,
+    crop: str | None,
+    size: str | None,
+    fps: float | None,
+    dtype: Dtype = Dtype.FLOAT64,
+) -> Video:
+    """Loads a video of at least two frames, downsampled to a size at which comparison is fast."""
+    start, stop = (0, None) if frames is None else parse_frames(frames)
+    window = None if crop is None else parse_crop(crop)
+    pixels = None if size is None else parse_size(size)
     if pixels is None:
         first = load_video(video, frames=slice(start, start + 1), crop=window)
         pixels = default_size(first.size)
@@ -90,7 +124,29 @@ def load_inputs(
     loaded = load_video(video, frames=slice(start, stop), crop=window, size=pixels, fps=fps, dtype=dtype.torch)
     if len(loaded) < 2:
         raise InvalidInput("video", f"{len(loaded)} frame", "motion requires at least two frames")
-    return Inputs(file, loaded, fps or loaded.fps or file.time.fps)
+    return loaded
+
+
+def load_mask(file: Path, crop: str | None, size: tuple[int, int]) -> torch.Tensor:
+    """Loads weights of the pixels [H, W] or [T, H, W] from an image or an array, cropped and downsampled as a video."""
+    if not file.is_file() or file.suffix.lower() not in (".png", ".npy"):
+        raise InvalidInput("--mask", str(file), "must be an existing .png image or .npy array [H, W] or [T, H, W]")
+    array = np.load(file, allow_pickle=False) if file.suffix.lower() == ".npy" else _grey_image(file)
+    if array.ndim not in (2, 3):
+        raise WrongShape("--mask", f"shape {array.shape}", "must be [H, W] or [T, H, W], weights of the pixels")
+    weights = torch.as_tensor(array.astype(np.float64))
+    if crop is not None:
+        top, left, height, width = parse_crop(crop)
+        weights = weights[..., top : top + height, left : left + width]
+    return downsample(weights[..., None], size)[..., 0]
+
+
+def _grey_image(file: Path) -> np.ndarray:
+    """Returns the brightness of an image from 0 to 1, [H, W]."""
+    from matplotlib.image import imread
+
+    image = np.asarray(imread(file))
+    return image if image.ndim == 2 else image[..., : min(3, image.shape[-1])].mean(-1)
 
 
 def default_size(size: tuple[int, int]) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import torch
 import typer
 
 from gradsim.scene.errors import InvalidInput
+from gradsim.scene.unknown import Unknown, unknown
 
 
 class Dtype(str, Enum):
@@ -42,6 +43,25 @@ SubstepsOption = Annotated[
         help="Physics steps per frame; by default those of the scene file, or as many as stability requires.", min=1
     ),
 ]
+
+
+RoughlyOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What is known only roughly, such as camera,start: any of camera, start, light, color, shape, gravity, "
+        "contact, material, air, time, push. Its errors are estimated too and widen the intervals."
+    ),
+]
+
+
+def parse_words(text: str | None) -> tuple[str, ...]:
+    """Parses words with commas between them."""
+    return () if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def unknown_offset(width: float | None) -> Unknown | None:
+    """Returns the unknown time from the start of the scene to the first frame, within +-width [s]; None if known."""
+    return None if not width else unknown(0.0, low=-width, high=width)
 
 
 def parse_size(text: str) -> tuple[int, int]:

@@ -75,11 +75,11 @@ def control(
         effort: Weight of the mean square of the policy outputs, and of the unknowns in coordinate units.
         metric: Function of a trajectory that is recorded for every iterate, such as the distance from a known position:
             a scalar, [...] for a batch of worlds. It does not affect the search.
-        starts: Number of starts of the first stage: the guesses, and random points within the bounds or about the
-            guesses. The best continues.
+        starts: Number of starts: the guesses, and random points within the bounds or about the guesses. All run
+            through all stages, and the one with the lowest loss of the last stage is the result.
         seed: Seed of the starts.
-        checkpoint: File to which the best point is written after every iteration, one per stage; if it exists, the
-            search starts from it.
+        checkpoint: File to which the best point of each start is written after every iteration, one per stage; if it
+            exists, the search starts from it.
         progress: Called with every iterate.
     """
     if effort < 0.0:
@@ -134,7 +134,7 @@ def _run_stages(
     checkpoint: str | Path | None,
     progress: Callable[[Iterate], None],
 ) -> _Outcome:
-    """Runs the stages in order, from starts z [K, P]; each continues from the best point of the previous one."""
+    """Runs the stages in order, from starts z [K, P]; each continues from the best points of the previous one."""
     begin, outcome = perf_counter(), None
     for stage, (distance, optimizer) in enumerate(stages):
         objective.set_stage(distance, optimizer)
@@ -161,8 +161,9 @@ def _run_stages(
                 raise KeyboardInterrupt
             interrupted = replace(outcome.result, status=result.status, advice=result.advice)
             return replace(outcome, result=interrupted)
-        z = record.best[None]
-        outcome = _Outcome(result, z[0], first + record.best_iteration, first + len(record.history) - 1)
+        finite = torch.isfinite(record.losses)
+        z = record.points[finite] if bool(finite.any()) else record.points
+        outcome = _Outcome(result, record.best, first + record.best_iteration, first + len(record.history) - 1)
         if result.status in ("interrupted", "diverged"):
             break
     if outcome is None:

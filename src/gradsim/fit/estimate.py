@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from gradsim.fit.bootstrap import STUDENT_95
 from gradsim.fit.bootstrap import bootstrap as bootstrap_fits
+from gradsim.fit.checkpoint import SolveRecord, fingerprint
 from gradsim.fit.corrections import Analysis, analyse, with_nuisances
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.observations.pixels import Pixels
@@ -55,6 +57,7 @@ def estimate(
     starts: int = 1,
     seed: int = 0,
     bootstrap: bool | None = None,
+    checkpoint: str | Path | None = None,
     progress: Progress = lambda step: None,
 ) -> Fit:
     """Estimates the unknowns of a scene from a video or other observations of its motion.
@@ -91,6 +94,8 @@ def estimate(
         seed: Seed of all random samples.
         bootstrap: Compute the intervals by fitting re-encoded simulated videos; if None, for compressed videos, whose
             errors are not independent noise.
+        checkpoint: File to which the state of the search is written after every iteration. If it exists, the estimate
+            resumes; a file of an estimate with other arguments is refused.
         progress: Called with a `FitStep` after every iteration.
 
     Returns:
@@ -118,6 +123,11 @@ def estimate(
     )
     factor = COMPRESSED_NOISE_FACTOR if compressed else EstimationProblem.noise_factor
     problem = EstimationProblem(parameters, models, noise_factor=factor)
+    if checkpoint is not None:
+        choices: dict[str, Any] = {"substeps": substeps, "integrator": integrator, "optimizer": optimizer}
+        choices |= {"roughly": roughly, "corrections": corrections, "bootstrap": bootstrap}
+        arguments = fingerprint(trials, pixels, choices, starts, seed, parameters.names)
+        optimizer = replace(optimizer, log=SolveRecord(checkpoint, arguments))
     history: list[FitStep] = []
 
     def report(stage: str, z: torch.Tensor, mean_square: float, frame_count: int, level: int) -> None:
@@ -219,14 +229,15 @@ def _analyse(
 ) -> tuple[Analysis, _Searches]:
     """Refines the time step, estimates rough quantities, and measures misfit and uncertainty."""
     z = searches.best.z
+    unrecorded = replace(optimizer, log=None)
     if searches.interrupted:
-        return analyse(problem, z, optimizer, corrections=0, report=report), searches
+        return analyse(problem, z, unrecorded, corrections=0, report=report), searches
     try:
         problem = with_nuisances(problem, roughly)
         analysis = analyse(problem, z, optimizer, corrections=corrections, free_substeps=free_substeps, report=report)
     except KeyboardInterrupt:
         searches = replace(searches, interrupted=True)
-        return analyse(problem, z, optimizer, corrections=0, report=report), searches
+        return analyse(problem, z, unrecorded, corrections=0, report=report), searches
     if analysis.polished is not None:
         searches.best.converged = analysis.polished
     return analysis, searches

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 
@@ -17,6 +17,19 @@ from gradsim.fit.structure import Structure
 from gradsim.scene.errors import InvalidInput, WrongType
 
 Callback = Callable[[torch.Tensor, torch.Tensor], None]  # coordinates [K, P], costs [K]
+
+
+class SolveLog(Protocol):
+    """A record of finished solves, by which an interrupted sequence of solves resumes."""
+
+    def find(self, start: torch.Tensor) -> SolverState | None:
+        """Returns the result of the next solve, from starts [K, P], if it is known."""
+
+    def resume(self, start: torch.Tensor) -> torch.Tensor:
+        """Returns the points [K, P] from which to continue: the starts, or the last points of an unfinished solve."""
+
+    def save(self, start: torch.Tensor, state: SolverState, *, finished: bool) -> None:
+        """Records the state of a solve."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,7 @@ class GaussNewton:
         jacobian: How derivatives are computed: `Differences()`, one world of a batch per unknown; `Adjoint()`,
             products with the Jacobian by backward passes, for hundreds or thousands of unknowns; None selects by the
             number of unknowns.
+        log: Record of the solves; set by `gs.estimate(checkpoint=...)`.
     """
 
     iterations: int = 30
@@ -41,6 +55,7 @@ class GaussNewton:
     max_step: float = 1.2
     max_worlds: int = 64
     jacobian: Differences | Adjoint | None = None
+    log: SolveLog | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.jacobian, Differences | Adjoint | None):
@@ -131,9 +146,20 @@ def solve(
     """
     extra: dict[str, Any] = {"prior": prior, "stop": stop, "jacobian": jacobian, "structure": structure}
     extra["resolution"] = resolution
+    start, log = z, options.log
+    if log is not None:
+        known = log.find(start)
+        if known is not None:
+            callback(known.z, known.cost)
+            return known
+        z = log.resume(start)
     for state in iterate(residual, z, bounds, options, **extra):
         if state.iterations:
+            if log is not None:
+                log.save(start, state, finished=False)
             callback(state.z, state.cost)
+    if log is not None:
+        log.save(start, state, finished=True)
     return state
 
 

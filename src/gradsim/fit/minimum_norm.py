@@ -24,7 +24,7 @@ MAX_LENGTH = 1.5  # longest step length, relative to the full step; beyond 1 to 
 class MinimumNorm:
     """Nonlinear least squares for few residuals and any number of unknowns, by steps of minimum norm.
 
-    Only the best of several starts is continued.
+    Several starts run one after another, that with the lowest residuals first; those that diverge are left out.
 
     Args:
         iterations: Number of steps.
@@ -39,16 +39,21 @@ class MinimumNorm:
     min_length: float = 0.05
 
     def iterate(self, residual: Residual, z: torch.Tensor) -> Iterator[OptimizerStep]:
-        """Yields the best start of z [K, P] and the point after every step."""
-        first = evaluate(residual, z, len(z))
-        best = int(torch.argmin(torch.nan_to_num((first * first).sum(1), nan=torch.inf)))
-        point = z[best : best + 1].detach().clone()
-        for k in range(self.iterations + 1):
-            r, J = _linearize(residual, point)
-            cost = (r * r).sum()[None]
-            yield OptimizerStep(point.clone(), cost, (J.T @ r).abs().max()[None] * 2)
-            if k < self.iterations:
-                point = self._step(residual, point, r, J)
+        """Yields all points [K, P] at the starts and after every step of one of them."""
+        points = z.detach().clone()
+        first = evaluate(residual, points, len(points))
+        costs = torch.nan_to_num((first * first).sum(1), nan=torch.inf, posinf=torch.inf)
+        max_gradient = torch.full_like(costs, torch.inf)
+        for start in torch.argsort(costs).tolist():
+            if not bool(torch.isfinite(costs[start])):
+                break
+            for k in range(self.iterations + 1):
+                point = points[start : start + 1]
+                r, J = _linearize(residual, point)
+                costs[start], max_gradient[start] = (r * r).sum(), (J.T @ r).abs().max() * 2
+                yield OptimizerStep(points.clone(), costs.clone(), max_gradient.clone())
+                if k < self.iterations:
+                    points[start] = self._step(residual, point, r, J)[0]
 
     def _step(self, residual: Residual, point: torch.Tensor, r: torch.Tensor, J: torch.Tensor) -> torch.Tensor:
         """Returns the next point [1, P] from a point with residuals r [N] and Jacobian J [N, P]."""

@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
+from gradsim.fit.checkpoint import read_checkpoint, write_checkpoint
 from gradsim.fit.gauss_newton import GaussNewton, iterate
 from gradsim.fit.minimum_norm import MinimumNorm
 from gradsim.fit.optimizers import LBFGS, GradientOptimizer, OptimizerStep
-from gradsim.scene.atomic import write_atomically
-from gradsim.scene.errors import Diverged, InvalidInput, WrongShape
+from gradsim.scene.errors import Diverged, WrongShape
 
 STALL_ITERATIONS = 50  # iterations without a lower loss after which the search stops
 GRADIENT_TOLERANCE = 1e-12  # largest component of the gradient at a minimum
@@ -33,7 +33,8 @@ class OptimizeRecord:
 
     points: torch.Tensor  # best coordinates of each start, [K, P]
     losses: torch.Tensor  # at these, [K]
-    best_iteration: int = 0  # iteration of the last improvement
+    best_iteration: int = 0  # iteration of the last improvement of the lowest loss
+    improved_iteration: int = 0  # iteration of the last improvement of any start
     last: torch.Tensor | None = None  # point of the last iteration with the lowest loss, [P]
     history: list[tuple[int, float, float, float]] = field(default_factory=list)  # iteration, loss, best loss, seconds
 
@@ -49,9 +50,9 @@ class OptimizeRecord:
 
     def update(self, iteration: int, z: torch.Tensor, losses: torch.Tensor, seconds: float) -> None:
         """Records an iterate z [K, P] with losses [K]."""
-        if len(z) != len(self.points):  # the optimizer continues only some of the starts
-            self.points, self.losses = self.points[: len(z)], self.losses[: len(z)]
         better = losses < self.losses
+        if bool(better.any()):
+            self.improved_iteration = iteration
         if bool((losses < self.losses.min()).any()):
             self.best_iteration = iteration
         self.points = torch.where(better[:, None], z, self.points)
@@ -102,10 +103,10 @@ def optimize(
             progress(iteration, record.loss)
             callback(iteration, step.z, step.losses)
             if file is not None:
-                write_atomically(file, lambda target: torch.save(record.points, target), InvalidInput)
+                write_checkpoint(file, record.points)
             if bool((step.max_gradient < GRADIENT_TOLERANCE).all()):
                 return OptimizeResult(record, "converged", "")
-            if iteration - record.best_iteration > STALL_ITERATIONS:
+            if iteration - record.improved_iteration > STALL_ITERATIONS:
                 return OptimizeResult(record, "stalled", STALLED_ADVICE)
     except KeyboardInterrupt:
         return OptimizeResult(record, "interrupted", "this is the best point so far")
@@ -154,10 +155,8 @@ def _flatten(residuals: torch.Tensor, count: int) -> torch.Tensor:
 
 def _load_checkpoint(file: Path, z: torch.Tensor) -> torch.Tensor:
     """Reads points with the shape of the starts z [K, P]."""
-    try:
-        points = torch.load(file, weights_only=True)
-    except Exception as error:
-        raise InvalidInput("checkpoint", str(file), f"must be a checkpoint of minimize or control: {error}") from None
-    if points.shape != z.shape:
-        raise WrongShape("checkpoint", f"{tuple(points.shape)}", f"must be {tuple(z.shape)} for this scene and starts")
+    points = read_checkpoint(file, "minimize or control")
+    if not isinstance(points, torch.Tensor) or points.shape != z.shape:
+        found = f"{tuple(points.shape)}" if isinstance(points, torch.Tensor) else "no points"
+        raise WrongShape("checkpoint", found, f"must be {tuple(z.shape)} for this scene and starts")
     return points

@@ -33,6 +33,7 @@ HINTS = {
     "ke": "nothing touches, or damping hides it",
     "kd": "nothing touches, or only too briefly",
     "mass": "gravity accelerates all masses equally: push the body by a known force",
+    "angular_velocity": "nothing shows the rotation: mark the surface",
     "density": "gravity accelerates all masses equally: push the body by a known force",
 }
 
@@ -91,6 +92,18 @@ def estimate_uncertainty(problem: EstimationProblem, lin: Linearization) -> Unce
     noise = float((first.difference.square().mean()).sqrt())
     plain = torch.diagonal(inverse).sqrt()
     return Uncertainty(deviation, correlation, noise, levels, directions, tuple(sources), plain, worst, discrepancy)
+
+
+def expected_uncertainty(problem: EstimationProblem, lin: Linearization) -> Uncertainty:
+    """Returns the uncertainty of a future estimate, for a scene without errors and observations with given noise."""
+    information = lin.information()
+    covariance = _inverse(information + _prior_information(problem.parameters))
+    deviation = torch.diagonal(covariance).clamp_min(0.0).sqrt()
+    correlation = covariance / (deviation[:, None] * deviation).clamp_min(1e-300)
+    judged = information + torch.diag(1.0 / problem.parameters.prior_normal()[1] ** 2)
+    levels, directions = judge_identifiability(problem.parameters, lin.z, judged, deviation)
+    noise = float(lin.blocks[0].sigma.mean())
+    return Uncertainty(deviation, correlation, noise, levels, directions, ("noise",), deviation)
 
 
 def _noise_scale(problem: EstimationProblem, lin: Linearization) -> float:

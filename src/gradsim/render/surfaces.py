@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,9 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import shape_mesh
 from gradsim.scene.smoke import Smoke
 from gradsim.scene.trajectory import RigidMotion, Trajectory
+
+ICOSPHERE_ANGLE = 46.5  # bound of the angle of neighbouring faces [degrees]; each subdivision halves it
+DEFAULT_SUBDIVISIONS = 3  # of `gs.meshes.icosphere`
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +118,11 @@ def surface_pose(scene_object: Any, trajectory: Trajectory, topology: SurfaceTop
         return Pose(topology.rest_vertices[None, None], False)
     motion = trajectory[scene_object.name]
     _check_count(scene_object, motion)
-    if isinstance(motion, RigidMotion) and motion.scale is None and not motion.points.requires_grad:
-        return _rigid_pose(motion, topology, batcher)
+    if isinstance(motion, RigidMotion) and motion.scale is None:
+        if isinstance(scene_object, Rigid) and _is_smooth_sphere(scene_object):
+            motion = _unrotated(motion)
+        if not motion.points.requires_grad:
+            return _rigid_pose(motion, topology, batcher)
     x = spring_vertices(scene_object, motion.vertices) if isinstance(scene_object, Springs) else motion.vertices
     x = _rendered(x, topology)
     return Pose(batcher.per_world(x, tuple(x.shape[-3:])), True)
@@ -130,6 +136,25 @@ def _rigid_pose(motion: RigidMotion, topology: SurfaceTopology, batcher: Batcher
         origin = motion.position
     rotation = batcher.per_world(motion.rotation, tuple(motion.rotation.shape[-2:]))
     return Pose(points[None, None], False, axes_of(rotation), batcher.per_world(origin, tuple(origin.shape[-2:])))
+
+
+def _is_smooth_sphere(body: Rigid) -> bool:
+    """Whether a body is an icosphere of one colour that is shaded smoothly, so that its rotation is invisible."""
+    call, look = body.mesh.builder_call, body.look
+    if call is None or call.builder != "icosphere" or not isinstance(look, Look):
+        return False
+    patterned = any(getattr(look, name) is not None for name in ("vertex_colors", "face_colors", "texture"))
+    angle = ICOSPHERE_ANGLE / 2 ** call.arguments.get("subdivisions", DEFAULT_SUBDIVISIONS)
+    return not patterned and look.smooth > angle
+
+
+def _unrotated(motion: RigidMotion) -> RigidMotion:
+    """Returns the motion of a sphere whose facets keep their directions: they approximate a surface without any."""
+    still = torch.zeros_like(motion.rotation)
+    still[..., 3] = 1.0
+    column = motion.column.clone()
+    column[..., 4:7] = 0.0
+    return replace(motion, center_of_mass=motion.position, rotation=still, column=column)
 
 
 def _check_count(body: Any, motion: Any) -> None:

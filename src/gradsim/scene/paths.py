@@ -104,6 +104,8 @@ def _location(scene: SceneLike, path: Path) -> Path:
 
 def _replace(value: Any, values: Mapping[Path, Any]) -> Any:
     """Returns a copy of an object, sequence or mapping with new values at paths relative to it."""
+    if not values:
+        return value
     if () in values:
         return rewrap(value, values[()])
     groups: dict[str | int, dict[Path, Any]] = {}

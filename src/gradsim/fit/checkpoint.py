@@ -1,0 +1,136 @@
+"""Checkpoints: files by which a long search resumes.
+
+An estimate is a sequence of least-squares solves from starts that follow from the results of the previous ones. A
+checkpoint contains the finished solves and the last point of the one that was interrupted. A second call with the same
+arguments takes the results of the finished solves from the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradsim._version import __version__
+from gradsim.fit.gauss_newton import SolverState
+from gradsim.fit.observations.base import Observation
+from gradsim.scene.atomic import write_atomically
+from gradsim.scene.errors import InvalidInput
+
+SAME_START = 1e-7  # largest difference of starts of the same solve, in coordinate units: rounding with other threads
+
+Solve = dict[str, Any]  # start and fields of `SolverState`
+
+
+def write_checkpoint(file: Path, content: Any) -> None:
+    """Writes tensors, numbers, lists and dictionaries atomically."""
+    write_atomically(file, lambda target: torch.save(content, target), InvalidInput)
+
+
+def read_checkpoint(file: Path, function: str) -> Any:
+    """Reads what `write_checkpoint` wrote; `function` is named in the error."""
+    try:
+        return torch.load(file, weights_only=True)
+    except Exception as error:
+        raise InvalidInput("checkpoint", str(file), f"must be a checkpoint of {function}: {error}") from None
+
+
+class SolveRecord:
+    """The solves of an estimate, in their order, in a file; see `gradsim.fit.gauss_newton.SolveLog`."""
+
+    def __init__(self, file: str | Path, arguments: str):
+        """Opens a checkpoint, which is created by the first solve if it does not exist.
+
+        Args:
+            file: File in an existing folder.
+            arguments: Fingerprint of the arguments of the estimate.
+        """
+        self.file, self.arguments = Path(file), arguments
+        self.solves: list[Solve] = []
+        self.unfinished: Solve | None = None
+        self.position = 0  # of the next solve
+        if self.file.exists():
+            self._read()
+
+    def _read(self) -> None:
+        content = read_checkpoint(self.file, "gs.estimate")
+        if not isinstance(content, dict) or set(content) != {"arguments", "solves", "unfinished"}:
+            raise InvalidInput("checkpoint", str(self.file), "must be a checkpoint of gs.estimate")
+        if content["arguments"] != self.arguments:
+            remedy = "belongs to an estimate with another scene, other observations, options or another version"
+            raise InvalidInput("checkpoint", str(self.file), f"{remedy}: delete it, or choose another file")
+        self.solves, self.unfinished = content["solves"], content["unfinished"]
+
+    def find(self, start: torch.Tensor) -> SolverState | None:
+        """Returns the result of the next solve if it is in the file and has these starts [K, P]; None otherwise."""
+        if self.position == len(self.solves):
+            return None
+        found = self.solves[self.position]
+        if not _same(found["start"], start):  # rounding has led the search elsewhere: the rest is of no use
+            del self.solves[self.position :]
+            self.unfinished = None
+            return None
+        self.position += 1
+        return SolverState(**{name: value for name, value in found.items() if name != "start"})
+
+    def resume(self, start: torch.Tensor) -> torch.Tensor:
+        """Returns the last points of an unfinished solve with these starts [K, P]; the starts if there is none."""
+        unfinished = self.unfinished
+        return unfinished["z"].clone() if unfinished and _same(unfinished["start"], start) else start
+
+    def save(self, start: torch.Tensor, state: SolverState, *, finished: bool) -> None:
+        """Writes the state of the present solve from starts [K, P]."""
+        fields = {item.name: getattr(state, item.name) for item in dataclasses.fields(state)}
+        solve = {"start": start, **fields}
+        solve = {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in solve.items()}
+        self.unfinished = None if finished else solve
+        if finished:
+            self.solves.append(solve)
+            self.position = len(self.solves)
+        content = {"arguments": self.arguments, "solves": self.solves, "unfinished": self.unfinished}
+        write_checkpoint(self.file, content)
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.shape == b.shape and bool(((a - b).abs() <= SAME_START).all())
+
+
+def fingerprint(*values: Any) -> str:
+    """Returns a text that is equal for equal arguments of this version of gradsim: a hash of all their numbers."""
+    digest = hashlib.blake2b(__version__.encode(), digest_size=16)
+    for part in _parts(values):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _parts(value: Any) -> Iterator[bytes]:
+    """Yields bytes that identify a value; every container yields its length first, so that they are unambiguous."""
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray):
+        yield f"array {value.shape} {value.dtype}".encode()
+        yield np.ascontiguousarray(value).tobytes()
+    elif isinstance(value, Observation):
+        yield type(value).__name__.encode()
+        yield from _parts(vars(value)["_arguments"])
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield type(value).__qualname__.encode()
+        yield from _parts({item.name: getattr(value, item.name) for item in dataclasses.fields(value) if item.compare})
+    elif isinstance(value, Mapping):
+        yield f"mapping {len(value)}".encode()
+        for key, item in value.items():
+            yield from _parts(key)
+            yield from _parts(item)
+    elif isinstance(value, (list, tuple)):
+        yield f"list {len(value)}".encode()
+        for item in value:
+            yield from _parts(item)
+    elif callable(value):
+        yield f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}".encode()
+    else:
+        yield f"{type(value).__name__} {value!r}".encode()
