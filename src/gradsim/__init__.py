@@ -12,6 +12,7 @@ from gradsim.fit.goals import GoalImage, GoalState
 from gradsim.fit.jacobians import Adjoint, Differences
 from gradsim.fit.minimize import minimize
 from gradsim.fit.minimum_norm import MinimumNorm
+from gradsim.fit.observations.depth import Depth
 from gradsim.fit.observations.masks import Masks
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.observations.points import Center, FacePoint, Marker, Vertex
@@ -91,6 +92,7 @@ __all__ = [
     "ContactWarning",
     "Cumulative",
     "DIBR",
+    "Depth",
     "Differences",
     "DirectionalLight",
     "Diverged",

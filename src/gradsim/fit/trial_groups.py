@@ -14,11 +14,17 @@ from gradsim.fit.simulation import simulate_over
 from gradsim.fit.trial_model import TrialModel
 from gradsim.scene.quantity import is_unknown, unwrap
 from gradsim.scene.scene import Scene
-from gradsim.scene.trajectory import Trajectory
+from gradsim.scene.smoke import SmokeMotion
+from gradsim.scene.trajectory import BodyMotion, PendulumMotion, RigidMotion, Trajectory
 
 VIEW = ("look", "camera", "lights", "background")  # fields that do not affect the motion
 MAX_LENGTH_RATIO = 2.0  # of the longest to the shortest trial of a group: the longest is simulated for all
-TRAILING_DIMS = {"points": 2, "column": 2, "center_of_mass": 2, "rotation": 2, "velocity": 2, "angular_momentum": 2}
+TRAILING_DIMS: dict[type, int | tuple[int, ...]] = {
+    RigidMotion: 2,
+    PendulumMotion: 2,
+    BodyMotion: 3,
+    SmokeMotion: (3, 4),
+}  # dimensions of the tensors of a motion without a batch, for all of them or for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +89,8 @@ def _make_group(numbers: tuple[int, ...], trials: list[TrialModel]) -> TrialGrou
 def _structure(trial: TrialModel) -> Any:
     """Returns a key that is equal for trials that one simulation can cover; None if there is none."""
     scene = trial.scene
-    unknowns = tuple(sorted(scene.unknowns))
+    first: dict[int, str] = {}  # path of each unknown; the same object in other places is the same unknown
+    unknowns = tuple((path, first.setdefault(id(u), path)) for path, u, _ in scene.unknown_places())
     values = {path: _as_tensor(value) for path, value, _ in scene.quantities() if not is_unknown(value)}
     parameters = {path: torch.as_tensor(u.guess, dtype=torch.float64) for path, u in scene.unknowns.items()}
     simulated = {path for path, _, _ in scene.quantities()}
@@ -146,12 +153,15 @@ def _select_world(trajectory: Trajectory, index: int) -> Trajectory:
 
 
 def _select_motion(motion: Any, index: int) -> Any:
-    chosen = []
-    for item in fields(motion):
-        tensor = getattr(motion, item.name)
-        trailing = TRAILING_DIMS.get(item.name, 3)
-        if tensor.ndim > trailing:
-            dim = tensor.ndim - trailing - 1
-            tensor = tensor.select(dim, index if tensor.shape[dim] > 1 else 0)
-        chosen.append(tensor)
-    return type(motion)(*chosen)
+    given = TRAILING_DIMS[type(motion)]
+    values = [getattr(motion, item.name) for item in fields(motion)]
+    dims = (given,) * len(values) if isinstance(given, int) else given
+    return type(motion)(*(_select(value, index, count) for value, count in zip(values, dims, strict=True)))
+
+
+def _select(value: Any, index: int, trailing: int) -> Any:
+    """Selects a trial from the last batch dimension of a tensor with `trailing` further ones, if it has a batch."""
+    if not isinstance(value, torch.Tensor) or value.ndim <= trailing:
+        return value
+    dim = value.ndim - trailing - 1
+    return value.select(dim, index if value.shape[dim] > 1 else 0)

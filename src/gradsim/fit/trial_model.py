@@ -40,11 +40,13 @@ class Sampling:
     times: torch.Tensor | None = None  # of the frames [s], [T]; None for i / fps
     offset: float = 0.0  # [s]
     exposure: float = 0.0  # [s]
-    unknown: frozenset[str] = frozenset()  # paths among `OFFSET`, `RATE`, `EXPOSURE` that are estimated
+    unknown: frozenset[str] = frozenset()  # paths of estimated times: `OFFSET`, `RATE`, `EXPOSURE`, `delay_path`
+    delay: float = 0.0  # largest time by which unknown times and offsets of observations delay a frame [s]
+    stretch: float = 1.0  # largest factor of the times of the frames, for an unknown rate
 
     @property
     def regular(self) -> bool:
-        """Whether the observed frames are the simulated ones whatever the unknowns are."""
+        """Whether observations without an offset of their own see the simulated frames, whatever the unknowns are."""
         return self.times is None and not (self.offset or self.exposure or self.unknown)
 
     @property
@@ -54,10 +56,11 @@ class Sampling:
 
     def frames_until(self, count: int) -> int:
         """Number of frames to simulate for the first `count` observed ones."""
-        if self.regular:
+        if self.regular and not self.delay:
             return count
         last = (count - 1) / self.fps if self.times is None else float(self.times[count - 1])
-        return max(2, math.ceil((last + max(self.offset, 0.0) + self.exposure) * self.fps - 1e-9) + 2)
+        end = self.stretch * last + max(self.offset + self.delay, 0.0) + self.exposure
+        return max(2, math.ceil(end * self.fps - 1e-9) + 2)
 
     def sample(
         self,
@@ -65,7 +68,9 @@ class Sampling:
         values: Mapping[str, torch.Tensor],
         count: int,
         extra: Mapping[str, Any],
+        *,
         delay: float | torch.Tensor = 0.0,
+        exposed: bool = True,
     ) -> tuple[Trajectory, int]:
         """Returns the motion at the first `count` frames, and the number of samples per frame.
 
@@ -75,27 +80,42 @@ class Sampling:
             count: Observed frames.
             extra: Amounts of time nuisances: "offset" [frames], "fps" [%], "exposure" [frames], [B].
             delay: Further offset of one observation [s].
+            exposed: Whether the motion is sampled over the exposure, for images; otherwise at the times of the frames.
         """
         if self.regular and not extra and isinstance(delay, float) and delay == 0.0:
             return trajectory[:count] if len(trajectory) > count else trajectory, 1
-        base = torch.arange(count, dtype=torch.float64) / self.fps if self.times is None else self.times[:count]
-        times = base
+        times = self._frame_times(values, count, extra, delay)
+        exposure = self._exposure(values, extra) if exposed else None
+        if exposure is not None:
+            fractions = (torch.arange(EXPOSURE_SAMPLES, dtype=torch.float64) + 0.5) / EXPOSURE_SAMPLES
+            times = (times[..., None] + exposure[..., None, None] * fractions).flatten(-2)
+        if extra:  # nuisances have no bounds: their largest steps may leave the simulated frames
+            grid, span = trajectory.time, 1.0 / self.fps
+            times = times.clamp(float(grid[0]) - span, float(grid[-1]) + span)
+        return trajectory.sample(times), 1 if exposure is None else EXPOSURE_SAMPLES
+
+    def _frame_times(
+        self, values: Mapping[str, torch.Tensor], count: int, extra: Mapping[str, Any], delay: float | torch.Tensor
+    ) -> torch.Tensor:
+        """Times of the first frames [s], [..., T']."""
+        times = torch.arange(count, dtype=torch.float64) / self.fps if self.times is None else self.times[:count]
         if RATE in values:
             times = times * (self.fps / values[RATE])[..., None]
         if NUISANCE_RATE in extra:
             times = times / (1.0 + 0.01 * extra[NUISANCE_RATE])[..., None]
-        offset = values.get(OFFSET, torch.tensor(self.offset, dtype=torch.float64))
+        offset = values.get(OFFSET, torch.tensor(self.offset, dtype=torch.float64)) + delay
         if NUISANCE_OFFSET in extra:
             offset = offset + extra[NUISANCE_OFFSET] / self.fps
-        times = times + (offset + delay)[..., None]
+        return times + offset[..., None]
+
+    def _exposure(self, values: Mapping[str, torch.Tensor], extra: Mapping[str, Any]) -> torch.Tensor | None:
+        """Time during which the shutter is open [s], [...]; None if all frames are instantaneous."""
+        if not self.exposure and EXPOSURE not in values and NUISANCE_EXPOSURE not in extra:
+            return None
         exposure = values.get(EXPOSURE, torch.tensor(self.exposure, dtype=torch.float64))
         if NUISANCE_EXPOSURE in extra:
             exposure = exposure + extra[NUISANCE_EXPOSURE].clamp_min(0.0) / self.fps
-        if not self.exposure and EXPOSURE not in values and NUISANCE_EXPOSURE not in extra:
-            return trajectory.sample(times), 1
-        fractions = (torch.arange(EXPOSURE_SAMPLES, dtype=torch.float64) + 0.5) / EXPOSURE_SAMPLES
-        times = times[..., None] + exposure[..., None, None] * fractions
-        return trajectory.sample(times.flatten(-2)), EXPOSURE_SAMPLES
+        return exposure
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +153,9 @@ class TrialModel:
         return {nuisance.path: values[nuisance.path] for nuisance in self.nuisances if nuisance.path in values}
 
     def simulate(self, values: Mapping[str, torch.Tensor], frames: int | None = None) -> tuple[Scene, Trajectory]:
-        """Returns the scene with values filled in and its motion at the first observed frames; all if None."""
+        """Returns the scene with values filled in and its motion at the times of the first frames; all if None."""
         scene = self.fill(values)
-        trajectory, samples = self.observe(self.simulate_grid(scene, frames), values, frames)
-        return scene, trajectory[::samples] if samples > 1 else trajectory
+        return scene, self._sample(self.simulate_grid(scene, frames), values, frames, 0, exposed=False)[0]
 
     def simulate_grid(self, scene: Scene, frames: int | None = None) -> Trajectory:
         """Simulates a scene over the frames needed for the first observed ones."""
@@ -151,14 +170,23 @@ class TrialModel:
     def observe(
         self, trajectory: Trajectory, values: Mapping[str, torch.Tensor], frames: int | None = None, number: int = 0
     ) -> tuple[Trajectory, int]:
-        """Returns the motion at the frames of an observation and the number of samples in an exposure."""
+        """Returns the motion at the frames of an observation and the number of samples in an exposure.
+
+        Only images have an exposure; tracks and states are measured at the times of the frames.
+        """
+        exposed = isinstance(self.observations[number], ImageObservation)
+        return self._sample(trajectory, values, frames, number, exposed=exposed)
+
+    def _sample(
+        self, trajectory: Trajectory, values: Mapping[str, torch.Tensor], frames: int | None, number: int, exposed: bool
+    ) -> tuple[Trajectory, int]:
         count = self.frames if frames is None else min(frames, self.frames)
         amounts = self._amounts(values)
         extra: dict[str, Any] = {n.time: amounts[n.path] for n in self.nuisances if n.time and n.path in amounts}
         known = {path: values[path] for path in self.sampling.unknown}
         offset: Any = self.observations[number].offset
         delay = values[delay_path(number)] if isinstance(offset, Unknown) else float(offset or 0.0)
-        return self.sampling.sample(trajectory, known, count, extra, delay)
+        return self.sampling.sample(trajectory, known, count, extra, delay=delay, exposed=exposed)
 
     def difference(
         self, scene: Scene, trajectory: Trajectory, values: Mapping[str, torch.Tensor], number: int, level: int
@@ -187,8 +215,6 @@ class TrialModel:
         options: dict[str, Any] = {"samples": samples} if samples > 1 else {}
         if isinstance(observation, Pixels) and (adjust := self.adjustment(values)) is not None:
             options["adjust"] = adjust
-        elif samples > 1 and not isinstance(observation, ImageObservation):
-            observed, options = observed[::samples], {}
         compared: torch.Tensor = getattr(observation, method)(scene, observed, depth, **options)
         return compared
 
