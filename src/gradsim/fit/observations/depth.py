@@ -17,7 +17,7 @@ from gradsim.scene.trajectory import Trajectory
 from gradsim.video.downsample import downsample
 
 RELATIVE_GAP = 0.1  # default of `gap`, relative to the median of the measured depths
-FULL_COVERAGE = 0.5  # coverage of a pixel or a neighbour from which the scene shows a surface there
+FULL_COVERAGE = 0.25  # coverage from which the depth of a pixel counts fully if the background is not known
 
 
 class Depth(ImageObservation):
@@ -30,9 +30,9 @@ class Depth(ImageObservation):
     areas to a lower resolution, and use `robust`.
 
     Where the background is not given, every measured pixel belongs to a surface of the scene: mask all others. There
-    the difference is c (z - measured) + max(0, 1 - 2 C) gap, where C is the largest coverage in the pixel and its
-    neighbours. A silhouette contributes by its covered part, and a measured surface that the scene does not show counts
-    as a difference of `gap`, so that the fit cannot improve by moving a body out of the image.
+    the difference is s (z - measured) + (1 - S) gap, where s = min(1, 4 c) and S is the largest s among the pixel and
+    its eight neighbours. A silhouette contributes by its covered part, and a measured surface that the scene does not
+    show counts as a difference of `gap`, so that the fit cannot improve by moving a body out of the image.
 
     Pixels that were not measured are not compared, even if the scene shows a surface there. If the camera measures
     nothing because nothing is in range, this is information: replace NaN by the range and pass it as background.
@@ -76,16 +76,23 @@ class Depth(ImageObservation):
         self.check_no_colors(adjust)
         rendered = self.renderer.render_depth(self.view(scene), trajectory, self.sizes[level])
         depth, coverage = (exposed(image[..., None], samples) for image in rendered)
-        return self.compared(depth + self._uncovered(coverage, level), level)
+        measured, behind = self.targets[level][: depth.shape[-4]], self._backgrounds[level]
+        image = self._without_background(depth, coverage, measured)
+        if behind is not None:
+            image = torch.where(torch.isnan(behind), image, depth + (1.0 - coverage) * behind.nan_to_num())
+        return self.compared(image, level)
 
-    def _uncovered(self, coverage: torch.Tensor, level: int) -> torch.Tensor:
-        """Returns the depth of the part that no surface covers, for coverages [..., T', H, W, 1]."""
-        measured, behind = self.targets[level][: coverage.shape[-4]], self._backgrounds[level]
-        absent = (1.0 - _largest_around(coverage) / FULL_COVERAGE).clamp_min(0.0)
-        unknown = (1.0 - coverage) * measured + absent * self.gap
-        if behind is None:
-            return unknown
-        return torch.where(torch.isnan(behind), unknown, (1.0 - coverage) * behind.nan_to_num())
+    def _without_background(self, depth: torch.Tensor, coverage: torch.Tensor, measured: torch.Tensor) -> torch.Tensor:
+        """Returns the depth that replaces c z + (1 - c) background where the background is not known.
+
+        Args:
+            depth: Depth times coverage [m], [..., T', H, W, 1].
+            coverage: Coverage, of the same shape.
+            measured: Measured depth [m], [T', H, W, 1].
+        """
+        shown = (coverage / FULL_COVERAGE).clamp_max(1.0)
+        absent = 1.0 - (_largest_around(coverage) / FULL_COVERAGE).clamp_max(1.0)
+        return depth / coverage.clamp_min(FULL_COVERAGE) + (1.0 - shown) * measured + absent * self.gap
 
     @cached_property
     def _backgrounds(self) -> list[torch.Tensor | None]:
