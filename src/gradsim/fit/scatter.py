@@ -9,7 +9,7 @@ import torch
 from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.parameters import Parameters
 
-ITERATIONS = 50  # of the moment equation for the scatter
+ITERATIONS = 30  # of the moment equation for the scatter
 NORMAL_95 = 1.959964  # half width of a 95 % interval, in standard deviations
 STUDENT_95 = {1: 12.7062, 2: 4.3027, 3: 3.1824}  # the same by degrees of freedom
 

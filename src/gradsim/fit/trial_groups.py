@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -12,10 +13,12 @@ import torch
 from gradsim.cache import signature_key
 from gradsim.fit.simulation import simulate_over
 from gradsim.fit.trial_model import TrialModel
-from gradsim.scene.quantity import is_unknown, unwrap
+from gradsim.scene.components import Components, index_text
+from gradsim.scene.quantity import bare, is_unknown, unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import SmokeMotion
 from gradsim.scene.trajectory import BodyMotion, PendulumMotion, RigidMotion, Trajectory
+from gradsim.scene.unknown import Unknown
 
 VIEW = ("look", "camera", "lights", "background")  # fields that do not affect the motion
 MAX_LENGTH_RATIO = 2.0  # of the longest to the shortest trial of a group: the longest is simulated for all
@@ -102,7 +105,7 @@ def _structure(trial: TrialModel) -> Any:
 
 def _owner(path: str) -> str:
     """Returns the path of the quantity to which a component belongs."""
-    return path[: path.rindex("[")] if path.endswith("]") else path
+    return re.sub(r"(\[\d+\])+$", "", path)
 
 
 def _as_tensor(value: Any) -> torch.Tensor:
@@ -111,16 +114,27 @@ def _as_tensor(value: Any) -> torch.Tensor:
 
 
 def _stack_known(scenes: list[Scene]) -> Scene:
-    """Returns the first scene with the known quantities that differ between the scenes stacked, [K, ...]."""
-    tables = [{path: value for path, value, _ in scene.quantities()} for scene in scenes]
+    """Returns the first scene with the known values that differ between the scenes stacked, [K, ...]."""
+    tables = [_known_values(scene) for scene in scenes]
     stacked = {}
-    for path, value in tables[0].items():
-        if is_unknown(value):
-            continue
-        arrays = [_as_tensor(table[path]) for table in tables]
-        if not all(torch.equal(arrays[0], array) for array in arrays[1:]):
+    for path, first in tables[0].items():
+        arrays = [table[path] for table in tables]
+        if not all(torch.equal(first, array) for array in arrays[1:]):
             stacked[path] = torch.stack(arrays)
     return scenes[0].with_values(stacked) if stacked else scenes[0]
+
+
+def _known_values(scene: Scene) -> dict[str, torch.Tensor]:
+    """Returns the known quantities of a scene by path, and the known components of those that are unknown in part."""
+    found = {}
+    for path, value, _ in scene.quantities():
+        inner = bare(value)
+        if isinstance(inner, Components):
+            parts = ((index_text(index), part) for index, part in inner.items() if not isinstance(part, Unknown))
+            found.update({path + index: torch.as_tensor(part, dtype=torch.float64) for index, part in parts})
+        elif not isinstance(inner, Unknown):
+            found[path] = _as_tensor(value)
+    return found
 
 
 def _stack_scenes(scenes: list[Scene]) -> Scene:
