@@ -2,8 +2,9 @@
 
 import torch
 
-from gradsim.fit.residuals import jacobian
+from gradsim.fit.residuals import forward_jacobian, jacobian
 from gradsim.fit.structure import Structure
+from gradsim.scene.errors import Diverged
 
 # Two trials with three residuals each; coordinates: shared, own of trial 0, own of trial 1, second own of trial 0.
 STRUCTURE = Structure([0, 1, 1, 2], [-1, 0, 1, 0], torch.tensor([0, 0, 0, 1, 1, 1]))
@@ -38,6 +39,42 @@ def test_the_structured_jacobian_equals_the_full_one():
     assert sum(calls) == 6  # two sides of three groups, not of four coordinates
     exact = torch.autograd.functional.jacobian(lambda x: residual(x[None])[0], z[0]).T
     assert torch.allclose(structured[0], exact, atol=1e-9)
+
+
+def test_forward_differences_use_the_structure_and_point_inwards():
+    z = torch.tensor([[0.7, -0.4, 1.3, 0.2], [0.1, 0.2, 0.3, 0.4]], dtype=torch.float64)
+    low = torch.full((4,), -9.0, dtype=torch.float64)
+    high = torch.tensor([9.0, 9.0, 1.3, 9.0], dtype=torch.float64)  # one is at its bound
+    calls = []
+
+    def counted(z):
+        assert bool((z <= high).all())
+        calls.append(len(z))
+        return residual(z)
+
+    steps = torch.full_like(z, 1e-7)
+    steps[:, 1] *= 3  # the groups use the smaller step
+    J, known = forward_jacobian(counted, z, residual(z), steps, 64, (low, high), STRUCTURE)
+    for k, point in enumerate(z):
+        exact = torch.autograd.functional.jacobian(lambda x: residual(x[None])[0], point).T
+        assert torch.allclose(J[k], exact, atol=1e-5)
+    assert bool(known.all())
+    assert sum(calls) == 2 * 3
+
+
+def test_a_group_that_diverges_is_taken_apart():
+    """Trial 1 diverges for larger values of its own coordinate; the difference is taken to the other side."""
+    z = torch.tensor([[0.7, -0.4, 1.3, 0.2]], dtype=torch.float64)
+
+    def diverging(z):
+        if bool((z[:, 2] > 1.3).any()):
+            raise Diverged("cube", 1, 0.1, 0, 0.1, 0.01)
+        return residual(z)
+
+    J, known = forward_jacobian(diverging, z, residual(z), torch.full_like(z, 1e-7), 64, None, STRUCTURE)
+    exact = torch.autograd.functional.jacobian(lambda x: residual(x[None])[0], z[0]).T
+    assert torch.allclose(J[0], exact, atol=1e-5)
+    assert bool(known.all())
 
 
 def test_rows_with_known_derivatives_follow():

@@ -225,5 +225,7 @@ class TrialModel:
     @property
     def renders(self) -> bool:
         """Whether any observation depends on the scene beyond its motion, such as its camera or colours."""
-        kinds = (ImageObservation, Tracks)
-        return any(isinstance(observation, kinds) for observation in self.observations)
+        return any(
+            isinstance(item, ImageObservation) or (isinstance(item, Tracks) and item.size is not None)
+            for item in self.observations
+        )
