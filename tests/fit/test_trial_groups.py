@@ -13,9 +13,10 @@ from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.trials import make_trial_model
 
 
-def problem_of(trials: list[gs.Trial]) -> EstimationProblem:
+def problem_of(trials: list[gs.Trial], substeps: int = 8) -> EstimationProblem:
     models = tuple(
-        make_trial_model(trial, name=str(k), substeps=8, integrator=gs.Midpoint()) for k, trial in enumerate(trials)
+        make_trial_model(trial, name=str(k), substeps=substeps, integrator=gs.Midpoint())
+        for k, trial in enumerate(trials)
     )
     times = [trial.time_unknowns for trial in trials]
     return EstimationProblem(Parameters([model.scene for model in models], times), models)
@@ -103,6 +104,30 @@ def test_videos_from_different_cameras_with_an_unknown_camera():
         truth = pushed_cube(camera=gs.Camera(eye=eye, target=(0.0, 0.0, 0.0), fov=40.0))
         trials.append(gs.Trial(scene, gs.render(truth, motion(truth, 5 + k), (32, 32)), fps=10.0))
     check_equal(problem_of(trials), groups=1)
+
+
+def test_unknowns_of_the_view_and_of_visible_shapes():
+    """Images depend on these beyond the motion of the cube."""
+    color, height = gs.unknown((0.5, 0.5, 0.5), low=0.0, high=1.0), gs.unknown(-1.2, low=-2.0, high=-1.0)
+
+    def view(own_mass, own_color, own_height):
+        scene = pushed_cube(mass=own_mass)
+        body = replace(scene["cube"], look=gs.Look(color=own_color))
+        ground = gs.Ground(offset=own_height, look=gs.Checker())
+        return replace(scene, bodies=[body], ground=ground)
+
+    truth = view(3.7, (0.8, 0.3, 0.2), -1.3)
+    video = gs.render(truth, motion(truth, 4), (32, 32))
+    trials = [gs.Trial(view(MASS, color, height), video[: 3 + k], fps=10.0) for k in range(2)]
+    problem = problem_of(trials, substeps=32)
+    check_equal(problem, groups=1)
+    assert problem.trials[0].fill_view(problem.parameters.values(problem.parameters.initial())).unknowns.keys() == {
+        "cube.mass"
+    }
+    only_mass = make_trial_model(
+        gs.Trial(pushed_cube(mass=MASS), video, fps=10.0), name="0", substeps=8, integrator=gs.Midpoint()
+    )
+    assert only_mass.fill_view({}) is only_mass.scene
 
 
 def test_several_observations_with_offsets_and_cameras():

@@ -59,7 +59,7 @@ class TrialGroup:
         stacked = {path: torch.stack([own[path] for own in values], 1) for path in known}
         trajectories = self._split(simulate_over(self.scene.with_values(stacked), longest))
         return [
-            (trial.fill(own) if trial.renders else trial.scene, trajectory)
+            (trial.fill_view(own), trajectory)
             for trial, own, trajectory in zip(self.trials, values, trajectories, strict=True)
         ]
 

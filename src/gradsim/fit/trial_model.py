@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,7 +15,6 @@ from gradsim.fit.nuisances.nuisance import Nuisance, adjustment, apply
 from gradsim.fit.observations.base import Observation
 from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.pixels import Pixels
-from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.simulation import simulate_over
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
@@ -21,6 +22,10 @@ from gradsim.scene.trajectory import Trajectory
 from gradsim.scene.unknown import Unknown
 from gradsim.video.video import Video
 
+MOTION_QUANTITIES = (
+    *("position", "velocity", "rotation", "angular_velocity", "mass", "density", "pushes"),
+    *("contact", "material", "bending"),
+)  # of bodies, on which images depend only by the motion
 EXPOSURE_SAMPLES = 4  # images that are averaged over an exposure
 OFFSET, RATE, EXPOSURE = "video.offset", "video.fps", "video.exposure"  # paths of unknown times
 NUISANCE_OFFSET, NUISANCE_RATE, NUISANCE_EXPOSURE = "offset", "fps", "exposure"  # `Nuisance.time`
@@ -148,6 +153,26 @@ class TrialModel:
         scene = self.scene.with_values({path: value for path, value in values.items() if path in known})
         return apply(scene, self.nuisances, self._amounts(values)) if self.nuisances else scene
 
+    def fill_view(self, values: Mapping[str, torch.Tensor]) -> Scene:
+        """Returns the scene with only those unknowns filled in on which observations depend beyond the motion.
+
+        This is the scene itself unless the camera, a light, a look or a static shape is unknown.
+        """
+        paths = self._view_unknowns
+        return self.scene.with_values({path: values[path] for path in paths}) if paths else self.scene
+
+    @cached_property
+    def _view_unknowns(self) -> tuple[str, ...]:
+        """Paths of the unknowns with a place that does not act by the motion of bodies alone."""
+        bodies = {body.name for body in self.scene.bodies}
+        visible = set()
+        for path, unknown, _ in self.scene.unknown_places():
+            owner, _, name = path.partition(".")
+            moving = owner in bodies and re.split(r"[.\[]", name)[0] in MOTION_QUANTITIES
+            if not moving and not path.startswith("scene.gravity"):
+                visible.add(id(unknown))
+        return tuple(path for path, unknown in self.scene.unknowns.items() if id(unknown) in visible)
+
     def _amounts(self, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Returns the amounts of the nuisances among all values."""
         return {nuisance.path: values[nuisance.path] for nuisance in self.nuisances if nuisance.path in values}
@@ -221,11 +246,3 @@ class TrialModel:
     def adjustment(self, values: Mapping[str, torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor] | None:
         """Returns the map of rendered colours given by the nuisances; None if there is none."""
         return adjustment(self.nuisances, self._amounts(values)) if self.nuisances else None
-
-    @property
-    def renders(self) -> bool:
-        """Whether any observation depends on the scene beyond its motion, such as its camera or colours."""
-        return any(
-            isinstance(item, ImageObservation) or (isinstance(item, Tracks) and item.size is not None)
-            for item in self.observations
-        )
