@@ -14,6 +14,7 @@ from gradsim.fit.identifiability import ExpectedIntervals, identifiability
 from gradsim.fit.jacobians import Adjoint, Differences
 from gradsim.fit.minimize import minimize
 from gradsim.fit.minimum_norm import MinimumNorm
+from gradsim.fit.observations.depth import Depth
 from gradsim.fit.observations.masks import Masks
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.observations.points import Center, FacePoint, Marker, Vertex
@@ -94,6 +95,7 @@ __all__ = [
     "Cumulative",
     "DIBR",
     "Design",
+    "Depth",
     "Differences",
     "DirectionalLight",
     "Diverged",

@@ -180,7 +180,7 @@ def analyse(
     polished = polished if refitted is None else refitted
     uncertainty = estimate_uncertainty(problem, lin)
     misfit = replace(misfit, holdout=uncertainty.holdout)
-    scatter = trial_scatter(problem.parameters, z, lin, uncertainty)
+    scatter = trial_scatter(problem.parameters, z, uncertainty.standard_deviation)
     return Analysis(problem, z, uncertainty, misfit, polished, advice, scatter)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from gradsim.fit.linearization import Block, Linearization
+from gradsim.fit.noise import series_noise
 from gradsim.fit.nuisances.nuisance import Nuisance
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.problem import EstimationProblem
@@ -33,6 +34,7 @@ MOVING = 0.05  # change of a colour that counts as motion, or five standard devi
 SATURATED = 3.0  # predictions this close to black or white, in standard deviations, are left out: noise is clipped
 MIN_MOVING_ENTRIES = 30
 MAX_NOISE = 0.15  # largest noise of a video that shows a scene
+MIN_DEVIATION = 4.0  # mean squared deviation of tracks from uniform motion, relative to the noise, that is judged
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,7 @@ def _moving(video: torch.Tensor, threshold: float) -> torch.Tensor:
 
 
 def _explained_series(problem: EstimationProblem, block: Block) -> float:
-    """Fraction of the deviation from uniform motion that the scene explains, for tracks and states.
+    """Fraction of the deviation from uniform motion that the scene explains, beyond the noise, for tracks and states.
 
     NaN where uniform motion itself fits to the noise, and for images of other kinds.
     """
@@ -246,10 +248,26 @@ def _explained_series(problem: EstimationProblem, block: Block) -> float:
         if int(valid.sum()) > 2:
             line = torch.linalg.lstsq(basis[valid], column[valid][:, None]).solution[:, 0]
             left += float((column[valid] - basis[valid] @ line).square().sum())
-    count = float(present.sum())
-    if left < 4 * count:
+    noise = _series_noise_square(problem, block, series, present)
+    if left < MIN_DEVIATION * noise:
         return math.nan
-    return 1.0 - float(block.gram[:, 0, 0].sum()) / left
+    return 1.0 - max(0.0, float(block.gram[:, 0, 0].sum()) - noise) / (left - noise)
+
+
+def _series_noise_square(
+    problem: EstimationProblem, block: Block, series: torch.Tensor, present: torch.Tensor
+) -> float:
+    """Expected sum of squares of the noise alone, in units of `block.sigma`.
+
+    A noise taken from the residuals would explain any misfit: there, that of the series itself counts.
+    """
+    if problem.noise[block.key].source != "residuals":
+        return float(present.sum())
+    sigma, total = block.sigma.expand(series.shape[-1]), 0.0
+    for _, index in problem.observation(block.key).groups():
+        ratio = series_noise(series[:, index]) / float(sigma[index].mean())
+        total += min(1.0, ratio) ** 2 * float(present[:, index].sum())
+    return total
 
 
 def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float) -> list[Cause]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import torch
 
 from gradsim.fit.observations.base import Observation
+from gradsim.fit.observations.depth import Depth
 from gradsim.fit.observations.pixels import Pixels
 
 ROUNDING_8_BIT = 1.0 / 255.0 / 12.0**0.5  # standard deviation of the rounding to 8 bits
 MIN_RELATIVE_NOISE = 1e-6  # smallest noise of a measured series, relative to its spread
 GUESSED_RELATIVE_NOISE = 1e-2  # noise of data that do not show it, relative to their spread
-IMAGE_NOISE = 0.01  # first guess for masks and depths
+MASK_NOISE = 0.01  # first guess for masks
 MAD_TO_SD = 1.4826  # of a normal distribution
 THIRD_DIFFERENCE = 20.0**0.5  # factor by which a third difference amplifies white noise
 
@@ -39,9 +40,9 @@ def noise_level(observation: Observation) -> NoiseLevel:
         sigma = torch.tensor(observation.estimated_noise() or 0.0, dtype=torch.float64)
         return NoiseLevel(sigma, "measured", ROUNDING_8_BIT)
     sigma = torch.ones(observation.entries(observation.levels - 1), dtype=torch.float64)
-    series = observation.series()
+    series = observation.images.flatten(1) if isinstance(observation, Depth) else observation.series()
     for (_, index), noise in zip(groups, given, strict=True):
-        guess = IMAGE_NOISE if series is None else series_noise(series[:, index])
+        guess = MASK_NOISE if series is None else series_noise(series[:, index])
         sigma[index] = guess if noise is None else noise
     source = "residuals" if any(noise is None for noise in given) else "given"
     return NoiseLevel(sigma if len(groups) > 1 else sigma[0], source)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import torch
 
-from gradsim.fit.linearization import Linearization
+from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.parameters import Parameters
-from gradsim.fit.uncertainty import NORMAL_95, Uncertainty
 
-ITERATIONS = 50  # of the moment equation for the scatter
+ITERATIONS = 30  # of the moment equation for the scatter
+NORMAL_95 = 1.959964  # half width of a 95 % interval, in standard deviations
+STUDENT_95 = {1: 12.7062, 2: 4.3027, 3: 3.1824}  # the same by degrees of freedom
 
 
 @dataclass(frozen=True)
@@ -24,37 +25,63 @@ class Scatter:
     unit: str
 
 
-def trial_scatter(
-    parameters: Parameters, z: torch.Tensor, lin: Linearization, uncertainty: Uncertainty
-) -> dict[str, Scatter]:
-    """Returns mean and scatter of every unknown declared with `varies=True`, by path.
+def trial_scatter(parameters: Parameters, z: torch.Tensor, deviation: torch.Tensor) -> dict[str, Scatter]:
+    """Returns mean and scatter of every unknown declared with `varies=True`, by path, with an index for components.
 
     The estimates of the trials are normal about the mean with variance s^2 (between trials) plus their own variance.
-    s^2 solves the moment equation of Paule and Mandel; the interval of the mean follows from both.
+    s^2 solves the moment equation of Paule and Mandel; the interval of the mean is that of Hartung and Knapp, with
+    Student's distribution, because s is known only from the trials themselves.
+
+    Args:
+        parameters: Unknowns of the trials.
+        z: Estimate, [P].
+        deviation: Standard deviations of the coordinates, [P].
     """
-    groups: dict[str, list[int]] = {}
-    units: dict[str, str] = {}
+    groups: dict[str, list[tuple[ScaledUnknown, slice]]] = {}
     for unknown, part in parameters.items():
-        if unknown.varies and unknown.size == 1:
-            base = unknown.path.split("@")[0]
-            groups.setdefault(base, []).append(part.start)
-            units[base] = unknown.unit
+        if unknown.varies and unknown.trial is not None and unknown.scale != "rotation":
+            groups.setdefault(unknown.path.rsplit("@", 1)[0], []).append((unknown, part))
     found = {}
-    for path, index in groups.items():
-        if len(index) < 2:
+    for path, members in groups.items():
+        if len(members) < 2:
             continue
-        first = next(u for u in parameters.unknowns if u.path.split("@")[0] == path)
-        values = z[torch.tensor(index)]
-        variances = uncertainty.standard_deviation[torch.tensor(index)] ** 2
-        mean, mean_sd, spread = random_effects(values, variances)
-        ends = [
-            first.to_value(torch.stack([x]).to(z))
-            for x in (mean, mean - NORMAL_95 * mean_sd, mean + NORMAL_95 * mean_sd)
-        ]
-        side = first.to_value((mean + spread)[None])
-        center, low, high = (float(value) for value in ends)
-        found[path] = Scatter(center, min(low, high), max(low, high), abs(float(side) - center), units[path])
+        for k, scatter in enumerate(_component_scatter(members, z, deviation)):
+            found[path if members[0][0].size == 1 else f"{path}[{k}]"] = scatter
     return found
+
+
+def _component_scatter(
+    members: list[tuple[ScaledUnknown, slice]], z: torch.Tensor, deviation: torch.Tensor
+) -> list[Scatter]:
+    """Returns the scatter of each component of an unknown from its coordinates in all trials.
+
+    The trials may have different guesses, which scale linear coordinates: all are converted to those of the first.
+    """
+    first = members[0][0]
+    centers = torch.stack([first.from_value(unknown.to_value(z[part])) for unknown, part in members])  # [K, size]
+    shifted = torch.stack([first.from_value(unknown.to_value((z + deviation)[part])) for unknown, part in members])
+    means, mean_sds, spreads = zip(
+        *(random_effects(values, (side - values) ** 2) for values, side in zip(centers.T, shifted.T, strict=True)),
+        strict=True,
+    )
+    mean, margin, spread = torch.stack(means), torch.stack(mean_sds), torch.stack(spreads)
+    margin = margin * student_95(len(members) - 1)
+    center, low, high, side = (
+        first.to_value(point).reshape(-1).tolist() for point in (mean, mean - margin, mean + margin, mean + spread)
+    )
+    return [
+        Scatter(center[k], min(low[k], high[k]), max(low[k], high[k]), abs(side[k] - center[k]), first.unit)
+        for k in range(first.size)
+    ]
+
+
+def student_95(freedom: int) -> float:
+    """Half width of a 95 % interval from a variance with some degrees of freedom, in standard deviations.
+
+    From four degrees on a series in their inverse, to .3 %.
+    """
+    series = NORMAL_95 + 2.3723 / freedom + 2.8225 / freedom**2 + 2.5559 / freedom**3
+    return STUDENT_95.get(freedom, series)
 
 
 def random_effects(values: torch.Tensor, variances: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -81,4 +108,5 @@ def random_effects(values: torch.Tensor, variances: torch.Tensor) -> tuple[torch
         spread = (low + high) / 2
     weights = 1.0 / (variances + spread)
     mean = (weights * values).sum() / weights.sum()
-    return mean, weights.sum().rsqrt(), spread.sqrt()
+    observed = (weights * (values - mean) ** 2).sum() / (count - 1)  # relative to the assumed variance
+    return mean, (observed.clamp_min(1.0) / weights.sum()).sqrt(), spread.sqrt()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import torch
 
@@ -17,7 +18,7 @@ class Structure:
 
     groups: list[int]  # group of each coordinate, [P]
     owners: list[int]  # trial of each coordinate, -1 if it is shared, [P]
-    rows: torch.Tensor  # trial of each residual, [N]
+    rows: torch.Tensor  # trial of each residual, in the order of the trials, [N]
     constant: torch.Tensor | None = None  # known derivatives of further residuals, such as those of a prior, [P, M]
 
     def with_rows(self, constant: torch.Tensor | None) -> Structure:
@@ -45,8 +46,14 @@ class Structure:
         full = differences.new_zeros(len(self.groups), differences.shape[-1])
         for row, members in enumerate(self.members):
             for k in members:
-                own, part = self.owners[k], differences[row, :count]
-                full[k, :count] = part if own < 0 else torch.where(self.rows == own, part, 0.0)
+                own = slice(0, count) if self.owners[k] < 0 else self._trial_rows[self.owners[k]]
+                full[k, own] = differences[row, own]
         if self.constant is not None:
             full[:, count:] = self.constant
         return full
+
+    @cached_property
+    def _trial_rows(self) -> dict[int, slice]:
+        """Residuals of each trial."""
+        ends = torch.searchsorted(self.rows, torch.arange(max(self.owners) + 2)).tolist()
+        return {trial: slice(first, end) for trial, (first, end) in enumerate(pairwise(ends))}

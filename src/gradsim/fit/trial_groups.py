@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -12,13 +13,21 @@ import torch
 from gradsim.cache import signature_key
 from gradsim.fit.simulation import simulate_over
 from gradsim.fit.trial_model import TrialModel
-from gradsim.scene.quantity import is_unknown, unwrap
+from gradsim.scene.components import Components, index_text
+from gradsim.scene.quantity import bare, is_unknown, unwrap
 from gradsim.scene.scene import Scene
-from gradsim.scene.trajectory import Trajectory
+from gradsim.scene.smoke import SmokeMotion
+from gradsim.scene.trajectory import BodyMotion, PendulumMotion, RigidMotion, Trajectory
+from gradsim.scene.unknown import Unknown
 
 VIEW = ("look", "camera", "lights", "background")  # fields that do not affect the motion
 MAX_LENGTH_RATIO = 2.0  # of the longest to the shortest trial of a group: the longest is simulated for all
-TRAILING_DIMS = {"points": 2, "column": 2, "center_of_mass": 2, "rotation": 2, "velocity": 2, "angular_momentum": 2}
+TRAILING_DIMS: dict[type, int | tuple[int, ...]] = {
+    RigidMotion: 2,
+    PendulumMotion: 2,
+    BodyMotion: 3,
+    SmokeMotion: (3, 4),
+}  # dimensions of the tensors of a motion without a batch, for all of them or for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +59,7 @@ class TrialGroup:
         stacked = {path: torch.stack([own[path] for own in values], 1) for path in known}
         trajectories = self._split(simulate_over(self.scene.with_values(stacked), longest))
         return [
-            (trial.fill(own) if trial.renders else trial.scene, trajectory)
+            (trial.fill_view(own), trajectory)
             for trial, own, trajectory in zip(self.trials, values, trajectories, strict=True)
         ]
 
@@ -83,7 +92,8 @@ def _make_group(numbers: tuple[int, ...], trials: list[TrialModel]) -> TrialGrou
 def _structure(trial: TrialModel) -> Any:
     """Returns a key that is equal for trials that one simulation can cover; None if there is none."""
     scene = trial.scene
-    unknowns = tuple(sorted(scene.unknowns))
+    first: dict[int, str] = {}  # path of each unknown; the same object in other places is the same unknown
+    unknowns = tuple((path, first.setdefault(id(u), path)) for path, u, _ in scene.unknown_places())
     values = {path: _as_tensor(value) for path, value, _ in scene.quantities() if not is_unknown(value)}
     parameters = {path: torch.as_tensor(u.guess, dtype=torch.float64) for path, u in scene.unknowns.items()}
     simulated = {path for path, _, _ in scene.quantities()}
@@ -95,7 +105,7 @@ def _structure(trial: TrialModel) -> Any:
 
 def _owner(path: str) -> str:
     """Returns the path of the quantity to which a component belongs."""
-    return path[: path.rindex("[")] if path.endswith("]") else path
+    return re.sub(r"(\[\d+\])+$", "", path)
 
 
 def _as_tensor(value: Any) -> torch.Tensor:
@@ -104,16 +114,27 @@ def _as_tensor(value: Any) -> torch.Tensor:
 
 
 def _stack_known(scenes: list[Scene]) -> Scene:
-    """Returns the first scene with the known quantities that differ between the scenes stacked, [K, ...]."""
-    tables = [{path: value for path, value, _ in scene.quantities()} for scene in scenes]
+    """Returns the first scene with the known values that differ between the scenes stacked, [K, ...]."""
+    tables = [_known_values(scene) for scene in scenes]
     stacked = {}
-    for path, value in tables[0].items():
-        if is_unknown(value):
-            continue
-        arrays = [_as_tensor(table[path]) for table in tables]
-        if not all(torch.equal(arrays[0], array) for array in arrays[1:]):
+    for path, first in tables[0].items():
+        arrays = [table[path] for table in tables]
+        if not all(torch.equal(first, array) for array in arrays[1:]):
             stacked[path] = torch.stack(arrays)
     return scenes[0].with_values(stacked) if stacked else scenes[0]
+
+
+def _known_values(scene: Scene) -> dict[str, torch.Tensor]:
+    """Returns the known quantities of a scene by path, and the known components of those that are unknown in part."""
+    found = {}
+    for path, value, _ in scene.quantities():
+        inner = bare(value)
+        if isinstance(inner, Components):
+            parts = ((index_text(index), part) for index, part in inner.items() if not isinstance(part, Unknown))
+            found.update({path + index: torch.as_tensor(part, dtype=torch.float64) for index, part in parts})
+        elif not isinstance(inner, Unknown):
+            found[path] = _as_tensor(value)
+    return found
 
 
 def _stack_scenes(scenes: list[Scene]) -> Scene:
@@ -146,12 +167,15 @@ def _select_world(trajectory: Trajectory, index: int) -> Trajectory:
 
 
 def _select_motion(motion: Any, index: int) -> Any:
-    chosen = []
-    for item in fields(motion):
-        tensor = getattr(motion, item.name)
-        trailing = TRAILING_DIMS.get(item.name, 3)
-        if tensor.ndim > trailing:
-            dim = tensor.ndim - trailing - 1
-            tensor = tensor.select(dim, index if tensor.shape[dim] > 1 else 0)
-        chosen.append(tensor)
-    return type(motion)(*chosen)
+    given = TRAILING_DIMS[type(motion)]
+    values = [getattr(motion, item.name) for item in fields(motion)]
+    dims = (given,) * len(values) if isinstance(given, int) else given
+    return type(motion)(*(_select(value, index, count) for value, count in zip(values, dims, strict=True)))
+
+
+def _select(value: Any, index: int, trailing: int) -> Any:
+    """Selects a trial from the last batch dimension of a tensor with `trailing` further ones, if it has a batch."""
+    if not isinstance(value, torch.Tensor) or value.ndim <= trailing:
+        return value
+    dim = value.ndim - trailing - 1
+    return value.select(dim, index if value.shape[dim] > 1 else 0)

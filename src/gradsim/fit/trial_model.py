@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,7 +15,6 @@ from gradsim.fit.nuisances.nuisance import Nuisance, adjustment, apply
 from gradsim.fit.observations.base import Observation
 from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.pixels import Pixels
-from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.simulation import simulate_over
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
@@ -21,6 +22,10 @@ from gradsim.scene.trajectory import Trajectory
 from gradsim.scene.unknown import Unknown
 from gradsim.video.video import Video
 
+MOTION_QUANTITIES = (
+    *("position", "velocity", "rotation", "angular_velocity", "mass", "density", "pushes"),
+    *("contact", "material", "bending"),
+)  # of bodies, on which images depend only by the motion
 EXPOSURE_SAMPLES = 4  # images that are averaged over an exposure
 OFFSET, RATE, EXPOSURE = "video.offset", "video.fps", "video.exposure"  # paths of unknown times
 NUISANCE_OFFSET, NUISANCE_RATE, NUISANCE_EXPOSURE = "offset", "fps", "exposure"  # `Nuisance.time`
@@ -40,11 +45,13 @@ class Sampling:
     times: torch.Tensor | None = None  # of the frames [s], [T]; None for i / fps
     offset: float = 0.0  # [s]
     exposure: float = 0.0  # [s]
-    unknown: frozenset[str] = frozenset()  # paths among `OFFSET`, `RATE`, `EXPOSURE` that are estimated
+    unknown: frozenset[str] = frozenset()  # paths of estimated times: `OFFSET`, `RATE`, `EXPOSURE`, `delay_path`
+    delay: float = 0.0  # largest time by which unknown times and offsets of observations delay a frame [s]
+    stretch: float = 1.0  # largest factor of the times of the frames, for an unknown rate
 
     @property
     def regular(self) -> bool:
-        """Whether the observed frames are the simulated ones whatever the unknowns are."""
+        """Whether observations without an offset of their own see the simulated frames, whatever the unknowns are."""
         return self.times is None and not (self.offset or self.exposure or self.unknown)
 
     @property
@@ -54,10 +61,11 @@ class Sampling:
 
     def frames_until(self, count: int) -> int:
         """Number of frames to simulate for the first `count` observed ones."""
-        if self.regular:
+        if self.regular and not self.delay:
             return count
         last = (count - 1) / self.fps if self.times is None else float(self.times[count - 1])
-        return max(2, math.ceil((last + max(self.offset, 0.0) + self.exposure) * self.fps - 1e-9) + 2)
+        end = self.stretch * last + max(self.offset + self.delay, 0.0) + self.exposure
+        return max(2, math.ceil(end * self.fps - 1e-9) + 2)
 
     def sample(
         self,
@@ -65,7 +73,9 @@ class Sampling:
         values: Mapping[str, torch.Tensor],
         count: int,
         extra: Mapping[str, Any],
+        *,
         delay: float | torch.Tensor = 0.0,
+        exposed: bool = True,
     ) -> tuple[Trajectory, int]:
         """Returns the motion at the first `count` frames, and the number of samples per frame.
 
@@ -75,27 +85,42 @@ class Sampling:
             count: Observed frames.
             extra: Amounts of time nuisances: "offset" [frames], "fps" [%], "exposure" [frames], [B].
             delay: Further offset of one observation [s].
+            exposed: Whether the motion is sampled over the exposure, for images; otherwise at the times of the frames.
         """
         if self.regular and not extra and isinstance(delay, float) and delay == 0.0:
             return trajectory[:count] if len(trajectory) > count else trajectory, 1
-        base = torch.arange(count, dtype=torch.float64) / self.fps if self.times is None else self.times[:count]
-        times = base
+        times = self._frame_times(values, count, extra, delay)
+        exposure = self._exposure(values, extra) if exposed else None
+        if exposure is not None:
+            fractions = (torch.arange(EXPOSURE_SAMPLES, dtype=torch.float64) + 0.5) / EXPOSURE_SAMPLES
+            times = (times[..., None] + exposure[..., None, None] * fractions).flatten(-2)
+        if extra:  # nuisances have no bounds: their largest steps may leave the simulated frames
+            grid, span = trajectory.time, 1.0 / self.fps
+            times = times.clamp(float(grid[0]) - span, float(grid[-1]) + span)
+        return trajectory.sample(times), 1 if exposure is None else EXPOSURE_SAMPLES
+
+    def _frame_times(
+        self, values: Mapping[str, torch.Tensor], count: int, extra: Mapping[str, Any], delay: float | torch.Tensor
+    ) -> torch.Tensor:
+        """Times of the first frames [s], [..., T']."""
+        times = torch.arange(count, dtype=torch.float64) / self.fps if self.times is None else self.times[:count]
         if RATE in values:
             times = times * (self.fps / values[RATE])[..., None]
         if NUISANCE_RATE in extra:
             times = times / (1.0 + 0.01 * extra[NUISANCE_RATE])[..., None]
-        offset = values.get(OFFSET, torch.tensor(self.offset, dtype=torch.float64))
+        offset = values.get(OFFSET, torch.tensor(self.offset, dtype=torch.float64)) + delay
         if NUISANCE_OFFSET in extra:
             offset = offset + extra[NUISANCE_OFFSET] / self.fps
-        times = times + (offset + delay)[..., None]
+        return times + offset[..., None]
+
+    def _exposure(self, values: Mapping[str, torch.Tensor], extra: Mapping[str, Any]) -> torch.Tensor | None:
+        """Time during which the shutter is open [s], [...]; None if all frames are instantaneous."""
+        if not self.exposure and EXPOSURE not in values and NUISANCE_EXPOSURE not in extra:
+            return None
         exposure = values.get(EXPOSURE, torch.tensor(self.exposure, dtype=torch.float64))
         if NUISANCE_EXPOSURE in extra:
             exposure = exposure + extra[NUISANCE_EXPOSURE].clamp_min(0.0) / self.fps
-        if not self.exposure and EXPOSURE not in values and NUISANCE_EXPOSURE not in extra:
-            return trajectory.sample(times), 1
-        fractions = (torch.arange(EXPOSURE_SAMPLES, dtype=torch.float64) + 0.5) / EXPOSURE_SAMPLES
-        times = times[..., None] + exposure[..., None, None] * fractions
-        return trajectory.sample(times.flatten(-2)), EXPOSURE_SAMPLES
+        return exposure
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,15 +153,34 @@ class TrialModel:
         scene = self.scene.with_values({path: value for path, value in values.items() if path in known})
         return apply(scene, self.nuisances, self._amounts(values)) if self.nuisances else scene
 
+    def fill_view(self, values: Mapping[str, torch.Tensor]) -> Scene:
+        """Returns the scene with only those unknowns filled in on which observations depend beyond the motion.
+
+        This is the scene itself unless the camera, a light, a look or a static shape is unknown.
+        """
+        paths = self._view_unknowns
+        return self.scene.with_values({path: values[path] for path in paths}) if paths else self.scene
+
+    @cached_property
+    def _view_unknowns(self) -> tuple[str, ...]:
+        """Paths of the unknowns with a place that does not act by the motion of bodies alone."""
+        bodies = {body.name for body in self.scene.bodies}
+        visible = set()
+        for path, unknown, _ in self.scene.unknown_places():
+            owner, _, name = path.partition(".")
+            moving = owner in bodies and re.split(r"[.\[]", name)[0] in MOTION_QUANTITIES
+            if not moving and not path.startswith("scene.gravity"):
+                visible.add(id(unknown))
+        return tuple(path for path, unknown in self.scene.unknowns.items() if id(unknown) in visible)
+
     def _amounts(self, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Returns the amounts of the nuisances among all values."""
         return {nuisance.path: values[nuisance.path] for nuisance in self.nuisances if nuisance.path in values}
 
     def simulate(self, values: Mapping[str, torch.Tensor], frames: int | None = None) -> tuple[Scene, Trajectory]:
-        """Returns the scene with values filled in and its motion at the first observed frames; all if None."""
+        """Returns the scene with values filled in and its motion at the times of the first frames; all if None."""
         scene = self.fill(values)
-        trajectory, samples = self.observe(self.simulate_grid(scene, frames), values, frames)
-        return scene, trajectory[::samples] if samples > 1 else trajectory
+        return scene, self._sample(self.simulate_grid(scene, frames), values, frames, 0, exposed=False)[0]
 
     def simulate_grid(self, scene: Scene, frames: int | None = None) -> Trajectory:
         """Simulates a scene over the frames needed for the first observed ones."""
@@ -151,14 +195,23 @@ class TrialModel:
     def observe(
         self, trajectory: Trajectory, values: Mapping[str, torch.Tensor], frames: int | None = None, number: int = 0
     ) -> tuple[Trajectory, int]:
-        """Returns the motion at the frames of an observation and the number of samples in an exposure."""
+        """Returns the motion at the frames of an observation and the number of samples in an exposure.
+
+        Only images have an exposure; tracks and states are measured at the times of the frames.
+        """
+        exposed = isinstance(self.observations[number], ImageObservation)
+        return self._sample(trajectory, values, frames, number, exposed=exposed)
+
+    def _sample(
+        self, trajectory: Trajectory, values: Mapping[str, torch.Tensor], frames: int | None, number: int, exposed: bool
+    ) -> tuple[Trajectory, int]:
         count = self.frames if frames is None else min(frames, self.frames)
         amounts = self._amounts(values)
         extra: dict[str, Any] = {n.time: amounts[n.path] for n in self.nuisances if n.time and n.path in amounts}
         known = {path: values[path] for path in self.sampling.unknown}
         offset: Any = self.observations[number].offset
         delay = values[delay_path(number)] if isinstance(offset, Unknown) else float(offset or 0.0)
-        return self.sampling.sample(trajectory, known, count, extra, delay)
+        return self.sampling.sample(trajectory, known, count, extra, delay=delay, exposed=exposed)
 
     def difference(
         self, scene: Scene, trajectory: Trajectory, values: Mapping[str, torch.Tensor], number: int, level: int
@@ -187,17 +240,9 @@ class TrialModel:
         options: dict[str, Any] = {"samples": samples} if samples > 1 else {}
         if isinstance(observation, Pixels) and (adjust := self.adjustment(values)) is not None:
             options["adjust"] = adjust
-        elif samples > 1 and not isinstance(observation, ImageObservation):
-            observed, options = observed[::samples], {}
         compared: torch.Tensor = getattr(observation, method)(scene, observed, depth, **options)
         return compared
 
     def adjustment(self, values: Mapping[str, torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor] | None:
         """Returns the map of rendered colours given by the nuisances; None if there is none."""
         return adjustment(self.nuisances, self._amounts(values)) if self.nuisances else None
-
-    @property
-    def renders(self) -> bool:
-        """Whether any observation depends on the scene beyond its motion, such as its camera or colours."""
-        kinds = (ImageObservation, Tracks)
-        return any(isinstance(observation, kinds) for observation in self.observations)

@@ -9,11 +9,13 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.observations.base import Observation
+from gradsim.fit.observations.base import Observation, measurements
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.simulation import simulate_over
 from gradsim.fit.trial_model import EXPOSURE, OFFSET, RATE, Sampling, TrialModel, delay_path
+from gradsim.render.exact import Exact
+from gradsim.render.raster import Rasterizer
 from gradsim.render.render import render
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
 from gradsim.scene.integrators import Integrator
@@ -41,10 +43,13 @@ class Trial:
             they are declared with `per_trial=True`.
         observations: A video, a tensor [T, H, W, 3], or `gs.Pixels`, `gs.Masks`, `gs.Tracks`, `gs.States`, `gs.Depth`;
             or a list of these with the same number of frames.
-        fps: Frames per second [1/s]; `gs.unknown(30.0, low=29.9, high=30.1)` estimates it. None for that of the video.
+        fps: Frames per second [1/s]; `gs.unknown(30.0, low=29.9, high=30.1)`, with bounds, estimates it. None for that
+            of the video.
         times: Times of the frames [s], [T], increasing, in place of `fps`; the scene starts at 0.
-        offset: Time from the start of the scene to the first frame [s], less than one frame; a number or an unknown.
-        exposure: Time during which the shutter is open, from the time of a frame [s]; a number or an unknown.
+        offset: Time from the start of the scene to the first frame [s], a number or an unknown with bounds; at most one
+            frame before the start.
+        exposure: Time during which the shutter is open, from the time of a frame [s], a number or an unknown with an
+            upper bound. It applies to images; tracks and states are measured at the times of the frames.
         name: Name in reports and in the paths of unknowns of this trial; its number if None.
     """
 
@@ -64,11 +69,13 @@ class Trial:
         for label in ("offset", "exposure"):
             value = getattr(self, label)
             if not isinstance(value, Unknown) and not _is_number(value):
-                raise WrongType(
-                    f"Trial.{label}", repr(value), "must be a number [s] or gs.unknown(0.0, low=..., high=...)"
-                )
+                remedy = "must be a number [s] or gs.unknown(0.0, low=..., high=...)"
+                raise WrongType(f"Trial.{label}", repr(value), remedy)
         if not isinstance(self.exposure, Unknown) and not self.exposure >= 0:
             raise OutOfRange("Trial.exposure", self.exposure, "must be >= 0 [s]")
+        for path, unknown in self.time_unknowns.items():
+            if unknown.shape:
+                raise WrongShape(path, f"shape {unknown.shape}", "must be a single unknown number")
 
     @property
     def time_unknowns(self) -> dict[str, Unknown]:
@@ -103,36 +110,67 @@ def make_trial_model(
     counts = {observation.frames for observation in observations}
     if len(counts) != 1:
         raise WrongShape("Trial.observations", f"{sorted(counts)} frames", "must all have the same number of frames")
-    sampling = _sampling(trial, items, counts.pop())
+    sampling = _sampling(trial, observations, counts.pop())
     time = Time(sampling.grid_frames, sampling.fps, substeps, integrator)
     time = time if substeps is not None else _with_substeps(time, scene)
     videos = tuple(item if isinstance(item, Video) else None for item in items)
     return TrialModel(name, scene, tuple(observations), time, sampling, videos)
 
 
-def _sampling(trial: Trial, items: list[Any], count: int) -> Sampling:
+def _sampling(trial: Trial, observations: Sequence[Observation], count: int) -> Sampling:
     """Returns the times at which a trial was observed."""
-    offset = 0.0 if isinstance(trial.offset, Unknown) else float(trial.offset)
-    exposure = 0.0 if isinstance(trial.exposure, Unknown) else float(trial.exposure)
+    times = None if trial.times is None else _checked_times(trial.times, count)
+    rate, stretch = _rate(trial, observations, times)
+    delays = [_time_range(delay_path(k), item.offset or 0.0) for k, item in enumerate(observations)]
+    offset, exposure = _time_range(OFFSET, trial.offset), _time_range(EXPOSURE, trial.exposure)
+    first = (0.0 if times is None else float(times[0])) + offset[0] + min(low for low, _ in delays)
+    if first * rate < -1.0:
+        raise OutOfRange("offset", f"first frame at {first:g} s", f"must be >= {-1 / rate:g} s, one frame before 0")
+    known_offset = 0.0 if isinstance(trial.offset, Unknown) else float(trial.offset)
+    known_exposure = 0.0 if isinstance(trial.exposure, Unknown) else float(trial.exposure)
+    delay = offset[1] - known_offset + exposure[1] - known_exposure + max(high for _, high in delays)
     unknown = frozenset(trial.time_unknowns)
-    if trial.times is not None:
-        times = torch.as_tensor(trial.times, dtype=torch.float64)
-        if times.shape != (count,) or not bool((times.diff() > 0).all()) or not bool(torch.isfinite(times).all()):
-            raise WrongShape("Trial.times", f"shape {tuple(times.shape)}", f"must be {count} increasing times [s]")
-        if float(times[0]) < 0:
-            raise OutOfRange("Trial.times", float(times[0]), "must be >= 0, the start of the scene [s]")
-        grid = 1.0 / float(times.diff().median()) if count > 1 else 30.0
-        return Sampling(grid, count, times, offset, exposure, unknown)
+    return Sampling(rate, count, times, known_offset, known_exposure, unknown, max(delay, 0.0), stretch)
+
+
+def _rate(trial: Trial, observations: Sequence[Observation], times: torch.Tensor | None) -> tuple[float, float]:
+    """Returns the rate of the simulated frames [1/s], and the largest ratio of it to the rate of the video."""
+    if times is not None:
+        return (1.0 / float(times.diff().median()) if len(times) > 1 else 30.0), 1.0
     rate: Any = trial.fps
     if isinstance(rate, Unknown):
-        return Sampling(float(rate.guess), count, None, offset, exposure, unknown)
+        if rate.low is None or not float(rate.low) > 0:
+            raise InvalidInput(RATE, rate, "needs bounds > 0: gs.unknown(30.0, low=29.9, high=30.1) [1/s]")
+        return float(rate.guess), float(rate.guess / rate.low)
     if rate is None:
-        rate = next((item.fps for item in items if getattr(item, "fps", None) is not None), None)
+        known = (item.fps for item in observations if isinstance(item, Pixels) and item.fps is not None)
+        rate = next(known, None)
     if rate is None:
         raise InvalidInput("fps", None, "the video has no frame rate: pass one, such as fps=30.0 [1/s]")
     if not _is_number(rate) or not rate > 0:
         raise OutOfRange("fps", rate, "must be > 0 [1/s]")
-    return Sampling(float(rate), count, None, offset, exposure, unknown)
+    return float(rate), 1.0
+
+
+def _time_range(path: str, value: float | Unknown) -> tuple[float, float]:
+    """Returns the smallest and the largest value of a known or unknown time [s]."""
+    if not isinstance(value, Unknown):
+        return float(value), float(value)
+    low = 0.0 if path == EXPOSURE and value.low is None else value.low
+    if low is None or value.high is None:
+        raise InvalidInput(path, value, "needs bounds, which determine the frames to simulate: low=..., high=... [s]")
+    return float(low), float(value.high)
+
+
+def _checked_times(given: Any, count: int) -> torch.Tensor:
+    times = measurements("Trial.times", given)
+    if tuple(times.shape) != (count,):
+        raise WrongShape("Trial.times", f"shape {tuple(times.shape)}", f"must be [{count}], one time per frame [s]")
+    if not bool((times.diff() > 0).all()) or bool(torch.isnan(times).any()):
+        raise OutOfRange("Trial.times", "not increasing", "must be increasing times of the frames [s]")
+    if float(times[0]) < 0:
+        raise OutOfRange("Trial.times", float(times[0]), "must be >= 0, the start of the scene [s]")
+    return times
 
 
 def _observation(scene: Scene, observed: Any, options: dict[str, Any]) -> tuple[Scene, Observation]:
@@ -151,14 +189,15 @@ def _observation(scene: Scene, observed: Any, options: dict[str, Any]) -> tuple[
         return scene, Pixels(observed, **options)
     if isinstance(observed, Observation):
         for option, value in options.items():
-            if value is not None and value is not False and option != "renderer":
+            default = value == Exact() if isinstance(value, Rasterizer) else value is None or value is False
+            if not default:
                 kind = type(observed).__name__
                 raise InvalidInput(option, "given", f"applies to videos: set the option of gs.{kind} itself")
         return scene, observed
     raise WrongType(
         "video",
         type(observed).__name__,
-        "must be a gs.Video, a tensor [T, H, W, 3], gs.Masks, gs.Tracks, gs.States or gs.Depth",
+        "must be a gs.Video, a tensor [T, H, W, 3], gs.Pixels, gs.Masks, gs.Tracks, gs.States or gs.Depth",
     )
 
 

@@ -89,7 +89,8 @@ def estimate_uncertainty(problem: EstimationProblem, lin: Linearization) -> Unce
     judged = information + torch.diag(1.0 / problem.parameters.prior_normal()[1] ** 2)
     levels, directions = judge_identifiability(problem.parameters, lin.z, judged, deviation)
     first = lin.blocks[0]
-    noise = float((first.difference.square().mean()).sqrt())
+    square = first.difference.square() if first.weights is None else first.difference.square() * first.weights
+    noise = float((square.sum() / first.counts.sum().clamp_min(1.0)).sqrt())
     plain = torch.diagonal(inverse).sqrt()
     return Uncertainty(deviation, correlation, noise, levels, directions, tuple(sources), plain, worst, discrepancy)
 

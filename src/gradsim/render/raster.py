@@ -71,6 +71,23 @@ class Rasterizer(Renderer):
         video = rasterize(self, visible, size, alpha=alpha).unflatten(0, shape)
         return (video, _depth(self, visible, size).unflatten(0, shape)) if depth else video
 
+    def render_depth(
+        self, scene: Scene, trajectory: Trajectory, size: tuple[int, int]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the depth summed over the covered part of each pixel and the coverage, without the colours.
+
+        Both are differentiable everywhere; their ratio, the depth that `gs.render` returns, is not defined where the
+        coverage is 0.
+
+        Returns:
+            The mean over a pixel of the depth [m], 0 where nothing covers it, and the coverage, [..., T, H, W] each.
+        """
+        check_on_cpu("trajectory", trajectory.time)
+        visible, shape = visible_triangles(scene, trajectory, size)
+        self.check_camera(visible.near)
+        depth, coverage = _covered_depth(self, visible, size)
+        return depth.unflatten(0, shape), coverage.unflatten(0, shape)
+
 
 def rasterize(rasterizer: Rasterizer, triangles: Triangles, size: tuple[int, int], *, alpha: bool) -> torch.Tensor:
     """Returns images [B, H, W, 3], or [B, H, W, 4] with the coverage last.
@@ -88,15 +105,23 @@ def rasterize(rasterizer: Rasterizer, triangles: Triangles, size: tuple[int, int
 
 
 def _depth(rasterizer: Rasterizer, visible: Triangles, size: tuple[int, int]) -> torch.Tensor:
-    """Returns the depth [m], [B, H, W]: the ratio of two channels, with colours (depth, 1, 0) over black."""
+    """Returns the depth averaged over the covered part of each pixel [m], [B, H, W], infinite where that is empty."""
+    depth, coverage = _covered_depth(rasterizer, visible, size)
+    empty = coverage <= torch.finfo(coverage.dtype).eps
+    return torch.where(empty, torch.inf, depth / torch.where(empty, 1.0, coverage))
+
+
+def _covered_depth(
+    rasterizer: Rasterizer, visible: Triangles, size: tuple[int, int]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns depth times coverage [m] and coverage, [B, H, W] each: two channels of colours (depth, 1, 0) on black."""
     depths = torch.nn.functional.pad(visible.vertices[..., 2:], (0, 1), value=1.0)
     colors = torch.nn.functional.pad(depths, (0, 1))
     black = visible.background.new_zeros(1, 1, 1, 3)
     mesh = visible.connectivity.with_vertex_attributes
     colored = Triangles(mesh, visible.vertices, colors, None, black, visible.near)
     depth, coverage, _ = rasterize(rasterizer, colored, size, alpha=False).unbind(-1)
-    empty = coverage <= torch.finfo(coverage.dtype).eps
-    return torch.where(empty, torch.inf, depth / torch.where(empty, 1.0, coverage))
+    return depth, coverage
 
 
 @cache

@@ -17,6 +17,7 @@ import torch
 from gradsim.fit.observations.robust import RobustLoss, robust_loss
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
+from gradsim.scene.quantity import quantities, unknowns_in
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 from gradsim.scene.unknown import Unknown
@@ -38,7 +39,8 @@ class Observation(ABC):
             None is the quadratic loss.
         frames: Indices of the frames that are compared; all if None.
         offset: Time from the start of the scene to the first frame [s], or an unknown; None for zero.
-        camera: Camera of this observation; None for that of the scene. Only kinds that are seen by a camera have it.
+        camera: Camera of this observation, without unknowns; None for that of the scene. Only kinds that are seen by a
+            camera have it.
     """
 
     unit: str  # of the entries
@@ -135,11 +137,16 @@ class Observation(ABC):
     def residual(
         self, scene: Scene, trajectory: Trajectory, level: int, *, samples: int = 1, adjust: Adjust | None = None
     ) -> torch.Tensor:
-        """Returns the weighted differences after the robust loss, [..., T', N] in `unit`; arguments as `difference`."""
+        """Returns the differences after the robust loss, times the roots of the weights, [..., T', N] in `unit`.
+
+        Arguments as for `difference`. The sum of squares is that of weights times robust losses of the differences.
+        """
         difference = self.difference(scene, trajectory, level, samples=samples, adjust=adjust)
-        roots = self._weight_roots[level]
-        if roots is not None:
-            difference = difference * roots[: difference.shape[-2]]
+        loss, roots = self._pseudo_residual(difference), self._weight_roots[level]
+        return loss if roots is None else loss * roots[: loss.shape[-2]]
+
+    def _pseudo_residual(self, difference: torch.Tensor) -> torch.Tensor:
+        """Applies the robust loss to differences [..., T', N], by group if there are several."""
         if isinstance(self.robust, RobustLoss):
             return self.robust.pseudo_residual(difference)
         if self.robust is None:
@@ -246,9 +253,15 @@ def _checked_frames(frames: Sequence[int] | None, length: int) -> tuple[int, ...
 
 
 def _checked_camera(camera: Any) -> Camera | None:
-    if camera is None or isinstance(camera, Camera):
-        return camera
-    raise WrongType("camera", brief(camera), "must be a gs.Camera, or None for the camera of the scene")
+    if camera is None:
+        return None
+    if not isinstance(camera, Camera):
+        raise WrongType("camera", brief(camera), "must be a gs.Camera, or None for the camera of the scene")
+    for name, _ in quantities(camera):
+        for path, unknown in unknowns_in(f"camera.{name}", getattr(camera, name)):
+            remedy = "must be known in the camera of an observation: only the camera of the scene has unknowns"
+            raise InvalidInput(path, unknown, remedy)
+    return camera
 
 
 def _checked_offset(offset: Any) -> float | Unknown | None:
