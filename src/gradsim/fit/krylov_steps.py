@@ -18,7 +18,6 @@ from gradsim.fit.jacobians import Adjoint, JacobianProducts
 from gradsim.fit.least_squares import (
     MAX_DAMPING,
     MIN_DAMPING,
-    MIN_DECREASE,
     ROUNDING_COST,
     STATIONARY_DECREASE,
     Bounds,
@@ -110,9 +109,9 @@ class _Solver:
             if bool(costs[best] < cost):
                 self.damping = max(dampings[best], MIN_DAMPING)
                 length, decrease = float((points[best] - z).abs().max()), float((cost - costs[best]) / cost)
-                small = length < self.options.tolerance or decrease < MIN_DECREASE
+                small = length < self.options.tolerance or decrease < self.adjoint.cost_tolerance
                 return _Step(points[best], costs[best], converged=small and space.converged, active=not small)
-            if space.converged and space.decrease < MIN_DECREASE:
+            if space.converged and space.decrease < self.adjoint.cost_tolerance:
                 return _Step(z, cost, converged=True, active=False)
             self.damping *= DAMPING_INCREASE
         return _Step(z, cost, converged=space.converged and space.decrease < STATIONARY_DECREASE, active=False)

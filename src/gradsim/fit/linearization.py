@@ -164,6 +164,7 @@ def direction_columns(
         separate: Whether each point is evaluated alone, because worlds of a batch cannot differ along the directions.
     """
     columns: Columns = {key: [] for key in problem.blocks}
+    kind = {key: _precision(problem, key, len(offsets)) for key in problem.blocks}
     batch = 1 if separate else max(1, problem.batch_size(0) // 2)
     center = _differences(problem, z[None]) if one_sided else {}
     for first in range(0, len(offsets), batch):
@@ -173,8 +174,14 @@ def direction_columns(
         behind = center if one_sided else _differences(problem, z - chunk)
         for key in problem.blocks:
             quotient = (ahead[key] - behind[key]) / (size if one_sided else 2 * size)[:, None, None]
-            columns[key] += list(torch.nan_to_num(quotient, nan=0.0, posinf=0.0, neginf=0.0))
+            columns[key] += list(torch.nan_to_num(quotient, nan=0.0, posinf=0.0, neginf=0.0).to(kind[key]))
     return columns
+
+
+def _precision(problem: EstimationProblem, key: tuple[int, int], count: int) -> torch.dtype:
+    """Precision in which `count` columns of a block are stored."""
+    size = count * problem.trials[key[0]].frames * problem.entries(key, 0)
+    return torch.float32 if size > SINGLE_PRECISION_SIZE else torch.float64
 
 
 def _color_groups(problem: EstimationProblem) -> list[list[int]]:
@@ -240,20 +247,36 @@ def _block(
     weights = _effective_weights(observation, center)
     sigma = problem.noise[key].floored
     scale = 1.0 / sigma if weights is None else weights.sqrt() / sigma
-    stack = [center, *chosen, *shifts, *nuisances]
-    kind = torch.float32 if len(stack) * center.numel() > SINGLE_PRECISION_SIZE else center.dtype
-    matrix = torch.stack([(column * scale).to(kind) for column in stack], 1)  # [T, Q, N]
-    gram = (matrix @ matrix.mT).to(torch.float64)
+    stack = [center, *chosen, *shifts, *nuisances, *([] if change is None else [change])]
     full = center.shape[-1]
+    gram, jacobians = _frame_products(stack, scale, len(chosen) if full <= MAX_ENTRIES else 0)
+    refined = None
+    if change is not None:
+        refined = gram[:, 1 : 1 + len(chosen), -1].sum(0)
+        gram = gram[:, :-1, :-1].clone()
     counts = torch.full((len(center),), float(full), dtype=torch.float64)
     if weights is not None:
         counts = (weights.expand(center.shape) > 0).sum(-1).to(torch.float64)
-    refined = None
-    if change is not None:
-        J = matrix[:, 1 : 1 + len(chosen)]
-        refined = (J @ (change * scale).to(kind)[..., None])[..., 0].sum(0).to(torch.float64)
-    entries = matrix[:, 1 : 1 + len(chosen)].permute(1, 0, 2) if full <= MAX_ENTRIES else None
+    entries = torch.stack(jacobians, 1) if jacobians else None
     return Block(key, coordinates, len(nuisances), len(shifts), gram, counts, center, weights, sigma, entries, refined)
+
+
+def _frame_products(
+    columns: list[torch.Tensor], scale: torch.Tensor, kept: int
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Returns Gram matrices [T, Q, Q] of columns [T, N] times `scale`, and for each frame the first `kept` after the
+    residual, [kept, N].
+
+    Frames are scaled one by one: all of them would need several times the memory of the columns.
+    """
+    scales = scale.expand(columns[0].shape)
+    grams, jacobians = [], []
+    for t in range(len(columns[0])):
+        matrix = torch.stack([column[t] for column in columns]).to(torch.float64) * scales[t]
+        grams.append(matrix @ matrix.T)
+        if kept:
+            jacobians.append(matrix[1 : 1 + kept])
+    return torch.stack(grams), jacobians
 
 
 def _effective_weights(observation: Observation, difference: torch.Tensor) -> torch.Tensor | None:
