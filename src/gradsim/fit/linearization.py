@@ -17,6 +17,7 @@ from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.robust import RobustLoss
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.residuals import CENTRAL_STEP, evaluate_blocks
+from gradsim.fit.subspace import informed_basis
 from gradsim.render.camera import projection
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import BodyMotion, Trajectory
@@ -64,14 +65,41 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Linearization:
-    """All blocks of a problem at an estimate z [P]."""
+    """All blocks of a problem at an estimate z [P].
+
+    With a basis, the coordinates of the blocks and of all results are amounts of its columns, and the observations are
+    assumed to determine nothing else.
+    """
 
     z: torch.Tensor
     blocks: list[Block]
+    basis: torch.Tensor | None = None  # [P, K], orthonormal with respect to the prior information
 
     @property
     def count(self) -> int:
-        return len(self.z)
+        return len(self.z) if self.basis is None else self.basis.shape[1]
+
+    def reduced(self, information: torch.Tensor) -> torch.Tensor:
+        """Returns an information matrix of all coordinates [P, P] in those of the basis."""
+        return information if self.basis is None else self.basis.T @ information @ self.basis
+
+    def expanded(self, amounts: torch.Tensor) -> torch.Tensor:
+        """Returns a change of the coordinates [P] from one in the basis."""
+        return amounts if self.basis is None else self.basis @ amounts
+
+    def expanded_information(self, information: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
+        """Returns an information matrix of the basis for all coordinates, [P, P]; `prior` is that of the prior."""
+        if self.basis is None:
+            return information
+        left = prior @ self.basis
+        return left @ information @ left.T
+
+    def expanded_covariance(self, covariance: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
+        """Returns a covariance of the basis for all coordinates, [P, P]; that of the prior outside the basis."""
+        if self.basis is None:
+            return covariance
+        change = covariance - torch.eye(self.count, dtype=covariance.dtype)
+        return torch.diag(1.0 / torch.diagonal(prior)) + self.basis @ change @ self.basis.T
 
     def information(self, frames: Any = None) -> torch.Tensor:
         """Fisher information of the coordinates [P, P]; `frames` maps a block to the frames it contributes."""
@@ -127,12 +155,19 @@ def linearize(
         nuisances: Derivatives with respect to nuisances that are not estimated, from `direction_columns`.
         finer: The same problem with smaller time steps, whose effect is measured.
     """
-    groups = list(_color_groups(problem))
+    basis = informed_basis(problem, z)
+    groups = list(_color_groups(problem)) if basis is None else [[k] for k in range(basis.shape[1])]
     center = {key: value[0] for key, value in _differences(problem, z[None]).items()}
-    offsets = torch.zeros(len(groups), len(z), dtype=z.dtype)
-    for row, members in enumerate(groups):
-        offsets[row, members] = CENTRAL_STEP
-    columns = direction_columns(problem, z, offsets, torch.full((len(groups),), CENTRAL_STEP))
+    if basis is None:
+        offsets = torch.zeros(len(groups), len(z), dtype=z.dtype)
+        for row, members in enumerate(groups):
+            offsets[row, members] = CENTRAL_STEP
+        sizes = torch.full((len(groups),), CENTRAL_STEP)
+    else:
+        lengths = torch.linalg.vector_norm(basis, dim=0)
+        offsets, sizes = CENTRAL_STEP * (basis / lengths).T, CENTRAL_STEP / lengths
+    columns = direction_columns(problem, z, offsets, sizes)
+    owners = problem.parameters.coordinate_trials if basis is None else [None] * len(groups)
     filled = _filled_scenes(problem, z)
     changes: dict[tuple[int, int], torch.Tensor | None] = dict.fromkeys(problem.blocks)
     if finer is not None:
@@ -140,8 +175,10 @@ def linearize(
     blocks = []
     for key in problem.blocks:
         extra = [] if nuisances is None else nuisances[key]
-        blocks.append(_block(problem, key, center[key], columns[key], groups, filled[key[0]], extra, changes[key]))
-    return Linearization(z, blocks)
+        blocks.append(
+            _block(problem, key, center[key], columns[key], (groups, owners), filled[key[0]], extra, changes[key])
+        )
+    return Linearization(z, blocks, basis)
 
 
 def direction_columns(
@@ -230,13 +267,13 @@ def _block(
     key: tuple[int, int],
     center: torch.Tensor,
     columns: list[torch.Tensor],
-    groups: list[list[int]],
+    coordinate_groups: tuple[list[list[int]], list[int | None]],
     filled: tuple[Scene, Trajectory, Any],
     nuisances: list[torch.Tensor],
     change: torch.Tensor | None,
 ) -> Block:
     trial, observation = problem.trials[key[0]], problem.observation(key)
-    owners = problem.parameters.coordinate_trials
+    groups, owners = coordinate_groups  # and the trial of each coordinate
     coordinates, chosen = [], []
     for members, column in zip(groups, columns, strict=True):
         for k in members:
