@@ -37,7 +37,7 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 from gradsim.scene.unknown import Unknown, unknown
 
-FPS, SIDE = 30.0, 64
+SIDE = 64  # frame height and width [px]
 PIXEL_NOISE, POSITION_NOISE = 0.01, 0.001  # standard deviations: of a colour, of a coordinate [m]
 FINER = 4  # time steps of the recorded motion relative to the fitted one
 MASS, MASS_DEVIATION = 0.0063, 0.3  # median [kg] and standard deviation of the logarithm, of a node of the block
@@ -73,6 +73,7 @@ class ManyUnknowns:
     field: Callable[[np.random.Generator], np.ndarray]  # true values
     unknown: Callable[[], Unknown]
     frames: int
+    fps: float
     substeps: int  # per frame, of the fit
 
 
@@ -155,9 +156,19 @@ def _unknown_velocities() -> Unknown:
 
 
 SUBJECTS = (
-    ManyUnknowns("300 masses", "block", "block.mass", block, _masses, _unknown_masses, frames=12, substeps=32),
     ManyUnknowns(
-        "81 x 3 velocities", "cloth", "cloth.velocity", cloth, _velocities, _unknown_velocities, frames=12, substeps=16
+        "300 masses", "block", "block.mass", block, _masses, _unknown_masses, frames=12, fps=30.0, substeps=32
+    ),
+    ManyUnknowns(
+        "81 x 3 velocities",
+        "cloth",
+        "cloth.velocity",
+        cloth,
+        _velocities,
+        _unknown_velocities,
+        frames=12,
+        fps=60.0,
+        substeps=8,
     ),
 )
 
@@ -166,7 +177,7 @@ def observe(subject: ManyUnknowns, truth: np.ndarray, source: str, seed: int) ->
     """Returns a noisy video [T, H, W, 3], or noisy positions of the nodes, of the true motion."""
     true = subject.scene(truth)
     with soft_ground():
-        motion = simulate_over(true, Time(subject.frames, FPS, FINER * subject.substeps, RungeKutta4()))
+        motion = simulate_over(true, Time(subject.frames, subject.fps, FINER * subject.substeps, RungeKutta4()))
     exact = render(true, motion, (SIDE, SIDE)) if source == VIDEO else motion[subject.body].vertices
     noise = torch.randn(exact.shape, generator=torch.Generator().manual_seed(seed), dtype=exact.dtype)
     if source == VIDEO:
@@ -182,7 +193,7 @@ def case(subject: ManyUnknowns, source: str, seed: int) -> Case:
         declared = subject.unknown()
         optimizer = GaussNewton(jacobian=Adjoint())
         observed = observe(subject, truth, source, seed)
-        options: dict[str, Any] = {"fps": FPS, "substeps": subject.substeps, "optimizer": optimizer}
+        options: dict[str, Any] = {"fps": subject.fps, "substeps": subject.substeps, "optimizer": optimizer}
         fit = fit_video(subject.scene(declared), observed, progress, **options)
         prior = np.asarray(declared.guess)
         return {
@@ -232,7 +243,7 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
         ),
         Claim("largest peak memory [GB]", largest(rows, "peak"), at_most=2.0),
     ]
-    for name, selected, allowed in ((STATES, states, 0.25), (VIDEO, videos, 0.6)):
+    for name, selected, allowed in ((STATES, states, 0.5), (VIDEO, videos, 0.8)):
         if selected:
             worst = max(row["error"] / row["prior"] for row in selected)
             found.append(
