@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import resource
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,7 @@ COLUMNS = (
     Column("status", "", 16),
     Column("search", ".0f", 7, "search s"),
     Column("seconds", ".0f", 8),
+    Column("cpu", ".0f", 6, "CPU s"),
     Column("peak", ".2f", 8, "peak GB"),
 )
 
@@ -194,6 +196,7 @@ def case(subject: ManyUnknowns, source: str, seed: int) -> Case:
         optimizer = GaussNewton(jacobian=Adjoint())
         observed = observe(subject, truth, source, seed)
         options: dict[str, Any] = {"fps": subject.fps, "substeps": subject.substeps, "optimizer": optimizer}
+        begin = time.process_time()
         fit = fit_video(subject.scene(declared), observed, progress, **options)
         prior = np.asarray(declared.guess)
         return {
@@ -206,6 +209,7 @@ def case(subject: ManyUnknowns, source: str, seed: int) -> Case:
             "status": fit.status,
             "search": fit.history[-1].seconds,
             "seconds": fit.seconds,
+            "cpu": time.process_time() - begin,
             "peak": _peak_memory(),
         }
 

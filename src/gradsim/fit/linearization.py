@@ -167,7 +167,8 @@ def linearize(
         lengths = torch.linalg.vector_norm(basis, dim=0)
         offsets, sizes = CENTRAL_STEP * (basis / lengths).T, CENTRAL_STEP / lengths
     columns = direction_columns(problem, z, offsets, sizes)
-    owners = problem.parameters.coordinate_trials if basis is None else [None] * len(groups)
+    shared: list[int | None] = [None] * len(groups)
+    owners = problem.parameters.coordinate_trials if basis is None else shared
     filled = _filled_scenes(problem, z)
     changes: dict[tuple[int, int], torch.Tensor | None] = dict.fromkeys(problem.blocks)
     if finer is not None:

@@ -238,7 +238,7 @@ def _direction_texts(
         deviations: Standard deviation along each, decreasing, [P].
         names: Name of each coordinate.
     """
-    reasons, directions = [""] * len(names), []
+    reasons, directions = [""] * len(names), list[str]()
     size = vectors.abs()
     large = size >= MIN_COMPONENT * size.amax(0)
     for k in torch.nonzero(deviations > IDENTIFIABLE)[:, 0].tolist():
