@@ -9,7 +9,7 @@ import typer
 
 import gradsim as gs
 from gradsim.cli import reproduce
-from gradsim.experiments import contact, coverage, deformable, mass, objects, pendula
+from gradsim.experiments import contact, coverage, deformable, many_unknowns, mass, objects, pendula
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, run_experiment
 from gradsim.experiments.protocol import record_video
 from gradsim.experiments.recovery import max_error_claim
@@ -52,6 +52,21 @@ def test_mass_of_one_object():
     assert 2.0 <= row["start"] <= 12.0
     for name, allowed in mass.ALLOWED.items():
         assert row[name] <= allowed, name
+
+
+@pytest.mark.parametrize("source", [many_unknowns.STATES, many_unknowns.VIDEO])
+def test_velocities_of_a_small_cloth(monkeypatch, source):
+    """Nine nodes, five frames and 16 x 16 pixels, otherwise as the experiment."""
+    monkeypatch.setattr(many_unknowns, "SHEET", gs.meshes.grid(0.8, 2))
+    monkeypatch.setattr(many_unknowns, "SIDE", 16)
+    subject = replace(many_unknowns.SUBJECTS[1], frames=5, substeps=24)
+    row = many_unknowns.case(subject, source, 0).run(quiet)
+    assert row["status"] == "converged"
+    assert row["error"] < 0.5 * row["prior"]
+    assert row["inside"] >= 0.7  # errors of the nodes are correlated, so that the fraction varies much
+    assert 0.7 < row["chi2"] < 1.3
+    assert row["identifiable"] + row["weak"] + row["from the prior"] + row["undetermined"] == 27
+    assert many_unknowns._claims([row])[-1].ok
 
 
 def test_contact_of_one_object(monkeypatch):

@@ -102,6 +102,17 @@ def coverage(
     show_experiment(experiment(noisy, compressed, seed), as_json)
 
 
+@reproduce.command("many-unknowns")
+def many_unknowns(seed: SeedOption = 0, as_json: JsonOption = None) -> None:
+    """Masses of 300 nodes of a soft body and velocities of 81 nodes of a cloth, from video and from 3D states.
+
+    gradsim reproduce many-unknowns --json many-unknowns.json
+    """
+    from gradsim.experiments.many_unknowns import experiment
+
+    show_experiment(experiment(seed), as_json)
+
+
 @reproduce.command()
 def control(
     only: Annotated[

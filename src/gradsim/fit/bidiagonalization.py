@@ -114,3 +114,8 @@ class Bidiagonalization:
     def decrease(self) -> float:
         """Decrease of |A x - b|^2 at the undamped solution, relative to |b|^2."""
         return float((self._components**2).sum()) / max(self._norm**2, 1e-300)
+
+    @property
+    def largest(self) -> float:
+        """Largest singular value within the space, close to that of A after a few products; 0 for an empty space."""
+        return float(self._singular.max()) if len(self._singular) else 0.0

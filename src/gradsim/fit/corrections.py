@@ -252,7 +252,7 @@ def _step_factor(problem: EstimationProblem, lin: Linearization) -> tuple[int, f
     if change is None or not bool(torch.isfinite(change).all()):
         return 1, math.nan
     substeps = max(trial.time.steps_per_frame for trial in problem.trials)
-    prior = torch.diag(1.0 / problem.parameters.prior()[1] ** 2)
+    prior = lin.reduced(torch.diag(1.0 / problem.parameters.prior()[1] ** 2))
     inverse = torch.linalg.inv(lin.information() + prior)
     order = min(trial.time.integrator.order for trial in problem.trials)
     error = (inverse @ change).abs() / torch.diagonal(inverse).sqrt() / (1 - 0.5**order)

@@ -29,10 +29,12 @@ class Adjoint:
     Args:
         inner_iterations: Maximum number of products with J per iteration.
         inner_tolerance: Norm of the gradient of the linear problem at its solution, relative to that at the start.
+        cost_tolerance: Relative decrease of the cost in one iteration, below which the iteration has converged.
     """
 
     inner_iterations: int = 100
     inner_tolerance: float = 1e-2
+    cost_tolerance: float = 1e-6
 
 
 def chosen_jacobian(method: Differences | Adjoint | None, residual: Residual, z: torch.Tensor) -> Differences | Adjoint:

@@ -18,7 +18,6 @@ from gradsim.fit.jacobians import Adjoint, JacobianProducts
 from gradsim.fit.least_squares import (
     MAX_DAMPING,
     MIN_DAMPING,
-    MIN_DECREASE,
     ROUNDING_COST,
     STATIONARY_DECREASE,
     Bounds,
@@ -37,6 +36,7 @@ DAMPING_FACTORS = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # factors of the damping that ar
 DAMPING_INCREASE = 1e4  # factor of the damping if none of these steps is better
 FIRST_PROBES, PROBES = 8, 2  # random combinations of rows in the first and in later iterations
 PROBE_WEIGHT = 0.25  # of the latest estimate of the column norms
+SMALL_DECREASE = 10.0  # predicted decrease at convergence, relative to the tolerance of the actual one
 MIN_SCALE = 1e-6  # smallest squared norm of a column relative to the largest, as for dense Jacobians
 
 
@@ -110,12 +110,17 @@ class _Solver:
             if bool(costs[best] < cost):
                 self.damping = max(dampings[best], MIN_DAMPING)
                 length, decrease = float((points[best] - z).abs().max()), float((cost - costs[best]) / cost)
-                small = length < self.options.tolerance or decrease < MIN_DECREASE
-                return _Step(points[best], costs[best], converged=small and space.converged, active=not small)
-            if space.converged and space.decrease < MIN_DECREASE:
+                small = length < self.options.tolerance or decrease < self.adjoint.cost_tolerance
+                return _Step(points[best], costs[best], converged=small and self._is_complete(space), active=not small)
+            if self._is_complete(space) and space.decrease < self.adjoint.cost_tolerance:
                 return _Step(z, cost, converged=True, active=False)
             self.damping *= DAMPING_INCREASE
         return _Step(z, cost, converged=space.converged and space.decrease < STATIONARY_DECREASE, active=False)
+
+    def _is_complete(self, space: Bidiagonalization) -> bool:
+        """Whether the linear problem is solved, or all products were used and predict hardly any decrease."""
+        small = space.decrease < SMALL_DECREASE * self.adjoint.cost_tolerance
+        return space.converged or (small and space.products == self.adjoint.inner_iterations)
 
     def _update_scale(self, products: JacobianProducts) -> None:
         """Updates the estimate of the squared norms of the Jacobian's columns."""

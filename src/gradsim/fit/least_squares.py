@@ -31,7 +31,7 @@ def never_stop(z: torch.Tensor, cost: torch.Tensor) -> torch.Tensor:
 
 def squared_norms(r: torch.Tensor) -> torch.Tensor:
     """Returns the sums of squares [K] of residuals [K, N]; infinite where a residual is not a number."""
-    return torch.nan_to_num((r * r).sum(1), nan=torch.inf)
+    return torch.nan_to_num((r * r).sum(1), nan=torch.inf, posinf=torch.inf)
 
 
 def active_bounds(z: torch.Tensor, gradient: torch.Tensor, bounds: Bounds) -> torch.Tensor:

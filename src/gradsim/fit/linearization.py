@@ -17,6 +17,7 @@ from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.robust import RobustLoss
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.residuals import CENTRAL_STEP, evaluate_blocks
+from gradsim.fit.subspace import informed_basis
 from gradsim.render.camera import projection
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import BodyMotion, Trajectory
@@ -66,14 +67,41 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Linearization:
-    """All blocks of a problem at an estimate z [P]."""
+    """All blocks of a problem at an estimate z [P].
+
+    With a basis, the coordinates of the blocks and of all results are amounts of its columns, and the observations are
+    assumed to determine nothing else.
+    """
 
     z: torch.Tensor
     blocks: list[Block]
+    basis: torch.Tensor | None = None  # [P, K], orthonormal with respect to the prior information
 
     @property
     def count(self) -> int:
-        return len(self.z)
+        return len(self.z) if self.basis is None else self.basis.shape[1]
+
+    def reduced(self, information: torch.Tensor) -> torch.Tensor:
+        """Returns an information matrix of all coordinates [P, P] in those of the basis."""
+        return information if self.basis is None else self.basis.T @ information @ self.basis
+
+    def expanded(self, amounts: torch.Tensor) -> torch.Tensor:
+        """Returns a change of the coordinates [P] from one in the basis."""
+        return amounts if self.basis is None else self.basis @ amounts
+
+    def expanded_information(self, information: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
+        """Returns an information matrix of the basis for all coordinates, [P, P]; `prior` is that of the prior."""
+        if self.basis is None:
+            return information
+        left = prior @ self.basis
+        return left @ information @ left.T
+
+    def expanded_covariance(self, covariance: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
+        """Returns a covariance of the basis for all coordinates, [P, P]; that of the prior outside the basis."""
+        if self.basis is None:
+            return covariance
+        change = covariance - torch.eye(self.count, dtype=covariance.dtype)
+        return torch.diag(1.0 / torch.diagonal(prior)) + self.basis @ change @ self.basis.T
 
     def information(self, frames: Any = None) -> torch.Tensor:
         """Fisher information of the coordinates [P, P]; `frames` maps a block to the frames it contributes."""
@@ -129,12 +157,20 @@ def linearize(
         nuisances: Derivatives with respect to nuisances that are not estimated, from `direction_columns`.
         finer: The same problem with smaller time steps, whose effect is measured.
     """
-    groups = list(_color_groups(problem))
+    basis = informed_basis(problem, z)
+    groups = list(_color_groups(problem)) if basis is None else [[k] for k in range(basis.shape[1])]
     center = {key: value[0] for key, value in differences(problem, z[None]).items()}
-    offsets = torch.zeros(len(groups), len(z), dtype=z.dtype)
-    for row, members in enumerate(groups):
-        offsets[row, members] = CENTRAL_STEP
-    columns = direction_columns(problem, z, offsets, torch.full((len(groups),), CENTRAL_STEP))
+    if basis is None:
+        offsets = torch.zeros(len(groups), len(z), dtype=z.dtype)
+        for row, members in enumerate(groups):
+            offsets[row, members] = CENTRAL_STEP
+        sizes = torch.full((len(groups),), CENTRAL_STEP)
+    else:
+        lengths = torch.linalg.vector_norm(basis, dim=0)
+        offsets, sizes = CENTRAL_STEP * (basis / lengths).T, CENTRAL_STEP / lengths
+    columns = direction_columns(problem, z, offsets, sizes)
+    shared: list[int | None] = [None] * len(groups)
+    owners = problem.parameters.coordinate_trials if basis is None else shared
     filled = _filled_scenes(problem, z)
     changes: dict[tuple[int, int], torch.Tensor | None] = dict.fromkeys(problem.blocks)
     if finer is not None:
@@ -142,8 +178,10 @@ def linearize(
     blocks = []
     for key in problem.blocks:
         extra = [] if nuisances is None else nuisances[key]
-        blocks.append(_block(problem, key, center[key], columns[key], groups, filled[key[0]], extra, changes[key]))
-    return Linearization(z, blocks)
+        blocks.append(
+            _block(problem, key, center[key], columns[key], (groups, owners), filled[key[0]], extra, changes[key])
+        )
+    return Linearization(z, blocks, basis)
 
 
 def direction_columns(
@@ -166,6 +204,7 @@ def direction_columns(
         separate: Whether each point is evaluated alone, because worlds of a batch cannot differ along the directions.
     """
     columns: Columns = {key: [] for key in problem.blocks}
+    kind = {key: _precision(problem, key, len(offsets)) for key in problem.blocks}
     batch = 1 if separate else max(1, problem.batch_size(0) // 2)
     center = differences(problem, z[None]) if one_sided else {}
     for first in range(0, len(offsets), batch):
@@ -175,8 +214,14 @@ def direction_columns(
         behind = center if one_sided else differences(problem, z - chunk)
         for key in problem.blocks:
             quotient = (ahead[key] - behind[key]) / (size if one_sided else 2 * size)[:, None, None]
-            columns[key] += list(torch.nan_to_num(quotient, nan=0.0, posinf=0.0, neginf=0.0))
+            columns[key] += list(torch.nan_to_num(quotient, nan=0.0, posinf=0.0, neginf=0.0).to(kind[key]))
     return columns
+
+
+def _precision(problem: EstimationProblem, key: tuple[int, int], count: int) -> torch.dtype:
+    """Precision in which `count` columns of a block are stored."""
+    size = count * problem.trials[key[0]].frames * problem.entries(key, 0)
+    return torch.float32 if size > SINGLE_PRECISION_SIZE else torch.float64
 
 
 def _color_groups(problem: EstimationProblem) -> list[list[int]]:
@@ -225,13 +270,13 @@ def _block(
     key: tuple[int, int],
     center: torch.Tensor,
     columns: list[torch.Tensor],
-    groups: list[list[int]],
+    coordinate_groups: tuple[list[list[int]], list[int | None]],
     filled: tuple[Scene, Trajectory, Any],
     nuisances: list[torch.Tensor],
     change: torch.Tensor | None,
 ) -> Block:
     trial, observation = problem.trials[key[0]], problem.observation(key)
-    owners = problem.parameters.coordinate_trials
+    groups, owners = coordinate_groups  # and the trial of each coordinate
     coordinates, chosen = [], []
     for members, column in zip(groups, columns, strict=True):
         for k in members:
@@ -242,23 +287,19 @@ def _block(
     weights = _effective_weights(observation, center)
     sigma = problem.noise[key].floored
     scale = 1.0 / sigma if weights is None else weights.sqrt() / sigma
-    stack = [center, *chosen, *shifts, *nuisances]
-    kind = torch.float32 if len(stack) * center.numel() > SINGLE_PRECISION_SIZE else center.dtype
-    matrix = torch.stack([(column * scale).to(kind) for column in stack], 1)  # [T, Q, N]
-    gram = (matrix @ matrix.mT).to(torch.float64)
+    stack = [center, *chosen, *shifts, *nuisances, *([] if change is None else [change])]
     full = center.shape[-1]
+    gram, jacobians = _frame_products(stack, scale, len(chosen) if full <= MAX_ENTRIES else 0)
+    refined = None
+    if change is not None:
+        refined = gram[:, 1 : 1 + len(chosen), -1].sum(0)
+        gram = gram[:, :-1, :-1].clone()
     counts = torch.full((len(center),), float(full), dtype=torch.float64)
     if weights is not None:
         counts = (weights.expand(center.shape) > 0).sum(-1).to(torch.float64)
-    refined = None
-    if change is not None:
-        J = matrix[:, 1 : 1 + len(chosen)]
-        refined = (J @ (change * scale).to(kind)[..., None])[..., 0].sum(0).to(torch.float64)
+    entries = torch.stack(jacobians, 1) if jacobians else None
     errors = problem.codec_errors.get(key)
-    products = None
-    if errors is not None:
-        products = (matrix @ (errors * scale).to(kind).permute(1, 2, 0)).sum(0).to(torch.float64)
-    entries = matrix[:, 1 : 1 + len(chosen)].permute(1, 0, 2) if full <= MAX_ENTRIES else None
+    products = None if errors is None else _error_products(stack, errors, scale)
     return Block(
         key=key,
         coordinates=coordinates,
@@ -274,6 +315,30 @@ def _block(
         codec_errors=errors,
         codec_products=products,
     )
+
+
+def _error_products(columns: list[torch.Tensor], errors: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Returns the products [Q, K] of columns [T, N] with errors [K, T, N], all times `scale`."""
+    weighted = errors * scale.square()
+    return torch.stack([(column * weighted).flatten(1).sum(1) for column in columns]).to(torch.float64)
+
+
+def _frame_products(
+    columns: list[torch.Tensor], scale: torch.Tensor, kept: int
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Returns Gram matrices [T, Q, Q] of columns [T, N] times `scale`, and for each frame the first `kept` after the
+    residual, [kept, N].
+
+    Frames are scaled one by one: all of them would need several times the memory of the columns.
+    """
+    scales = scale.expand(columns[0].shape)
+    grams, jacobians = [], []
+    for t in range(len(columns[0])):
+        matrix = torch.stack([column[t] for column in columns]).to(torch.float64) * scales[t]
+        grams.append(matrix @ matrix.T)
+        if kept:
+            jacobians.append(matrix[1 : 1 + kept])
+    return torch.stack(grams), jacobians
 
 
 def _effective_weights(observation: Observation, difference: torch.Tensor) -> torch.Tensor | None:

@@ -13,7 +13,7 @@ from gradsim.fit.gauss_newton import Prior
 from gradsim.fit.noise import NoiseLevel, noise_level
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
-from gradsim.fit.residuals import Residual, evaluate, jacobian
+from gradsim.fit.residuals import CENTRAL_STEP, Residual, evaluate, jacobian
 from gradsim.fit.structure import Structure
 from gradsim.fit.trial_groups import TrialGroup, make_groups
 from gradsim.fit.trial_model import TrialModel
@@ -177,10 +177,17 @@ class EstimationProblem:
         return [self._noise_floor(z, level) for level in range(self.levels)]
 
     def _noise_floor(self, z: torch.Tensor, level: int) -> float:
-        J = jacobian(self.residual(level, 1), z, self.batch_size(level))
-        if not bool(J.abs().amax() > UNAFFECTED):
-            return float(self.mean_square(z, level, 1))
-        return self._known_noise(level)
+        if self._first_frame_depends(z, level):
+            return self._known_noise(level)
+        return float(self.mean_square(z, level, 1))
+
+    def _first_frame_depends(self, z: torch.Tensor, level: int) -> bool:
+        """Whether residuals of the first frame change from z [1, P] along a direction with a part of every unknown."""
+        direction = torch.randn(z.shape, generator=torch.Generator().manual_seed(0), dtype=z.dtype)
+        points = torch.cat([z + CENTRAL_STEP * direction, z - CENTRAL_STEP * direction])
+        ahead, behind = evaluate(self.residual(level, 1), points, 2)
+        change = (ahead - behind).abs() / (2 * CENTRAL_STEP)
+        return bool((change > UNAFFECTED).any()) or not bool(torch.isfinite(change).all())
 
     def _known_noise(self, level: int) -> float:
         """Mean square of the noise as far as it is given or measured."""

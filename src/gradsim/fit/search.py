@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from gradsim.fit.gauss_newton import GaussNewton, Prior, SolverState, solve
-from gradsim.fit.jacobians import MAX_DENSE, Adjoint
+from gradsim.fit.jacobians import MAX_DENSE, Adjoint, chosen_jacobian
 from gradsim.fit.least_squares import ROUNDING_COST, StopCriterion, never_stop
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.residuals import jacobian
@@ -39,6 +39,8 @@ DETERMINED = 0.02  # largest standard deviation of a determined coordinate, in c
 USEFUL_RESAMPLING = 0.8  # largest ratio of mean squares after and before, for which resampling is repeated
 UNEXPLAINED = 0.5  # mean square relative to that of a still image, above which no minimum explains the video
 UNEXPLAINED_ITERATIONS = 3  # of such a fit at the finest level, which is not restarted either
+MANY_ITERATIONS = 8  # of each stage before the last, for many unknowns
+ROUGH_INNER_TOLERANCE, ROUGH_COST_TOLERANCE = 0.1, 1e-3  # of these stages
 RESTART_FACTORS = (0.6, 0.8, 1.25, 1.6)  # of a value on a logarithmic scale
 
 Report = Callable[[str, torch.Tensor, float, int, int], None]  # stage, coordinates [P], mean square, frames, level
@@ -101,15 +103,31 @@ class Search:
         return result
 
     def _run_many(self, start: torch.Tensor) -> SearchResult:
-        """Solves for many unknowns from coarse to fine; scans and restarts would cost a rollout per unknown."""
-        frames = self.problem.frames
-        z = start[None]
-        for level in range(self.coarse, -1, -1):
-            state = self._solve(z, level, frames, self.optimizer.iterations, "all frames")
-            z = state.z
-        mean_square = float(self.problem.mean_square(z, 0, frames))
+        """Solves for many unknowns with more and more frames, then from coarse to fine images.
+
+        Scans and restarts are left out: they would cost a rollout per unknown.
+        """
+        total, count, z = self.problem.frames, FIRST_FRAMES, start[None]
+        rough = self._rough_optimizer(z)
+        while count < total:
+            z = self._solve(
+                z, self.coarse, count, MANY_ITERATIONS, "growing horizon", prior=self.prior, optimizer=rough
+            ).z
+            count *= 2
+        for level in range(self.coarse, 0, -1):
+            z = self._solve(z, level, total, MANY_ITERATIONS, "all frames", prior=self.prior, optimizer=rough).z
+        state = self._solve(z, 0, total, self.optimizer.iterations, "all frames")
+        mean_square = float(self.problem.mean_square(state.z, 0, total))
         accepted = mean_square <= self._threshold(0, ACCEPTED_EXCESS)
-        return SearchResult(z[0], mean_square, accepted, converged=bool(state.converged[0]))
+        return SearchResult(state.z[0], mean_square, accepted, converged=bool(state.converged[0]))
+
+    def _rough_optimizer(self, z: torch.Tensor) -> GaussNewton:
+        """Returns the options of stages whose result is only a start for the next one, from starts z [K, P]."""
+        first = min(FIRST_FRAMES, self.problem.frames)
+        method = chosen_jacobian(self.optimizer.jacobian, self.problem.residual(self.coarse, first), z)
+        if isinstance(method, Adjoint):
+            method = replace(method, inner_tolerance=ROUGH_INNER_TOLERANCE, cost_tolerance=ROUGH_COST_TOLERANCE)
+        return replace(self.optimizer, jacobian=method)
 
     def _threshold(self, level: int, excess: float) -> float:
         """Largest mean square of a fit that needs no resampling."""
@@ -127,9 +145,10 @@ class Search:
         prior: Prior | None = None,
         stop: StopCriterion = never_stop,
         jacobian: torch.Tensor | None = None,
+        optimizer: GaussNewton | None = None,
     ) -> SolverState:
         """Runs the least-squares solver from starts z [K, P] and reports every iteration."""
-        options = replace(self.optimizer, iterations=iterations, max_worlds=self.problem.batch_size(level))
+        options = replace(optimizer or self.optimizer, iterations=iterations, max_worlds=self.problem.batch_size(level))
         declared = self.problem.prior(level)
         prior = declared if prior is None else prior if declared is None else prior.combined(declared)
 

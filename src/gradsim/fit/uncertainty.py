@@ -14,6 +14,7 @@ from gradsim.fit.linearization import Block, Linearization
 from gradsim.fit.misfit import codec_correlation
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
+from gradsim.fit.subspace import prior_information
 
 NORMAL_95 = 1.959964  # half width of a 95 % interval of a normal distribution, in standard deviations
 IDENTIFIABLE, WEAK = 0.05, 0.5  # largest standard deviation relative to the size of the value
@@ -22,6 +23,7 @@ AT_BOUND = 1e-3  # distance from a bound, relative to the distance between the b
 MIN_NOISE = 1e-9  # smallest standard deviation of a pixel
 MAX_DEVIATION = 10.0  # in coordinate units; bounds undetermined directions, whose rounding would affect the others
 MIN_COMPONENT = 0.25  # components of a direction below this fraction of the largest are not reported
+MAX_NAMES, MAX_DIRECTIONS = 6, 20  # listed in the description of a direction; directions that are described
 FIRST_PART = 0.6  # fraction of the frames from which the rest is predicted
 HOLDOUT_DEVIATIONS = 2.5  # disagreement of the two parts that noise explains
 MIN_TRIALS = 5  # trials from which their scatter is estimated
@@ -63,7 +65,8 @@ class Uncertainty:
 
 def estimate_uncertainty(problem: EstimationProblem, lin: Linearization) -> Uncertainty:
     """Returns the uncertainty at a linearized estimate."""
-    prior = _prior_information(problem.parameters)
+    full_prior = prior_information(problem.parameters)
+    prior = lin.reduced(full_prior)
     variance = _noise_scale(problem, lin) * codec_correlation(lin)
     information = lin.information()
     inverse = _inverse(information / variance + prior)
@@ -76,7 +79,9 @@ def estimate_uncertainty(problem: EstimationProblem, lin: Linearization) -> Unce
     if scatter is not None:
         covariance = _largest(covariance, scatter)
         sources.append("scatter between trials")
-    holdout = _holdout(lin, prior, variance, covariance - inverse)
+    covariance = lin.expanded_covariance(covariance, full_prior)
+    plain_covariance = lin.expanded_covariance(inverse, full_prior)
+    holdout = _holdout(lin, full_prior, variance, covariance - plain_covariance)
     worst = float(holdout.max()) if len(holdout) else math.nan
     inflation = (holdout / HOLDOUT_DEVIATIONS).clamp_min(1.0)
     if float(inflation.max()) > 1.0:
@@ -86,12 +91,14 @@ def estimate_uncertainty(problem: EstimationProblem, lin: Linearization) -> Unce
     correlation = covariance / (deviation[:, None] * deviation).clamp_min(1e-300)
     if bool(torch.isfinite(problem.parameters.prior_normal()[1]).any()):
         sources.append("priors")
-    judged = information + torch.diag(1.0 / problem.parameters.prior_normal()[1] ** 2)
+    judged = lin.expanded_information(information, full_prior) + torch.diag(
+        1.0 / problem.parameters.prior_normal()[1] ** 2
+    )
     levels, directions = judge_identifiability(problem.parameters, lin.z, judged, deviation)
     first = lin.blocks[0]
     square = first.difference.square() if first.weights is None else first.difference.square() * first.weights
     noise = float((square.sum() / first.counts.sum().clamp_min(1.0)).sqrt())
-    plain = torch.diagonal(inverse).sqrt()
+    plain = torch.diagonal(plain_covariance).sqrt()
     return Uncertainty(deviation, correlation, noise, levels, directions, tuple(sources), plain, worst, discrepancy)
 
 
@@ -120,13 +127,6 @@ def _noise_scale(problem: EstimationProblem, lin: Linearization) -> float:
         smallest = MIN_NOISE / float(first.floored.mean())
         return float(max(chi2, smallest**2))
     return max(chi2, 1.0)
-
-
-def _prior_information(parameters: Parameters) -> torch.Tensor:
-    """Information of the declared priors, and of the plausible range where there is none, [P, P]."""
-    _, sd = parameters.prior_normal()
-    width = parameters.prior()[1]
-    return torch.diag(1.0 / torch.where(torch.isfinite(sd), sd, width) ** 2)
 
 
 def _inverse(matrix: torch.Tensor) -> torch.Tensor:
@@ -172,8 +172,9 @@ def _holdout(lin: Linearization, prior: torch.Tensor, variance: float, extra: to
 
     found = []
     for part in (early, late):
-        inverse = _inverse(lin.information(part) / variance + prior)
-        found.append((-inverse @ (lin.gradient(part) / variance), inverse))
+        inverse = _inverse(lin.information(part) / variance + lin.reduced(prior))
+        shift = lin.expanded(-inverse @ (lin.gradient(part) / variance))
+        found.append((shift, lin.expanded_covariance(inverse, prior)))
     (first, C1), (second, C2) = found
     spread = torch.diagonal(C1 + C2) + 4.0 * torch.diagonal(extra).clamp_min(0.0)
     own = torch.diagonal(_inverse(prior))
@@ -226,15 +227,7 @@ def judge_identifiability(
     eigenvalues, vectors = torch.linalg.eigh(torch.nan_to_num(scaled))
     deviations = eigenvalues.clamp_min(1.0 / MAX_DEVIATION**2).rsqrt()
     marginal = torch.maximum((vectors**2 @ deviations**2).sqrt(), deviation / scales)
-    directions: list[str] = []
-    reasons = [""] * len(names)
-    for k in torch.nonzero(deviations > IDENTIFIABLE)[:, 0].tolist():
-        text = _describe_direction(vectors[:, k], names)
-        if float(deviations[k]) > WEAK:
-            directions.append(text)
-        for i in range(len(names)):
-            if abs(float(vectors[i, k])) >= MIN_COMPONENT * float(vectors[:, k].abs().max()) and not reasons[i]:
-                reasons[i] = text
+    reasons, directions = _direction_texts(vectors, deviations, names)
     prior = parameters.prior_normal()[1]
     bounds = at_bound(parameters, z)
     found = []
@@ -247,6 +240,32 @@ def judge_identifiability(
             level, reason = "at its bound", f"the best value lies at {bounds[i]}: widen the bounds, or check the scene"
         found.append(Identifiability(level, reason))
     return tuple(found), tuple(directions)
+
+
+def _direction_texts(
+    vectors: torch.Tensor, deviations: torch.Tensor, names: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Returns a description for each coordinate of the weakest direction it is part of, and those of the undetermined
+    directions, the weakest first.
+
+    Args:
+        vectors: Directions in columns, [P, P].
+        deviations: Standard deviation along each, decreasing, [P].
+        names: Name of each coordinate.
+    """
+    reasons, directions = [""] * len(names), list[str]()
+    size = vectors.abs()
+    large = size >= MIN_COMPONENT * size.amax(0)
+    for k in torch.nonzero(deviations > IDENTIFIABLE)[:, 0].tolist():
+        members = [i for i in torch.nonzero(large[:, k])[:, 0].tolist() if not reasons[i]]
+        undetermined = float(deviations[k]) > WEAK and len(directions) < MAX_DIRECTIONS
+        if members or undetermined:
+            text = _describe_direction(vectors[:, k], names)
+            directions += [text] if undetermined else []
+            for i in members:
+                reasons[i] = text
+    hidden = int((deviations > WEAK).sum()) - len(directions)
+    return reasons, [*directions, f"{hidden} further directions are not determined"] if hidden > 0 else directions
 
 
 def at_bound(parameters: Parameters, z: torch.Tensor) -> list[str]:
@@ -272,7 +291,7 @@ def at_bound(parameters: Parameters, z: torch.Tensor) -> list[str]:
 def _describe_direction(v: torch.Tensor, names: Sequence[str]) -> str:
     """Describes a direction v [P] along which the unknowns can change without a visible effect."""
     largest = float(v.abs().max())
-    components = [(name, float(x) / largest) for name, x in zip(names, v, strict=True)]
+    components = [(name, x / largest) for name, x in zip(names, v.tolist(), strict=True)]
     components = [(name, x) for name, x in components if abs(x) >= MIN_COMPONENT]
     if len(components) == 1:
         name = components[0][0]
@@ -283,5 +302,8 @@ def _describe_direction(v: torch.Tensor, names: Sequence[str]) -> str:
         power = "" if abs(abs(y / x) - 1) < 0.15 else f"^{abs(x / y):.2g}"
         form = f"{a} / {b}{power}" if x * y > 0 else f"{a} * {b}{power}"
         return f"only {form} is determined, not {a} and {b} themselves"
-    listed = ", ".join(name for name, _ in components)
+    hidden = len(components) - MAX_NAMES
+    if hidden > 0:
+        components = sorted(components, key=lambda item: -abs(item[1]))[:MAX_NAMES]
+    listed = ", ".join(name for name, _ in components) + (f" and {hidden} others" if hidden > 0 else "")
     return f"only combinations of {listed} are determined: they can change together without a visible effect"
