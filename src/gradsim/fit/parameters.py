@@ -79,6 +79,42 @@ class Parameters:
         copied._assign()
         return copied
 
+    def subset(self, numbers: Sequence[int]) -> Parameters:
+        """Returns the unknowns of some of the trials, which are renumbered in the given order."""
+        copied = copy.copy(self)
+        copied.scenes = tuple(self.scenes[k] for k in numbers)
+        copied._scene_names = [self._scene_names[k] for k in numbers]
+        copied._time_names = [self._time_names[k] for k in numbers]
+        used = {name for names in (*copied._scene_names, *copied._time_names) for name in names.values()}
+        places = {k: new for new, k in enumerate(numbers)}
+
+        def renumbered(unknown: ScaledUnknown) -> ScaledUnknown:
+            return unknown if unknown.trial is None else replace(unknown, trial=places[unknown.trial])
+
+        copied._declared = tuple(renumbered(u) for u in self._declared if u.path in used)
+        copied.extra = tuple(renumbered(u) for u in self.extra if u.trial is None or u.trial in places)
+        copied._assign()
+        return copied
+
+    @property
+    def first_trials(self) -> set[int]:
+        """The first trial of each shared unknown."""
+        firsts: dict[str, int] = {}
+        for k, names in enumerate(zip(self._scene_names, self._time_names, strict=True)):
+            for name in (name for part in names for name in part.values()):
+                firsts.setdefault(name, k)
+        shared = {unknown.path for unknown in self.unknowns if unknown.trial is None}
+        return {k for name, k in firsts.items() if name in shared}
+
+    def merged(self, z: torch.Tensor, part: Parameters, z_part: torch.Tensor) -> torch.Tensor:
+        """Returns coordinates z [..., P] with those of a subset replaced by z_part [..., P']."""
+        places = {unknown.path: place for unknown, place in part.items()}
+        merged = z.expand(*z_part.shape[:-1], -1).clone()
+        for unknown, place in self.items():
+            if unknown.path in places:
+                merged[..., place] = z_part[..., places[unknown.path]]
+        return merged
+
     @property
     def coordinate_trials(self) -> list[int | None]:
         """The trial to which each coordinate belongs, None for shared ones."""

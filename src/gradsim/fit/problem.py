@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -23,6 +24,7 @@ EQUAL_CHI2 = 12.0  # difference of chi^2 up to which two minima explain the obse
 EQUAL_COST_RATIO = 1.05  # the same as a ratio of mean squares, where the model error exceeds the noise
 EQUAL_COST_ROUNDING = 1e-13  # mean square added to the comparison, for rounding
 MODEL_ERROR = 1.1  # mean square relative to the noise, above which the model error counts
+MAX_MOTIONS = 1024  # worlds in one rollout of trials without images, which need little memory
 UNAFFECTED = 1e-9  # largest derivative of a residual that does not depend on the unknowns
 
 
@@ -126,7 +128,9 @@ class EstimationProblem:
     def batch_size(self, level: int) -> int:
         """Maximum number of points in one evaluation: half as many at each finer level, to limit memory."""
         worlds = max(2, self.max_worlds >> max(0, self.levels - 1 - level))
-        return max(2, worlds // max(1, len(self.trials) // 4))
+        images = any(trial.renders for trial in self.trials)
+        limit = worlds // max(1, len(self.trials) // 4)
+        return max(2, limit if images else max(limit, MAX_MOTIONS // len(self.trials)))
 
     def mean_square(self, z: torch.Tensor, level: int, frames: int) -> torch.Tensor:
         """Returns the mean squared difference at coordinates z [B, P], [B], in units of the first observation."""
@@ -174,6 +178,11 @@ class EstimationProblem:
         ratios = [float((noise.sigma / noise.floored.clamp_min(1e-300)).square().mean()) for noise in known]
         return self._reference_noise(level) ** 2 * sum(ratios) / len(ratios)
 
+    @cached_property
+    def noise_is_known(self) -> bool:
+        """Whether the noise of any observation is given or measured, so that a fit can be compared with it."""
+        return any(level.source != "residuals" for level in self.noise.values())
+
     def prior(self, level: int) -> Prior | None:
         """Returns the declared priors of the unknowns, scaled to the cost at a level; None if there are none."""
         mean, sd = self.parameters.prior_normal()
@@ -190,6 +199,12 @@ class EstimationProblem:
             J = J * (self._reference_noise(level) / REFERENCE_NOISE)
         prior = torch.diag(1.0 / self.parameters.prior()[1] ** 2)  # limits what the video does not determine
         return torch.diagonal(torch.linalg.inv(J @ J.T + prior)).sqrt()
+
+    def subset(self, numbers: Sequence[int]) -> EstimationProblem:
+        """Returns the problem of some of the trials; it has the unknowns of their scenes and frame times."""
+        trials = tuple(self.trials[k] for k in numbers)
+        noise = {(new, i): self.noise[k, i] for new, k in enumerate(numbers) for i in range(len(trials[new].observations))}
+        return replace(self, parameters=self.parameters.subset(numbers), trials=trials, noise=noise)
 
     def with_substeps(self, factor: int) -> EstimationProblem:
         """Returns the problem with more time steps per frame."""

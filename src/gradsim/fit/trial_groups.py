@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -12,9 +13,11 @@ import torch
 from gradsim.cache import signature_key
 from gradsim.fit.simulation import simulate_over
 from gradsim.fit.trial_model import TrialModel
-from gradsim.scene.quantity import is_unknown, unwrap
+from gradsim.scene.components import Components, index_text
+from gradsim.scene.quantity import bare, is_unknown, unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
+from gradsim.scene.unknown import Unknown
 
 VIEW = ("look", "camera", "lights", "background")  # fields that do not affect the motion
 MAX_LENGTH_RATIO = 2.0  # of the longest to the shortest trial of a group: the longest is simulated for all
@@ -95,7 +98,7 @@ def _structure(trial: TrialModel) -> Any:
 
 def _owner(path: str) -> str:
     """Returns the path of the quantity to which a component belongs."""
-    return path[: path.rindex("[")] if path.endswith("]") else path
+    return re.sub(r"(\[\d+\])+$", "", path)
 
 
 def _as_tensor(value: Any) -> torch.Tensor:
@@ -105,15 +108,26 @@ def _as_tensor(value: Any) -> torch.Tensor:
 
 def _stack_known(scenes: list[Scene]) -> Scene:
     """Returns the first scene with the known quantities that differ between the scenes stacked, [K, ...]."""
-    tables = [{path: value for path, value, _ in scene.quantities()} for scene in scenes]
+    tables = [_known_parts(scene) for scene in scenes]
     stacked = {}
-    for path, value in tables[0].items():
-        if is_unknown(value):
-            continue
+    for path in tables[0]:
         arrays = [_as_tensor(table[path]) for table in tables]
         if not all(torch.equal(arrays[0], array) for array in arrays[1:]):
             stacked[path] = torch.stack(arrays)
     return scenes[0].with_values(stacked) if stacked else scenes[0]
+
+
+def _known_parts(scene: Scene) -> dict[str, Any]:
+    """Returns the known quantities by path, and the known components of those that are partly unknown."""
+    found: dict[str, Any] = {}
+    for path, value, _ in scene.quantities():
+        inner = bare(value)
+        if isinstance(inner, Components):
+            known = ((index, part) for index, part in inner.items() if not isinstance(part, Unknown))
+            found.update({path + index_text(index): part for index, part in known})
+        elif not is_unknown(value):
+            found[path] = value
+    return found
 
 
 def _stack_scenes(scenes: list[Scene]) -> Scene:
