@@ -118,11 +118,15 @@ def measure_misfit(
     lin: Linearization,
     nuisances: Sequence[Nuisance],
     *,
+    scored: Linearization | None = None,
     holdout: float,
     corrections: tuple[str, ...] = (),
     score_limit: float = MAX_SCORE,
 ) -> Misfit:
-    """Measures how well a scene explains the observations at a linearized estimate."""
+    """Measures how well a scene explains the observations at a linearized estimate.
+
+    `scored` is the linearization of all or of representative trials along the nuisances.
+    """
     images, others = [], []
     for block in lin.blocks:
         observation = problem.observation(block.key)
@@ -138,7 +142,7 @@ def measure_misfit(
     explained = [m.explained for m in images] + [_explained_series(problem, block) for block in others]
     known = [value for value in explained if math.isfinite(value)]
     overlaps = [m.overlap for m in images if math.isfinite(m.overlap)]
-    causes = likely_causes(lin, nuisances, chi2)
+    causes = [] if scored is None else likely_causes(scored, nuisances, chi2)
     first = next(block for block in lin.blocks)
     return Misfit(
         chi2,

@@ -22,6 +22,7 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.unknown import Unknown, equal_declarations
 from gradsim.scene.validation import validated_array
 
+SEARCH_TRIALS = 8  # trials that represent many, where all would take too long
 TIME = Spec("s")  # of unknown times
 TIME_SPECS = {"video.fps": Spec("1/s", above=0.0), "video.exposure": Spec("s", low=0.0)}  # of other unknowns of frames
 TimeUnknowns = Mapping[str, Unknown]  # by path
@@ -208,6 +209,15 @@ class Parameters:
     def fill(self, z: torch.Tensor) -> Scene:
         """Returns the scene with the values at z [..., P]; leading dimensions are a batch of worlds."""
         return self.scene.with_values(self.trial_values(self.values(z), 0))
+
+
+def representative_trials(parameters: Parameters) -> list[int]:
+    """Returns a few trials spread over all, with the first trial of each shared unknown, so that none is missing."""
+    count = len(parameters.scenes)
+    if count <= SEARCH_TRIALS:
+        return list(range(count))
+    chosen = {round(k * (count - 1) / (SEARCH_TRIALS - 1)) for k in range(SEARCH_TRIALS)}
+    return sorted(chosen | parameters.first_trials)
 
 
 def _trial_names(count: int, names: Sequence[str] | None) -> list[str]:

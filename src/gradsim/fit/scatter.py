@@ -8,7 +8,8 @@ import torch
 
 from gradsim.fit.linearization import Linearization
 from gradsim.fit.parameters import Parameters
-from gradsim.fit.uncertainty import NORMAL_95, Uncertainty
+from gradsim.fit.student import NORMAL_95
+from gradsim.fit.uncertainty import Uncertainty
 
 ITERATIONS = 50  # of the moment equation for the scatter
 

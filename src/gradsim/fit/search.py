@@ -17,7 +17,7 @@ import torch
 from gradsim.fit.gauss_newton import GaussNewton, Prior, SolverState, solve
 from gradsim.fit.jacobians import MAX_DENSE, Adjoint
 from gradsim.fit.least_squares import ROUNDING_COST, StopCriterion, never_stop
-from gradsim.fit.parameters import Parameters
+from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.residuals import jacobian
 
@@ -33,7 +33,6 @@ SAME_MINIMUM_DISTANCE = 1e-3  # largest distance, in coordinate units, of restar
 FIRST_FRAMES = 6  # frames of the first fit
 FRAME_INCREMENT = 4
 MAX_STAGES = 16  # of a growing number of frames; long recordings grow by more frames at a time
-SEARCH_TRIALS = 8  # trials with which the minimum is searched; all others only take part in the last fit
 SCAN_POINTS, RESCAN_POINTS = 12, 8  # per coordinate, at the start and when resampling
 SAMPLES = 32  # random points when resampling
 SAMPLE_STARTS = 4  # of these, points from which the fit is repeated
@@ -108,7 +107,7 @@ class Search:
     def _run_trials(self, start: torch.Tensor) -> SearchResult:
         """Searches with a few of many trials, then solves for all trials from the minima found."""
         parameters, frames = self.problem.parameters, self.problem.frames
-        few = self.problem.subset(_representative_trials(parameters))
+        few = self.problem.subset(representative_trials(parameters))
 
         def complete(z: torch.Tensor) -> torch.Tensor:
             return parameters.merged(start, few.parameters, z)
@@ -362,13 +361,6 @@ class Search:
         elif self.problem.is_equal_cost(new, old):
             result.alternative_minima.append(z)
         return True
-
-
-def _representative_trials(parameters: Parameters) -> list[int]:
-    """Returns trials spread over all, and the first of each shared unknown, so that none is missing."""
-    count = len(parameters.scenes)
-    chosen = {round(k * (count - 1) / (SEARCH_TRIALS - 1)) for k in range(SEARCH_TRIALS)}
-    return sorted(chosen | parameters.first_trials)
 
 
 def _same_minimum(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

@@ -13,8 +13,8 @@ from gradsim.fit.discrepancy import Discrepancy, discrepancy_covariance
 from gradsim.fit.linearization import Block, Linearization
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
+from gradsim.fit.student import NORMAL_95, student_95
 
-NORMAL_95 = 1.959964  # half width of a 95 % interval of a normal distribution, in standard deviations
 IDENTIFIABLE, WEAK = 0.05, 0.5  # largest standard deviation relative to the size of the value
 FROM_PRIOR = 0.9  # standard deviation relative to that of the prior, above which the data add nothing
 AT_BOUND = 1e-3  # distance from a bound, relative to the distance between the bounds or to the value
@@ -24,7 +24,6 @@ MIN_COMPONENT = 0.25  # components of a direction below this fraction of the lar
 FIRST_PART = 0.6  # fraction of the frames from which the rest is predicted
 HOLDOUT_DEVIATIONS = 2.5  # disagreement of the two parts that noise explains
 MIN_TRIALS = 5  # trials from which their scatter is estimated
-STUDENT_95 = {4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 15: 2.131, 20: 2.086, 30: 2.042}
 
 HINTS = {
     "mu": "nothing slips in this video, or nothing touches",
@@ -59,8 +58,13 @@ class Uncertainty:
     discrepancy: Discrepancy | None = None
 
 
-def estimate_uncertainty(problem: EstimationProblem, lin: Linearization) -> Uncertainty:
-    """Returns the uncertainty at a linearized estimate."""
+def estimate_uncertainty(
+    problem: EstimationProblem, lin: Linearization, group_covariance: torch.Tensor | None = None
+) -> Uncertainty:
+    """Returns the uncertainty at a linearized estimate.
+
+    `group_covariance` is that of the estimates from groups of trials, [P, P]; None if these were not made.
+    """
     prior = _prior_information(problem.parameters)
     variance = _noise_scale(problem, lin)
     information = lin.information()
@@ -74,6 +78,9 @@ def estimate_uncertainty(problem: EstimationProblem, lin: Linearization) -> Unce
     if scatter is not None:
         covariance = _largest(covariance, scatter)
         sources.append("scatter between trials")
+    if group_covariance is not None:
+        covariance = _largest(covariance, group_covariance)
+        sources.append("scatter between groups of trials")
     holdout = _holdout(lin, prior, variance, covariance - inverse)
     worst = float(holdout.max()) if len(holdout) else math.nan
     inflation = (holdout / HOLDOUT_DEVIATIONS).clamp_min(1.0)
@@ -139,8 +146,7 @@ def _trial_scatter(lin: Linearization, inverse: torch.Tensor, prior: torch.Tenso
     gradients = torch.stack([lin.gradient(blocks=blocks) for blocks in by_trial.values()])
     gradients = gradients - gradients.mean(0)
     spread = gradients.T @ gradients * (count / (count - 1))
-    student = STUDENT_95[max((k for k in STUDENT_95 if k <= count - 1), default=4)] / NORMAL_95
-    return inverse @ spread @ inverse * student**2
+    return inverse @ spread @ inverse * (student_95(count - 1) / NORMAL_95) ** 2
 
 
 def _holdout(lin: Linearization, prior: torch.Tensor, variance: float, extra: torch.Tensor) -> torch.Tensor:

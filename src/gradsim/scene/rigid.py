@@ -84,12 +84,14 @@ class Rigid(Body):
         center: Centre of mass in body coordinates [m], [..., 3]; from the mesh if None.
         position: Initial position of the mesh's origin [m], [..., 3].
         rotation: Initial rotation, quaternion (x, y, z, w), [..., 4].
-        velocity: Initial velocity of the centre of mass [m/s], [..., 3].
+        velocity: Initial velocity of the centre of mass, or of `velocity_point` [m/s], [..., 3].
         angular_velocity: Initial angular velocity in world axes [rad/s], [..., 3].
         contact: Contact parameters, for all shapes or by shape name; None takes those of the shapes.
         pushes: Known forces and impulses.
         face_samples: Whether face centroids are contact points, in addition to the vertices.
         look: Appearance of the surface; None excludes the body from rendering.
+        velocity_point: Point with the initial velocity `velocity`, in body coordinates [m], [..., 3], such as the one
+            that motion capture follows; the centre of mass if None.
     """
 
     name: str
@@ -106,6 +108,7 @@ class Rigid(Body):
     pushes: Sequence[Push] = field(default_factory=tuple)
     face_samples: bool = False
     look: Look | None = Look()
+    velocity_point: Quantity | None = quantity(None, "m", shape=(3,))
 
     def __post_init__(self) -> None:
         check_name(self.name)
