@@ -20,6 +20,7 @@ from gradsim.fit.least_squares import ROUNDING_COST, StopCriterion, never_stop
 from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.residuals import jacobian
+from gradsim.fit.stages import solve_in_stages
 
 PRIOR_WEIGHT = 5e-7  # relative to mean squares summed over frames
 # Mean squares allowed in excess of the noise floor:
@@ -106,7 +107,7 @@ class Search:
 
     def _run_trials(self, start: torch.Tensor) -> SearchResult:
         """Searches with a few of many trials, then solves for all trials from the minima found."""
-        parameters, frames = self.problem.parameters, self.problem.frames
+        parameters = self.problem.parameters
         few = self.problem.subset(representative_trials(parameters))
 
         def complete(z: torch.Tensor) -> torch.Tensor:
@@ -122,18 +123,23 @@ class Search:
             if search.best is not None:
                 self.best = replace(search.best, z=complete(search.best.z))
             raise
-        points = complete(torch.stack([found.z, *found.alternative_minima]))
-        for level in range(self.coarse, -1, -1):
-            state = self._solve(points, level, frames, self.optimizer.iterations, "all trials")
-            points = state.z
-        best = int(torch.argmin(torch.nan_to_num(state.cost, nan=torch.inf)))
-        squares = [self._mean_square(cost, 0, frames) for cost in state.cost]
-        result = SearchResult(points[best], squares[best], found.accepted, bool(state.converged[best]))
-        for z, square in zip(points, squares, strict=True):
-            distinct = not bool(_same_minimum(z, result.z))
-            if distinct and self.problem.is_equal_cost(square, result.mean_square):
-                result.alternative_minima.append(z)
-        return result
+        results = [self._finish(complete(z), found.accepted) for z in (found.z, *found.alternative_minima)]
+        best, *others = sorted(results, key=lambda result: result.mean_square)
+        distinct = (other for other in others if not bool(_same_minimum(other.z, best.z)))
+        equal = (other for other in distinct if self.problem.is_equal_cost(other.mean_square, best.mean_square))
+        best.alternative_minima += [other.z for other in equal]
+        return best
+
+    def _finish(self, z: torch.Tensor, accepted: bool) -> SearchResult:
+        """Solves for all trials from z [P]."""
+
+        def report(stage: str, z: torch.Tensor, mean_square: float, frames: int, level: int) -> None:
+            self.best = SearchResult(z.clone(), mean_square, accepted=False)
+            self.report(stage, z, mean_square, frames, level)
+
+        state = solve_in_stages(self.problem, z, self.optimizer, report, "all trials")
+        square = self._mean_square(state.cost[0], 0, self.problem.frames)
+        return SearchResult(state.z[0], square, accepted, bool(state.converged[0]))
 
     def _run_many(self, start: torch.Tensor) -> SearchResult:
         """Solves for many unknowns from coarse to fine; scans and restarts would cost a rollout per unknown."""

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.gauss_newton import GaussNewton, solve
+from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.problem import EstimationProblem
+from gradsim.fit.stages import solve_in_stages
 from gradsim.fit.student import NORMAL_95, student_95
 
 MIN_TRIALS = 20  # trials from which groups are formed
@@ -34,7 +35,7 @@ def group_scatter(
         problem: Problem of all trials.
         z: Estimate [P] from all trials, where the fits of the groups start.
         optimizer: Options of the least-squares solver.
-        report: Called after each fit.
+        report: Called after every iteration.
     """
     count = len(problem.trials)
     if count < MIN_TRIALS:
@@ -53,10 +54,10 @@ def _group_estimate(
     """Returns the estimate [P] from every `stride`-th trial, with z for what these do not have."""
     part = problem.subset(range(first, len(problem.trials), stride))
     start = part.parameters.merged(part.parameters.initial(), problem.parameters, z)
-    options = replace(optimizer, iterations=ITERATIONS, tolerance=TOLERANCE, max_worlds=part.batch_size(0))
-    extra: dict[str, Any] = {"prior": part.prior(0), "structure": part.structure()}
-    state = solve(part.residual(), start[None], part.parameters.bounds(), options, **extra)
-    found = problem.parameters.merged(z, part.parameters, state.z[0])
-    square = float(part.to_mean_square(state.cost[0], 0, part.frames))
-    report(f"group {first + 1} of the trials", found, square, part.frames, 0)
-    return found
+    options = replace(optimizer, iterations=ITERATIONS, tolerance=TOLERANCE)
+
+    def own_report(stage: str, z_part: torch.Tensor, *progress: Any) -> None:
+        report(stage, problem.parameters.merged(z, part.parameters, z_part), *progress)
+
+    state = solve_in_stages(part, start, options, own_report, f"group {first + 1} of the trials")
+    return problem.parameters.merged(z, part.parameters, state.z[0])
