@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
 import numpy as np
 import torch
 
@@ -127,7 +128,9 @@ def trial(recording: Recording) -> Trial:
     )
     states = {"cube.position": recording.position, "cube.rotation": recording.rotation}
     robust = {name: Cauchy(scale) for name, scale in SCALES.items()}
-    return Trial(Scene([cube], ground=table, gravity=GRAVITY), States(states, robust=robust), fps=FPS, name=recording.name)
+    return Trial(
+        Scene([cube], ground=table, gravity=GRAVITY), States(states, robust=robust), fps=FPS, name=recording.name
+    )
 
 
 def predict(fit: Fit, recordings: Sequence[Recording]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -22,9 +22,10 @@ from gradsim.fit.noise import NoiseLevel
 from gradsim.fit.nuisances.catalogue import nuisances
 from gradsim.fit.nuisances.nuisance import Nuisance, batches, chosen
 from gradsim.fit.observations.images import ImageObservation
+from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
 from gradsim.fit.problem import EstimationProblem
-from gradsim.fit.parameters import representative_trials
 from gradsim.fit.scatter import Scatter, trial_scatter
+from gradsim.fit.stages import ROUGH_TOLERANCE
 from gradsim.fit.subsamples import group_scatter
 from gradsim.fit.trials import MAX_SUBSTEPS
 from gradsim.fit.uncertainty import Uncertainty, estimate_uncertainty
@@ -192,9 +193,9 @@ def polish(
     problem: EstimationProblem, z: torch.Tensor, optimizer: GaussNewton, report: Any, stage: str
 ) -> tuple[torch.Tensor, bool]:
     """Minimizes the cost at the finest level from z [P], with all priors."""
-    options = replace(
-        optimizer, iterations=POLISH_ITERATIONS, tolerance=POLISH_TOLERANCE, max_worlds=problem.batch_size(0)
-    )
+    rough = len(problem.trials) > SEARCH_TRIALS and not problem.noise_is_known
+    tolerance = ROUGH_TOLERANCE if rough else POLISH_TOLERANCE
+    options = replace(optimizer, iterations=POLISH_ITERATIONS, tolerance=tolerance, max_worlds=problem.batch_size(0))
     frames = problem.frames
 
     def callback(points: torch.Tensor, cost: torch.Tensor) -> None:

@@ -33,8 +33,8 @@ MOVING = 0.05  # change of a colour that counts as motion, or five standard devi
 SATURATED = 3.0  # predictions this close to black or white, in standard deviations, are left out: noise is clipped
 MIN_MOVING_ENTRIES = 30
 MIN_OUTLIER_TRIALS = 5  # trials among which outliers are sought
-OUTLIER_DEVIATIONS = 3.0  # of the logarithm of a trial's residual from the median trial
-MIN_LOG_SPREAD = 0.1  # smallest standard deviation of these logarithms
+OUTLIER_DEVIATIONS = 3.5  # of the logarithm of a trial's residual from the median trial
+MIN_LOG_SPREAD = 0.35  # smallest standard deviation of these logarithms: a residual of 3.4 medians is usual
 MIN_SCORED_TRIALS = 5  # trials whose scatter limits the score of a nuisance
 
 
@@ -285,7 +285,7 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
     normal = torch.zeros(size + count, size + count, dtype=torch.float64)
     gradient = torch.zeros(size + count, dtype=torch.float64)
     total = entries = 0.0
-    slopes: dict[int, torch.Tensor] = {}  # by trial
+    gradients: dict[int, torch.Tensor] = {}  # by trial
     for block in lin.blocks:
         index = torch.tensor([*block.coordinates, *range(size, size + block.nuisances)])
         columns = torch.tensor(
@@ -297,12 +297,12 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
         summed = block.gram.sum(0)
         normal[index[:, None], index] += summed[columns[:, None], columns]
         gradient[index] += summed[columns, 0]
-        slopes.setdefault(block.key[0], torch.zeros_like(gradient))[index] += summed[columns, 0]
+        gradients.setdefault(block.key[0], torch.zeros_like(gradient))[index] += summed[columns, 0]
         total += float(summed[0, 0])
         entries += float(block.counts.sum())
     scale = max(chi2, 1.0)  # residuals above the noise are no evidence for any single cause
     projected = _project_off(normal, gradient, size)
-    highest = _trial_scores(normal, torch.stack(list(slopes.values())), size)
+    highest = _trial_scores(normal, torch.stack(list(gradients.values())), size)
     excess = max(total - entries, 1e-12)
     causes = []
     for k, nuisance in enumerate(nuisances):
@@ -318,11 +318,11 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
     return sorted(causes, key=lambda cause: -cause.score)
 
 
-def _trial_scores(normal: torch.Tensor, slopes: torch.Tensor, size: int) -> torch.Tensor:
-    """Returns the largest scores that the agreement of trials with slopes [K, P] supports; infinite for few trials."""
-    if len(slopes) < MIN_SCORED_TRIALS:
+def _trial_scores(normal: torch.Tensor, gradients: torch.Tensor, size: int) -> torch.Tensor:
+    """Returns the largest scores that trials with gradients [K, P] support by their agreement; infinite for few."""
+    if len(gradients) < MIN_SCORED_TRIALS:
         return torch.full((normal.shape[0] - size,), torch.inf, dtype=normal.dtype)
-    own = torch.stack([_project_off(normal, slope, size)[1] for slope in slopes])
+    own = torch.stack([_project_off(normal, slope, size)[1] for slope in gradients])
     return own.sum(0).square() / own.square().sum(0).clamp_min(1e-300)
 
 

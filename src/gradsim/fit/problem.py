@@ -203,7 +203,9 @@ class EstimationProblem:
     def subset(self, numbers: Sequence[int]) -> EstimationProblem:
         """Returns the problem of some of the trials; it has the unknowns of their scenes and frame times."""
         trials = tuple(self.trials[k] for k in numbers)
-        noise = {(new, i): self.noise[k, i] for new, k in enumerate(numbers) for i in range(len(trials[new].observations))}
+        noise = {
+            (new, i): self.noise[k, i] for new, k in enumerate(numbers) for i in range(len(trials[new].observations))
+        }
         return replace(self, parameters=self.parameters.subset(numbers), trials=trials, noise=noise)
 
     def with_substeps(self, factor: int) -> EstimationProblem:

@@ -105,7 +105,9 @@ class Fit:
             for path, item in self.scatter.items()
         ]
         if self.outliers:
-            named = ", ".join(f"{name} ({ratio:.1f} times the median residual)" for name, ratio in self.outliers.items())
+            named = ", ".join(
+                f"{name} ({ratio:.1f} times the median residual)" for name, ratio in self.outliers.items()
+            )
             lines.append(f"outliers among {len(self.trials)} trials: {named}")
         lines.append(f"{self.status}: {self.advice}" if self.advice else self.status)
         return "\n".join(lines)

@@ -20,7 +20,7 @@ from gradsim.fit.least_squares import ROUNDING_COST, StopCriterion, never_stop
 from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.residuals import jacobian
-from gradsim.fit.stages import solve_in_stages
+from gradsim.fit.stages import STAGE_TOLERANCE, solve_in_stages
 
 PRIOR_WEIGHT = 5e-7  # relative to mean squares summed over frames
 # Mean squares allowed in excess of the noise floor:
@@ -116,7 +116,8 @@ class Search:
         def report(stage: str, z: torch.Tensor, *progress: Any) -> None:
             self.report(f"{len(few.trials)} trials, {stage}", complete(z), *progress)
 
-        search = Search(few, self.optimizer, self.seed, report)
+        optimizer = replace(self.optimizer, tolerance=max(self.optimizer.tolerance, STAGE_TOLERANCE))
+        search = Search(few, optimizer, self.seed, report)
         try:
             found = search.run(few.parameters.merged(few.parameters.initial(), parameters, start))
         except KeyboardInterrupt:

@@ -15,7 +15,8 @@ from gradsim.fit.gauss_newton import GaussNewton, SolverState, solve
 from gradsim.fit.problem import EstimationProblem
 
 STAGES = 4  # each but the last covers half as many frames as the next
-STAGE_ITERATIONS, STAGE_TOLERANCE = 6, 1e-4  # of all stages but the last
+STAGE_ITERATIONS, STAGE_TOLERANCE = 6, 1e-3  # of all stages but the last
+ROUGH_TOLERANCE = 1e-3  # of many trials with unknown noise, which differ by more
 
 
 def solve_in_stages(
@@ -28,6 +29,8 @@ def solve_in_stages(
         options = replace(optimizer, max_worlds=problem.batch_size(0))
         if frames < total:
             options = replace(options, iterations=STAGE_ITERATIONS, tolerance=STAGE_TOLERANCE)
+        elif not problem.noise_is_known:
+            options = replace(options, tolerance=max(options.tolerance, ROUGH_TOLERANCE))
 
         def callback(points: torch.Tensor, cost: torch.Tensor, frames: int = frames) -> None:
             mean_square = float(problem.to_mean_square(cost[0], 0, frames))

@@ -20,7 +20,7 @@ from gradsim.fit.student import NORMAL_95, student_95
 MIN_TRIALS = 20  # trials from which groups are formed
 GROUP_SIZE = 10  # trials of a group
 MIN_GROUPS, MAX_GROUPS = 4, 10
-ITERATIONS, TOLERANCE = 8, 1e-4
+ITERATIONS, TOLERANCE = 8, 1e-3
 
 
 def group_scatter(
