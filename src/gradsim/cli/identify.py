@@ -24,7 +24,7 @@ from gradsim.cli.options import (
 )
 from gradsim.fit.design import best_design
 from gradsim.fit.identifiability import ExpectedIntervals, identifiability
-from gradsim.fit.uncertainty import NORMAL_95
+from gradsim.fit.student import NORMAL_95
 from gradsim.scene.files.load import SceneFile, load_scene_file
 
 

@@ -19,7 +19,8 @@ from gradsim.experiments.protocol import fit_video, record_video, relative_error
 from gradsim.fit.linearization import linearize
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.result import Fit
-from gradsim.fit.uncertainty import NORMAL_95, estimate_uncertainty
+from gradsim.fit.student import NORMAL_95
+from gradsim.fit.uncertainty import estimate_uncertainty
 from gradsim.scene.camera import Camera
 from gradsim.scene.materials import Ground
 from gradsim.scene.rigid import Push, Rigid

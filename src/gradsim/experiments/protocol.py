@@ -41,7 +41,7 @@ def record_video(scene: Scene, time: Time, *sides: int) -> list[torch.Tensor]:
     return [render(scene, trajectory, (side, side)) for side in sides]
 
 
-def fit_video(scene: Scene, video: Any, progress: Progress, label: str = "", **options: Any) -> Fit:
+def fit_video(scene: Any, video: Any, progress: Progress, label: str = "", **options: Any) -> Fit:
     """Calls `gs.estimate` and reports its stages as text. Raises KeyboardInterrupt if the search was interrupted."""
 
     def report(stage: FitStep) -> None:

@@ -23,8 +23,11 @@ from gradsim.fit.noise import NoiseLevel
 from gradsim.fit.nuisances.catalogue import nuisances
 from gradsim.fit.nuisances.nuisance import Nuisance, batches, chosen
 from gradsim.fit.observations.images import ImageObservation
+from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.scatter import Scatter, trial_scatter
+from gradsim.fit.stages import ROUGH_TOLERANCE
+from gradsim.fit.subsamples import group_scatter
 from gradsim.fit.trials import MAX_SUBSTEPS
 from gradsim.fit.uncertainty import Uncertainty, estimate_uncertainty
 from gradsim.scene.errors import Diverged
@@ -141,6 +144,7 @@ def analyse(
     *,
     corrections: int,
     free_substeps: bool = False,
+    full: bool = True,
     report: Any,
 ) -> Analysis:
     """Completes an estimate at coordinates z, without those of nuisances.
@@ -151,6 +155,7 @@ def analyse(
         optimizer: Options of the least-squares solver.
         corrections: Largest number of errors of the scene to add.
         free_substeps: Whether the number of time steps may be increased for accuracy.
+        full: Whether groups of trials may be fitted separately for the intervals.
         report: Called after every iteration of a further fit.
     """
     polished: bool | None = None
@@ -178,7 +183,9 @@ def analyse(
         lin = _linearize(problem, z, steps=True)
     problem, z, lin, misfit, refitted = _correct(problem, z, lin, optimizer, corrections, report)
     polished = polished if refitted is None else refitted
-    uncertainty = estimate_uncertainty(problem, lin)
+    exact = problem.noise_is_known and misfit.chi2 <= misfit.chi2_limit
+    groups = None if exact or not full else group_scatter(problem, z, optimizer, report)
+    uncertainty = estimate_uncertainty(problem, lin, groups)
     misfit = replace(misfit, holdout=uncertainty.holdout)
     scatter = trial_scatter(problem.parameters, z, uncertainty.standard_deviation)
     return Analysis(problem, z, uncertainty, misfit, polished, advice, scatter)
@@ -188,9 +195,9 @@ def polish(
     problem: EstimationProblem, z: torch.Tensor, optimizer: GaussNewton, report: Any, stage: str
 ) -> tuple[torch.Tensor, bool]:
     """Minimizes the cost at the finest level from z [P], with all priors."""
-    options = replace(
-        optimizer, iterations=POLISH_ITERATIONS, tolerance=POLISH_TOLERANCE, max_worlds=problem.batch_size(0)
-    )
+    rough = len(problem.trials) > SEARCH_TRIALS and not problem.noise_is_known
+    tolerance = ROUGH_TOLERANCE if rough else POLISH_TOLERANCE
+    options = replace(optimizer, iterations=POLISH_ITERATIONS, tolerance=tolerance, max_worlds=problem.batch_size(0))
     frames = problem.frames
 
     def callback(points: torch.Tensor, cost: torch.Tensor) -> None:
@@ -276,9 +283,8 @@ def _correct(
     converged: bool | None = None
     while True:
         candidates = _scored(problem, z)
-        if candidates[0]:
-            lin = _linearize_with(problem, z, candidates)
-        misfit = measure_misfit(problem, lin, candidates[0], holdout=math.nan, corrections=tuple(names))
+        scored = _linearize_sample(problem, z, candidates) if candidates[0] else None
+        misfit = measure_misfit(problem, lin, candidates[0], scored=scored, holdout=math.nan, corrections=tuple(names))
         usable = {nuisance.path for nuisance in candidates[0] if nuisance.batched}
         likely = next((cause for cause in misfit.causes if cause.path in usable), None)
         if misfit.ok or misfit.nonsense or likely is None or len(names) >= corrections or likely.score <= MAX_SCORE:
@@ -311,6 +317,18 @@ def _scored(problem: EstimationProblem, z: torch.Tensor) -> tuple[list[Nuisance]
         for nuisance in candidates:
             by_path.setdefault(nuisance.path, nuisance)
     return list(by_path.values()), own
+
+
+def _linearize_sample(
+    problem: EstimationProblem, z: torch.Tensor, candidates: tuple[list[Nuisance], list[tuple[Nuisance, ...]]]
+) -> Linearization:
+    """Linearizes a problem, or some of its trials if there are many, with the scored nuisances."""
+    numbers = representative_trials(problem.parameters)
+    if len(numbers) == len(problem.trials):
+        return _linearize_with(problem, z, candidates)
+    part = problem.subset(numbers)
+    own = part.parameters.merged(part.parameters.initial(), problem.parameters, z)
+    return _linearize_with(part, own, (candidates[0], [candidates[1][k] for k in numbers]))
 
 
 def _linearize_with(

@@ -17,7 +17,7 @@ import torch
 from gradsim.fit.identifiability import ExpectedIntervals, expected_intervals
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.recording import Recording
-from gradsim.fit.uncertainty import NORMAL_95
+from gradsim.fit.student import NORMAL_95
 from gradsim.scene.errors import Diverged, InvalidInput, UnknownName
 from gradsim.scene.scene import Scene
 from gradsim.scene.spelling import did_you_mean

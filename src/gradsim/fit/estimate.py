@@ -20,8 +20,9 @@ from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.result import Fit, FitStep
 from gradsim.fit.search import Report, Search, SearchResult
+from gradsim.fit.student import NORMAL_95
 from gradsim.fit.trials import Observed, Trial, make_trial_model
-from gradsim.fit.uncertainty import NORMAL_95, Identifiability
+from gradsim.fit.uncertainty import Identifiability
 from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer
 from gradsim.scene.errors import InvalidInput, WrongType
@@ -231,13 +232,13 @@ def _analyse(
     z = searches.best.z
     unrecorded = replace(optimizer, log=None)
     if searches.interrupted:
-        return analyse(problem, z, unrecorded, corrections=0, report=report), searches
+        return analyse(problem, z, unrecorded, corrections=0, full=False, report=report), searches
     try:
         problem = with_nuisances(problem, roughly)
         analysis = analyse(problem, z, optimizer, corrections=corrections, free_substeps=free_substeps, report=report)
     except KeyboardInterrupt:
         searches = replace(searches, interrupted=True)
-        return analyse(problem, z, unrecorded, corrections=0, report=report), searches
+        return analyse(problem, z, unrecorded, corrections=0, full=False, report=report), searches
     if analysis.polished is not None:
         searches.best.converged = analysis.polished
     return analysis, searches

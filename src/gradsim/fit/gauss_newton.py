@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from gradsim.fit.dense_steps import iterate_dense
-from gradsim.fit.jacobians import Adjoint, Differences, chosen_jacobian
+from gradsim.fit.jacobians import MAX_DENSE, Adjoint, Differences, chosen_jacobian
 from gradsim.fit.krylov_steps import iterate_matrix_free
 from gradsim.fit.least_squares import Bounds, Iterates, StopCriterion, never_stop
 from gradsim.fit.residuals import Residual
@@ -178,7 +178,8 @@ def iterate(
     """Yields the starts and the state after every iteration of `solve`; the tensors are updated in place."""
     minimized = residual if prior is None else _with_prior(residual, prior)
     iterates: Iterator[Iterates]
-    if jacobian is not None and options.jacobian is None:
+    few_differences = structure is not None and len(structure.members) <= MAX_DENSE
+    if options.jacobian is None and (jacobian is not None or few_differences):
         method: Differences | Adjoint = Differences()
     else:
         method = chosen_jacobian(options.jacobian, minimized, z)

@@ -16,7 +16,8 @@ from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.recording import Observe, Recording
-from gradsim.fit.uncertainty import NORMAL_95, Identifiability, Uncertainty, value_scales
+from gradsim.fit.student import NORMAL_95
+from gradsim.fit.uncertainty import Identifiability, Uncertainty, value_scales
 from gradsim.scene.errors import Diverged, InvalidInput, OutOfRange, WrongType
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from gradsim.fit.linearization import Block, Linearization
-from gradsim.fit.noise import series_noise
+from gradsim.fit.noise import MAD_TO_SD, series_noise
 from gradsim.fit.nuisances.nuisance import Nuisance
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.problem import EstimationProblem
@@ -35,6 +35,10 @@ SATURATED = 3.0  # predictions this close to black or white, in standard deviati
 MIN_MOVING_ENTRIES = 30
 MAX_NOISE = 0.15  # largest noise of a video that shows a scene
 MIN_DEVIATION = 4.0  # mean squared deviation of tracks from uniform motion, relative to the noise, that is judged
+MIN_OUTLIER_TRIALS = 5  # trials among which outliers are sought
+OUTLIER_DEVIATIONS = 3.5  # of the logarithm of a trial's residual from the median trial
+MIN_LOG_SPREAD = 0.35  # smallest standard deviation of these logarithms: a residual of 3.4 medians is usual
+MIN_SCORED_TRIALS = 5  # trials whose scatter limits the score of a nuisance
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class Misfit:
     score_limit: float = MAX_SCORE
     frames: tuple[float, ...] = field(default=(), repr=False)  # chi^2 of each frame of the first trial
     trials: dict[str, float] = field(default_factory=dict, repr=False)  # chi^2 by trial
+    outliers: dict[str, float] = field(default_factory=dict)  # trials that fit far worse: residual over the median's
 
     @property
     def nonsense(self) -> bool:
@@ -108,6 +113,7 @@ class Misfit:
             "reasons": self.reasons,
             "likely causes": [dataclasses.asdict(cause) for cause in self.causes],
             "corrections": list(self.corrections),
+            "outliers": self.outliers,
         }
 
 
@@ -127,11 +133,15 @@ def measure_misfit(
     lin: Linearization,
     nuisances: Sequence[Nuisance],
     *,
+    scored: Linearization | None = None,
     holdout: float,
     corrections: tuple[str, ...] = (),
     score_limit: float = MAX_SCORE,
 ) -> Misfit:
-    """Measures how well a scene explains the observations at a linearized estimate."""
+    """Measures how well a scene explains the observations at a linearized estimate.
+
+    `scored` is the linearization of all or of representative trials along the nuisances.
+    """
     images, others = [], []
     for block in lin.blocks:
         observation = problem.observation(block.key)
@@ -144,17 +154,19 @@ def measure_misfit(
     chi2 = total / max(1.0, count)
     moving_count = sum(m.moving_count for m in images)
     moving = sum(m.moving_chi2 * m.moving_count for m in images) / moving_count if moving_count else math.nan
+    outliers = outlying_trials(problem, lin)
+    others = [block for block in others if problem.trials[block.key[0]].name not in outliers]
     explained = [m.explained for m in images] + [_explained_series(problem, block) for block in others]
     known = [value for value in explained if math.isfinite(value)]
     overlaps = [m.overlap for m in images if math.isfinite(m.overlap)]
-    causes = likely_causes(lin, nuisances, chi2)
+    causes = [] if scored is None else likely_causes(scored, nuisances, chi2)
     first = next(block for block in lin.blocks)
     compressed = any(block.codec_errors is not None for block in lin.blocks)
     moving_codec = max((m.moving_codec for m in images), default=1.0)
     return Misfit(
         chi2,
         moving,
-        min(known) if known else math.nan,
+        _typical(known, len(problem.trials)),
         min(overlaps) if overlaps else math.nan,
         holdout,
         tuple(cause for cause in causes if cause.score > score_limit)[:5],
@@ -165,7 +177,15 @@ def measure_misfit(
         score_limit,
         tuple((first.gram[:, 0, 0] / first.counts.clamp_min(1)).tolist()),
         _trial_chi2(problem, lin),
+        outliers,
     )
+
+
+def _typical(values: list[float], trials: int) -> float:
+    """Returns the median of values from several trials, the smallest from few, and NaN if there are none."""
+    if not values:
+        return math.nan
+    return sorted(values)[(len(values) - 1) // 2] if trials >= MIN_OUTLIER_TRIALS else min(values)
 
 
 def _limit(base: float, count: float) -> float:
@@ -180,6 +200,25 @@ def _trial_chi2(problem: EstimationProblem, lin: Linearization) -> dict[str, flo
         sums[0] += float(block.gram[:, 0, 0].sum())
         sums[1] += float(block.counts.sum())
     return {name: square / max(count, 1.0) for name, (square, count) in found.items()}
+
+
+def outlying_trials(problem: EstimationProblem, lin: Linearization) -> dict[str, float]:
+    """Returns the trials whose residuals are far above those of the others, and their ratio to the median trial.
+
+    The residuals are those without robust weights. Their logarithms are compared by median and median deviation.
+    """
+    sums: dict[str, list[float]] = {}
+    for block in lin.blocks:
+        present = torch.ones_like(block.difference) if block.weights is None else (block.weights > 0).double()
+        own = sums.setdefault(problem.trials[block.key[0]].name, [0.0, 0.0])
+        own[0] += float(((block.difference / block.sigma).square() * present).sum())
+        own[1] += float(present.expand(block.difference.shape).sum())
+    if len(sums) < MIN_OUTLIER_TRIALS:
+        return {}
+    sizes = torch.tensor([math.log(max(square / max(count, 1.0), 1e-300)) / 2 for square, count in sums.values()])
+    excess = sizes - sizes.median()
+    limit = OUTLIER_DEVIATIONS * max(MAD_TO_SD * float(excess.abs().median()), MIN_LOG_SPREAD)
+    return {name: math.exp(x) for name, x in zip(sums, excess.tolist(), strict=True) if x > limit}
 
 
 def _image_measures(observation: Pixels, block: Block) -> _ImageMeasures:
@@ -274,7 +313,8 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
     """Returns the possible errors of the scene by the chi^2 that each explains, the largest first.
 
     Each score is the decrease of chi^2 to first order when the nuisance is estimated along with the unknowns, with its
-    prior.
+    prior. Among several trials, which agree on a true cause, it is at most the squared mean slope of the trials over
+    the variance of this mean.
     """
     if not nuisances:
         return []
@@ -282,6 +322,7 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
     normal = torch.zeros(size + count, size + count, dtype=torch.float64)
     gradient = torch.zeros(size + count, dtype=torch.float64)
     total = entries = 0.0
+    gradients: dict[int, torch.Tensor] = {}  # by trial
     for block in lin.blocks:
         index = torch.tensor([*block.coordinates, *range(size, size + block.nuisances)])
         columns = torch.tensor(
@@ -293,11 +334,13 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
         summed = block.gram.sum(0)
         normal[index[:, None], index] += summed[columns[:, None], columns]
         gradient[index] += summed[columns, 0]
+        gradients.setdefault(block.key[0], torch.zeros_like(gradient))[index] += summed[columns, 0]
         total += float(summed[0, 0])
         entries += float(block.counts.sum())
     projected = _project_off(normal, gradient, size)
     # Residuals above the noise, and errors of a codec along a direction, are no evidence for any single cause.
     scale = max(chi2, 1.0) * codec_correlation(lin, normal)
+    highest = _trial_scores(normal, torch.stack(list(gradients.values())), size)
     excess = max(total - entries, 1e-12)
     causes = []
     for k, nuisance in enumerate(nuisances):
@@ -305,7 +348,7 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
         if not own > 0:
             continue
         amount = -slope / scale / (own / scale + 1.0)
-        score = (-2 * amount * slope - amount**2 * own) / scale
+        score = min((-2 * amount * slope - amount**2 * own) / scale, float(highest[k]))
         share = min(1.0, max(0.0, score * scale / excess))
         causes.append(
             Cause(nuisance.describe(amount * nuisance.sd), nuisance.path, nuisance.group, score, share, amount)
@@ -343,8 +386,17 @@ def codec_correlation(lin: Linearization, normal: torch.Tensor | None = None) ->
     return max(1.0, float(ratios.mean()))
 
 
+def _trial_scores(normal: torch.Tensor, gradients: torch.Tensor, size: int) -> torch.Tensor:
+    """Returns the largest scores that trials with gradients [K, P] support by their agreement; infinite for few."""
+    if len(gradients) < MIN_SCORED_TRIALS:
+        return torch.full((normal.shape[0] - size,), torch.inf, dtype=normal.dtype)
+    own = torch.stack([_project_off(normal, gradient, size)[1] for gradient in gradients])
+    return own.sum(0).square() / own.square().sum(0).clamp_min(1e-300)
+
+
 def _project_off(normal: torch.Tensor, gradient: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns squared norms [Q] of the nuisances and their products with residuals [Q, ...], after projection off the unknowns.
+    """Returns squared norms [Q] of the nuisances and their products with residuals [Q, ...], both projected off the
+    unknowns.
 
     Args:
         normal: Products of coordinates and nuisances with each other, [P + Q, P + Q].

@@ -41,8 +41,9 @@ def noise_level(observation: Observation) -> NoiseLevel:
         return NoiseLevel(sigma, "measured", ROUNDING_8_BIT)
     sigma = torch.ones(observation.entries(observation.levels - 1), dtype=torch.float64)
     series = observation.images.flatten(1) if isinstance(observation, Depth) else observation.series()
-    for (_, index), noise in zip(groups, given, strict=True):
+    for (name, index), noise in zip(groups, given, strict=True):
         guess = MASK_NOISE if series is None else series_noise(series[:, index])
+        guess = max(guess, observation.group_threshold(name) or 0.0)
         sigma[index] = guess if noise is None else noise
     source = "residuals" if any(noise is None for noise in given) else "given"
     return NoiseLevel(sigma if len(groups) > 1 else sigma[0], source)

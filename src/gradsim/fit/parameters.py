@@ -22,6 +22,7 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.unknown import Unknown, equal_declarations
 from gradsim.scene.validation import validated_array
 
+SEARCH_TRIALS = 8  # trials that represent many, where all would take too long
 TIME = Spec("s")  # of unknown times
 TIME_SPECS = {"video.fps": Spec("1/s", above=0.0), "video.exposure": Spec("s", low=0.0)}  # of other unknowns of frames
 TimeUnknowns = Mapping[str, Unknown]  # by path
@@ -78,6 +79,42 @@ class Parameters:
         copied.extra = (*self.extra, *extra)
         copied._assign()
         return copied
+
+    def subset(self, numbers: Sequence[int]) -> Parameters:
+        """Returns the unknowns of some of the trials, which are renumbered in the given order."""
+        copied = copy.copy(self)
+        copied.scenes = tuple(self.scenes[k] for k in numbers)
+        copied._scene_names = [self._scene_names[k] for k in numbers]
+        copied._time_names = [self._time_names[k] for k in numbers]
+        used = {name for names in (*copied._scene_names, *copied._time_names) for name in names.values()}
+        places = {k: new for new, k in enumerate(numbers)}
+
+        def renumbered(unknown: ScaledUnknown) -> ScaledUnknown:
+            return unknown if unknown.trial is None else replace(unknown, trial=places[unknown.trial])
+
+        copied._declared = tuple(renumbered(u) for u in self._declared if u.path in used)
+        copied.extra = tuple(renumbered(u) for u in self.extra if u.trial is None or u.trial in places)
+        copied._assign()
+        return copied
+
+    @property
+    def first_trials(self) -> set[int]:
+        """The first trial of each shared unknown."""
+        firsts: dict[str, int] = {}
+        for k, names in enumerate(zip(self._scene_names, self._time_names, strict=True)):
+            for name in (name for part in names for name in part.values()):
+                firsts.setdefault(name, k)
+        shared = {unknown.path for unknown in self.unknowns if unknown.trial is None}
+        return {k for name, k in firsts.items() if name in shared}
+
+    def merged(self, z: torch.Tensor, part: Parameters, z_part: torch.Tensor) -> torch.Tensor:
+        """Returns coordinates z [..., P] with those of a subset replaced by z_part [..., P']."""
+        places = {unknown.path: place for unknown, place in part.items()}
+        merged = z.expand(*z_part.shape[:-1], -1).clone()
+        for unknown, place in self.items():
+            if unknown.path in places:
+                merged[..., place] = z_part[..., places[unknown.path]]
+        return merged
 
     @property
     def coordinate_trials(self) -> list[int | None]:
@@ -172,6 +209,15 @@ class Parameters:
     def fill(self, z: torch.Tensor) -> Scene:
         """Returns the scene with the values at z [..., P]; leading dimensions are a batch of worlds."""
         return self.scene.with_values(self.trial_values(self.values(z), 0))
+
+
+def representative_trials(parameters: Parameters) -> list[int]:
+    """Returns a few trials spread over all, with the first trial of each shared unknown, so that none is missing."""
+    count = len(parameters.scenes)
+    if count <= SEARCH_TRIALS:
+        return list(range(count))
+    chosen = {round(k * (count - 1) / (SEARCH_TRIALS - 1)) for k in range(SEARCH_TRIALS)}
+    return sorted(chosen | parameters.first_trials)
 
 
 def _trial_names(count: int, names: Sequence[str] | None) -> list[str]:

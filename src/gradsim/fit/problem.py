@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 
 from gradsim.fit.gauss_newton import Prior
 from gradsim.fit.noise import NoiseLevel, noise_level
+from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.residuals import CENTRAL_STEP, Residual, evaluate, jacobian
@@ -24,6 +26,7 @@ EQUAL_COST_RATIO = 1.05  # the same as a ratio of mean squares, where the model 
 EQUAL_COST_ROUNDING = 1e-13  # mean square added to the comparison, for rounding
 MODEL_ERROR = 1.1  # mean square relative to the noise, above which the model error counts
 NEGLIGIBLE_CHI2 = 1e-4  # decrease of chi^2 below which a search has converged
+MAX_MOTIONS = 1024  # worlds in one rollout of trials without images, which need little memory
 UNAFFECTED = 1e-9  # largest derivative of a residual that does not depend on the unknowns
 
 
@@ -128,7 +131,9 @@ class EstimationProblem:
     def batch_size(self, level: int) -> int:
         """Maximum number of points in one evaluation: half as many at each finer level, to limit memory."""
         worlds = max(2, self.max_worlds >> max(0, self.levels - 1 - level))
-        return max(2, worlds // max(1, len(self.trials) // 4))
+        images = any(isinstance(self.observation(key), ImageObservation) for key in self.blocks)
+        limit = worlds // max(1, len(self.trials) // 4)
+        return max(2, limit if images else max(limit, MAX_MOTIONS // len(self.trials)))
 
     def mean_square(self, z: torch.Tensor, level: int, frames: int) -> torch.Tensor:
         """Returns the mean squared difference at coordinates z [B, P], [B], in units of the first observation."""
@@ -207,6 +212,11 @@ class EstimationProblem:
             return 0.0
         return NEGLIGIBLE_CHI2 * self.unit_scale(level) ** 2
 
+    @cached_property
+    def noise_is_known(self) -> bool:
+        """Whether the noise of any observation is given or measured, so that a fit can be compared with it."""
+        return any(level.source != "residuals" for level in self.noise.values())
+
     def prior(self, level: int) -> Prior | None:
         """Returns the declared priors of the unknowns, scaled to the cost at a level; None if there are none."""
         mean, sd = self.parameters.prior_normal()
@@ -223,6 +233,14 @@ class EstimationProblem:
             J = J * (self._reference_noise(level) / REFERENCE_NOISE)
         prior = torch.diag(1.0 / self.parameters.prior()[1] ** 2)  # limits what the video does not determine
         return torch.diagonal(torch.linalg.inv(J @ J.T + prior)).sqrt()
+
+    def subset(self, numbers: Sequence[int]) -> EstimationProblem:
+        """Returns the problem of some of the trials; it has the unknowns of their scenes and frame times."""
+        trials = tuple(self.trials[k] for k in numbers)
+        noise = {
+            (new, i): self.noise[k, i] for new, k in enumerate(numbers) for i in range(len(trials[new].observations))
+        }
+        return replace(self, parameters=self.parameters.subset(numbers), trials=trials, noise=noise)
 
     def with_substeps(self, factor: int) -> EstimationProblem:
         """Returns the problem with more time steps per frame."""

@@ -134,19 +134,17 @@ def forward_jacobian(
         steps: Differences of the coordinates, [K, P].
         max_worlds: Maximum number of worlds in one rollout.
         bounds: Lower and upper bounds of the coordinates, [P] each; differences point inwards.
-        structure: Which residuals depend on which coordinates; None if each may depend on all.
+        structure: Sparsity of the Jacobian; None if residuals may depend on all coordinates.
     """
     if len(z) == 0:
         return r.new_zeros(0), torch.ones(0, dtype=torch.bool)
     if bounds is not None:
         steps = torch.where((z + steps > bounds[1]) & (z - steps >= bounds[0]), -steps, steps)
     if structure is not None:
-        found = [
-            _structured_differences(residual, point, own, step, max_worlds, structure)
-            for point, own, step in zip(z, r, steps, strict=True)
+        pairs = [
+            _structured_differences(residual, *point, max_worlds, structure) for point in zip(z, r, steps, strict=True)
         ]
-        if all(matrix is not None for matrix in found):
-            return torch.stack(found), torch.ones(len(z), dtype=torch.bool)  # type: ignore[arg-type]
+        return torch.stack([J for J, _ in pairs]), torch.tensor([known for _, known in pairs])
     J = _differences(residual, z, r, steps, max_worlds)
     failed = ~torch.isfinite(J.sum(-1))
     k, p = torch.nonzero(failed, as_tuple=True)
@@ -162,18 +160,18 @@ def forward_jacobian(
 
 def _structured_differences(
     residual: Residual, z: torch.Tensor, r: torch.Tensor, steps: torch.Tensor, max_worlds: int, structure: Structure
-) -> torch.Tensor | None:
-    """Returns a Jacobian [P, N] from one forward difference per group; None if the world of a group diverges."""
-    steps = steps.clone()
-    for members in structure.members:  # one length for all trials
-        steps[members] = steps[members].sign() * steps[members].abs().min()
-    shifted = evaluate(residual, z + structure.compress(steps), max_worlds).expand(-1, len(r))
+) -> tuple[torch.Tensor, bool]:
+    """Returns a Jacobian [P, N] from one forward difference per group, and whether all groups are known."""
+    shifts = steps.clone()
+    for members in structure.members:  # one size for all trials; the signs may differ
+        shifts[members] = steps[members].abs().min() * steps[members].sign()
+    shifted = evaluate(residual, z + structure.compress(shifts), max_worlds).expand(-1, len(r))
     change = shifted - r
-    if not bool(torch.isfinite(change.sum())):
-        return None
-    J, count = structure.expand(change), len(structure.rows)
-    J[:, :count] /= steps[:, None]
-    return J
+    known = torch.isfinite(change.sum(-1))
+    J = structure.expand(torch.where(known[:, None], change, 0.0))
+    count = len(structure.rows)
+    J[:, :count] /= shifts[:, None]
+    return J, bool(known.all())
 
 
 def _differences(

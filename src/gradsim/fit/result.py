@@ -70,6 +70,11 @@ class Fit:
         identifiable = all(item.level == "identifiable" for item in self.identifiability.values())
         return self.status == "converged" and identifiable
 
+    @property
+    def outliers(self) -> dict[str, float]:
+        """Trials that fit far worse than the others: their residual as a multiple of that of the median trial."""
+        return self.misfit.outliers
+
     def trial_values(self, trial: int) -> dict[str, torch.Tensor]:
         """Returns all estimated values of a trial by their paths in it, with those of nuisances."""
         return self.parameters.model_values(self.parameters.values(self.coordinates), trial)
@@ -99,6 +104,11 @@ class Fit:
             f"standard deviation {item.sd:.2g} {item.unit}"
             for path, item in self.scatter.items()
         ]
+        if self.outliers:
+            named = ", ".join(
+                f"{name} ({ratio:.1f} times the median residual)" for name, ratio in self.outliers.items()
+            )
+            lines.append(f"outliers among {len(self.trials)} trials: {named}")
         lines.append(f"{self.status}: {self.advice}" if self.advice else self.status)
         return "\n".join(lines)
 

@@ -8,10 +8,9 @@ import torch
 
 from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.parameters import Parameters
+from gradsim.fit.student import student_95
 
 ITERATIONS = 30  # of the moment equation for the scatter
-NORMAL_95 = 1.959964  # half width of a 95 % interval, in standard deviations
-STUDENT_95 = {1: 12.7062, 2: 4.3027, 3: 3.1824}  # the same by degrees of freedom
 
 
 @dataclass(frozen=True)
@@ -73,15 +72,6 @@ def _component_scatter(
         Scatter(center[k], min(low[k], high[k]), max(low[k], high[k]), abs(side[k] - center[k]), first.unit)
         for k in range(first.size)
     ]
-
-
-def student_95(freedom: int) -> float:
-    """Half width of a 95 % interval from a variance with some degrees of freedom, in standard deviations.
-
-    From four degrees on a series in their inverse, to .3 %.
-    """
-    series = NORMAL_95 + 2.3723 / freedom + 2.8225 / freedom**2 + 2.5559 / freedom**3
-    return STUDENT_95.get(freedom, series)
 
 
 def random_effects(values: torch.Tensor, variances: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

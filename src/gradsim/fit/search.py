@@ -17,8 +17,10 @@ import torch
 from gradsim.fit.gauss_newton import GaussNewton, Prior, SolverState, solve
 from gradsim.fit.jacobians import MAX_DENSE, Adjoint, chosen_jacobian
 from gradsim.fit.least_squares import ROUNDING_COST, StopCriterion, never_stop
+from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.residuals import jacobian
+from gradsim.fit.stages import STAGE_TOLERANCE, solve_in_stages
 
 PRIOR_WEIGHT = 5e-7  # relative to mean squares summed over frames
 # Mean squares allowed in excess of the noise floor:
@@ -31,6 +33,7 @@ SAME_MINIMUM_DISTANCE = 1e-3  # largest distance, in coordinate units, of restar
 # Schedule:
 FIRST_FRAMES = 6  # frames of the first fit
 FRAME_INCREMENT = 4
+MAX_STAGES = 16  # of a growing number of frames; long recordings grow by more frames at a time
 SCAN_POINTS, RESCAN_POINTS = 12, 8  # per coordinate, at the start and when resampling
 SAMPLES = 32  # random points when resampling
 SAMPLE_STARTS = 4  # of these, points from which the fit is repeated
@@ -72,13 +75,16 @@ class Search:
         report: Called after every iteration.
         """
         self.problem, self.optimizer, self.report = problem, optimizer, report
-        self.generator = torch.Generator().manual_seed(seed)
+        self.seed, self.generator = seed, torch.Generator().manual_seed(seed)
         self.bounds = problem.parameters.bounds()
         self.prior = Prior(*problem.parameters.prior(), PRIOR_WEIGHT)
         self.coarse = problem.levels - 1
         self.middle = max(0, problem.levels - 2)
         self.best: SearchResult | None = None
         self.model_error = [0.0] * problem.levels  # mean squares that resampling could not lower
+        self.resamples = True  # without known noise, until it does not help: no fit could be told to need it
+        self.levels = tuple(dict.fromkeys((self.coarse, self.middle)))
+        self.growth = max(FRAME_INCREMENT, problem.frames // MAX_STAGES)  # frames added at a time
 
     def run(self, start: torch.Tensor) -> SearchResult:
         """Searches from a start [P] to a minimum at the finest level."""
@@ -86,6 +92,8 @@ class Search:
         differences = len(set(self.problem.parameters.coordinate_groups))  # rollouts for a Jacobian
         if isinstance(self.optimizer.jacobian, Adjoint) or differences > MAX_DENSE:
             return self._run_many(start)
+        if len(self.problem.trials) > SEARCH_TRIALS:
+            return self._run_trials(start)
         z = self._scan_first_frames(start)
         z, fitted = self._fit_all_frames(z)
         if not fitted:
@@ -101,6 +109,43 @@ class Search:
             self._restart(result, coarse.z[0])
         result.mean_square = float(self.problem.mean_square(result.z[None], 0, frames))
         return result
+
+    def _run_trials(self, start: torch.Tensor) -> SearchResult:
+        """Searches with a few of many trials, then solves for all trials from the minima found."""
+        parameters = self.problem.parameters
+        few = self.problem.subset(representative_trials(parameters))
+
+        def complete(z: torch.Tensor) -> torch.Tensor:
+            return parameters.merged(start, few.parameters, z)
+
+        def report(stage: str, z: torch.Tensor, *progress: Any) -> None:
+            self.report(f"{len(few.trials)} trials, {stage}", complete(z), *progress)
+
+        optimizer = replace(self.optimizer, tolerance=max(self.optimizer.tolerance, STAGE_TOLERANCE))
+        search = Search(few, optimizer, self.seed, report)
+        try:
+            found = search.run(few.parameters.merged(few.parameters.initial(), parameters, start))
+        except KeyboardInterrupt:
+            if search.best is not None:
+                self.best = replace(search.best, z=complete(search.best.z))
+            raise
+        results = [self._finish(complete(z), found.accepted) for z in (found.z, *found.alternative_minima)]
+        best, *others = sorted(results, key=lambda result: result.mean_square)
+        distinct = (other for other in others if not bool(_same_minimum(other.z, best.z)))
+        equal = (other for other in distinct if self.problem.is_equal_cost(other.mean_square, best.mean_square))
+        best.alternative_minima += [other.z for other in equal]
+        return best
+
+    def _finish(self, z: torch.Tensor, accepted: bool) -> SearchResult:
+        """Solves for all trials from z [P]."""
+
+        def report(stage: str, z: torch.Tensor, mean_square: float, frames: int, level: int) -> None:
+            self.best = SearchResult(z.clone(), mean_square, accepted=False)
+            self.report(stage, z, mean_square, frames, level)
+
+        state = solve_in_stages(self.problem, z, self.optimizer, report, "all trials")
+        square = self._mean_square(state.cost[0], 0, self.problem.frames)
+        return SearchResult(state.z[0], square, accepted, bool(state.converged[0]))
 
     def _run_many(self, start: torch.Tensor) -> SearchResult:
         """Solves for many unknowns with more and more frames, then from coarse to fine images.
@@ -183,13 +228,19 @@ class Search:
         return start if flat else candidates[best]
 
     def _scan(self, z: torch.Tensor, count: int) -> torch.Tensor:
-        """Returns points that vary each coordinate of z over its plausible range, [P * count, P]."""
+        """Returns points that vary each coordinate of z over its plausible range, [G * count, P].
+
+        Coordinates of the same unknown in different trials, one of G groups, vary together.
+        """
         center, width = self.prior.center, self.prior.width
         offsets = torch.linspace(-1.0, 1.0, count, dtype=z.dtype)
         points = []
-        for k in range(len(z)):
+        groups: dict[int, list[int]] = {}
+        for k, group in enumerate(self.problem.parameters.coordinate_groups):
+            groups.setdefault(group, []).append(k)
+        for members in groups.values():
             line = z.repeat(count, 1)
-            line[:, k] = center[k] + width[k] * offsets
+            line[:, members] = center[members] + width[members] * offsets[:, None]
             points.append(line)
         return torch.cat(points).clamp(*self.bounds)
 
@@ -209,7 +260,7 @@ class Search:
         total = self.problem.frames
         frames = min(FIRST_FRAMES, total)
         while True:
-            for level in (self.coarse, self.middle):
+            for level in self.levels:
                 excess = 0.1 * MORE_FRAMES_EXCESS
                 limit = self._threshold(level, excess)
                 enough = self.problem.from_mean_square(limit, level, frames) if frames == total else 0.0
@@ -217,12 +268,12 @@ class Search:
                 state = self._solve(z[None], level, frames, 6, "growing horizon", prior=self.prior, stop=stop)
                 z = state.z[0]
             square = self._mean_square(state.cost[0], self.middle, frames)
-            if square > self._threshold(self.middle, MORE_FRAMES_EXCESS):
+            if self.resamples and square > self._threshold(self.middle, MORE_FRAMES_EXCESS):
                 z = self._resample(z, frames)
                 self._record_model_error(z, square, frames)
             if frames == total:
                 return z
-            frames = min(frames + FRAME_INCREMENT, total)
+            frames = min(frames + self.growth, total)
             if frames < total:  # continue with all frames if the current values explain them already
                 square = float(self.problem.mean_square(z[None], self.coarse, total))
                 if square < self._threshold(self.coarse, ALL_FRAMES_EXCESS):
@@ -238,6 +289,7 @@ class Search:
             if level == self.middle and after < USEFUL_RESAMPLING * before:
                 return
             self.model_error[level] = max(self.model_error[level], after)
+        self.resamples = self.problem.noise_is_known
 
     def _resample(self, z: torch.Tensor, frames: int) -> torch.Tensor:
         """Fits again from random points and returns the best fit; coordinates already determined stay near z."""
@@ -254,7 +306,7 @@ class Search:
             if len(starts) == SAMPLE_STARTS:
                 break
         points = torch.stack([z, *starts])
-        for level in (self.coarse, self.middle):
+        for level in self.levels:
             points = self._solve(points, level, frames, 8, "resampling", prior=self.prior).z
         square = self.problem.mean_square(points, self.middle, frames)
         return points[int(torch.argmin(torch.nan_to_num(square, nan=torch.inf)))]
@@ -268,7 +320,7 @@ class Search:
         state = self._solve(z[None], self.middle, frames, 12, "without prior")
         z, square = state.z[0], self._mean_square(state.cost[0], self.middle, frames)
         for _ in range(3 if self.problem.parameters.count > 1 else 1):
-            if square <= self._threshold(self.middle, ACCEPTED_EXCESS):
+            if not self.resamples or square <= self._threshold(self.middle, ACCEPTED_EXCESS):
                 break
             other = self._resample(z, frames)
             state = self._solve(other[None], self.middle, frames, 12, "without prior")

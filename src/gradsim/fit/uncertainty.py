@@ -14,9 +14,9 @@ from gradsim.fit.linearization import Block, Linearization
 from gradsim.fit.misfit import codec_correlation
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
+from gradsim.fit.student import NORMAL_95, student_95
 from gradsim.fit.subspace import prior_information
 
-NORMAL_95 = 1.959964  # half width of a 95 % interval of a normal distribution, in standard deviations
 IDENTIFIABLE, WEAK = 0.05, 0.5  # largest standard deviation relative to the size of the value
 FROM_PRIOR = 0.9  # standard deviation relative to that of the prior, above which the data add nothing
 AT_BOUND = 1e-3  # distance from a bound, relative to the distance between the bounds or to the value
@@ -27,7 +27,6 @@ MAX_NAMES, MAX_DIRECTIONS = 6, 20  # listed in the description of a direction; d
 FIRST_PART = 0.6  # fraction of the frames from which the rest is predicted
 HOLDOUT_DEVIATIONS = 2.5  # disagreement of the two parts that noise explains
 MIN_TRIALS = 5  # trials from which their scatter is estimated
-STUDENT_95 = {4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 15: 2.131, 20: 2.086, 30: 2.042}
 
 HINTS = {
     "mu": "nothing slips in this video, or nothing touches",
@@ -63,8 +62,13 @@ class Uncertainty:
     discrepancy: Discrepancy | None = None
 
 
-def estimate_uncertainty(problem: EstimationProblem, lin: Linearization) -> Uncertainty:
-    """Returns the uncertainty at a linearized estimate."""
+def estimate_uncertainty(
+    problem: EstimationProblem, lin: Linearization, group_covariance: torch.Tensor | None = None
+) -> Uncertainty:
+    """Returns the uncertainty at a linearized estimate.
+
+    `group_covariance` is that of the estimates from groups of trials, [P, P]; None if these were not made.
+    """
     full_prior = prior_information(problem.parameters)
     prior = lin.reduced(full_prior)
     variance = _noise_scale(problem, lin) * codec_correlation(lin)
@@ -79,6 +83,9 @@ def estimate_uncertainty(problem: EstimationProblem, lin: Linearization) -> Unce
     if scatter is not None:
         covariance = _largest(covariance, scatter)
         sources.append("scatter between trials")
+    if group_covariance is not None:
+        covariance = _largest(covariance, group_covariance)
+        sources.append("scatter between groups of trials")
     covariance = lin.expanded_covariance(covariance, full_prior)
     plain_covariance = lin.expanded_covariance(inverse, full_prior)
     holdout = _holdout(lin, full_prior, variance, covariance - plain_covariance)
@@ -104,11 +111,12 @@ def estimate_uncertainty(problem: EstimationProblem, lin: Linearization) -> Unce
 
 def expected_uncertainty(problem: EstimationProblem, lin: Linearization) -> Uncertainty:
     """Returns the uncertainty of a future estimate, for a scene without errors and observations with given noise."""
-    information = lin.information()
-    covariance = _inverse(information + _prior_information(problem.parameters))
+    information, prior = lin.information(), prior_information(problem.parameters)
+    covariance = lin.expanded_covariance(_inverse(information + lin.reduced(prior)), prior)
     deviation = torch.diagonal(covariance).clamp_min(0.0).sqrt()
     correlation = covariance / (deviation[:, None] * deviation).clamp_min(1e-300)
-    judged = information + torch.diag(1.0 / problem.parameters.prior_normal()[1] ** 2)
+    judged = lin.expanded_information(information, prior)
+    judged = judged + torch.diag(1.0 / problem.parameters.prior_normal()[1] ** 2)
     levels, directions = judge_identifiability(problem.parameters, lin.z, judged, deviation)
     noise = float(lin.blocks[0].sigma.mean())
     return Uncertainty(deviation, correlation, noise, levels, directions, ("noise",), deviation)
@@ -154,8 +162,7 @@ def _trial_scatter(lin: Linearization, inverse: torch.Tensor, prior: torch.Tenso
     gradients = torch.stack([lin.gradient(blocks=blocks) for blocks in by_trial.values()])
     gradients = gradients - gradients.mean(0)
     spread = gradients.T @ gradients * (count / (count - 1))
-    student = STUDENT_95[max((k for k in STUDENT_95 if k <= count - 1), default=4)] / NORMAL_95
-    return inverse @ spread @ inverse * student**2
+    return inverse @ spread @ inverse * (student_95(count - 1) / NORMAL_95) ** 2
 
 
 def _holdout(lin: Linearization, prior: torch.Tensor, variance: float, extra: torch.Tensor) -> torch.Tensor:

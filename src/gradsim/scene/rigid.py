@@ -84,7 +84,7 @@ class Rigid(Body):
         center: Centre of mass in body coordinates [m], [..., 3]; from the mesh if None.
         position: Initial position of the mesh's origin [m], [..., 3].
         rotation: Initial rotation, quaternion (x, y, z, w), [..., 4].
-        velocity: Initial velocity of the centre of mass [m/s], [..., 3].
+        velocity: Initial velocity of the centre of mass, or of `velocity_point` [m/s], [..., 3].
         angular_velocity: Initial angular velocity in world axes [rad/s], [..., 3].
         contact: Contact parameters, for all shapes or by shape name; None takes those of the shapes.
         pushes: Known forces and impulses.
@@ -94,6 +94,8 @@ class Rigid(Body):
             its origin so that its bounding box has these extents. The surface, the contact points, and the mass
             properties that the mesh determines are scaled with it. For a ball of unknown diameter:
             `d = gs.unknown(0.1)`, then `size=(d, d, d)`.
+        velocity_point: Point with the initial velocity `velocity`, in body coordinates [m], [..., 3], such as the one
+            that motion capture follows; the centre of mass if None.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Rigid(Body):
     face_samples: bool = False
     look: Look | None = Look()
     size: Quantity | None = quantity(None, "m", shape=(3,), above=0.0)
+    velocity_point: Quantity | None = quantity(None, "m", shape=(3,))
 
     def __post_init__(self) -> None:
         check_name(self.name)

@@ -170,6 +170,11 @@ class Observation(ABC):
         noise: float | None = self.noise.get(group) if isinstance(self.noise, Mapping) else self.noise
         return noise
 
+    def group_threshold(self, group: str) -> float | None:
+        """Threshold of the robust loss of the entries of a group: the size of residuals that are expected."""
+        loss = self.robust.get(group) if isinstance(self.robust, Mapping) else self.robust
+        return None if loss is None else float(loss.threshold)
+
     def estimated_noise(self) -> float | None:
         """Standard deviation of an entry, from the measurements alone; None if they do not show it."""
         return None

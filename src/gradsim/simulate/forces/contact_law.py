@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 import warp as wp
 
 from gradsim.native.structures import Enumeration
@@ -51,10 +50,8 @@ def contact_columns(body: Any, scene: Scene, batcher: "SceneBatcher", pair_count
 def _default_depth(body: Any, batcher: "SceneBatcher") -> Any:
     """Returns the default of delta [m]; for a rigid body with a `size` it varies with the size."""
     size = unwrap(getattr(body, "size", None))
-    if isinstance(size, torch.Tensor):
-        return CONTACT_DEPTH * size.amax(-1)
     if size is not None:
-        return np.asarray(CONTACT_DEPTH * size.max(-1))
+        return CONTACT_DEPTH * (np.asarray(size.max(-1)) if isinstance(size, np.ndarray) else size.amax(-1))
     return batcher.geometry(body, lambda: np.asarray(CONTACT_DEPTH * body_size(body)))
 
 

@@ -97,13 +97,17 @@ def initial_center(body: Rigid, topology: Topology, batcher: SceneBatcher) -> to
     """Returns the initial position of the centre of mass [m], [B, 1, 3]."""
 
     def offset() -> torch.Tensor:
-        if is_per_element(body.mass) or body.center is not None or body.size is not None:
-            center = batcher(batcher.mass_properties(body).center, 1, (3,))
-        else:  # independent of a uniform density
-            center = unit_solid(body.mesh, batcher.dtype, batcher.device).center.expand(batcher.world_count, 1, 3)
-        return rotate(_rotation(body, batcher), center)
+        return rotate(_rotation(body, batcher), _center(body, batcher))
 
     return batcher(body.position, 1, (3,)) + batcher.cached(("center", body.name), offset)
+
+
+def _center(body: Rigid, batcher: SceneBatcher) -> torch.Tensor:
+    """Returns the centre of mass in body coordinates [m], [B, 1, 3]."""
+    if is_per_element(body.mass) or body.center is not None or body.size is not None:
+        return batcher(batcher.mass_properties(body).center, 1, (3,))
+    # independent of a uniform density
+    return unit_solid(body.mesh, batcher.dtype, batcher.device).center.expand(batcher.world_count, 1, 3)
 
 
 def initial_rotation(body: Rigid, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
@@ -111,7 +115,12 @@ def initial_rotation(body: Rigid, topology: Topology, batcher: SceneBatcher) -> 
 
 
 def initial_velocity(body: Rigid, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
-    return batcher(body.velocity, 1, (3,))
+    """Returns the initial velocity of the centre of mass [m/s], [B, 1, 3]."""
+    velocity = batcher(body.velocity, 1, (3,))
+    if body.velocity_point is None:
+        return velocity
+    arm = rotate(_rotation(body, batcher), _center(body, batcher) - batcher(body.velocity_point, 1, (3,)))
+    return velocity + torch.linalg.cross(batcher(body.angular_velocity, 1, (3,)), arm)
 
 
 def initial_angular_momentum(body: Rigid, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
