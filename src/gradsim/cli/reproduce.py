@@ -186,8 +186,35 @@ def closed_loop(seed: SeedOption = 0, as_json: JsonOption = None) -> None:
     show_experiment(experiment(seed), as_json)
 
 
+@reproduce.command("model-error")
+def model_error(
+    quick: Annotated[bool, typer.Option("--quick", help="A sixth of the errors with one seed; 10 minutes.")] = False,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="Use the seeds that were not used during development.")
+    ] = False,
+    scene: Annotated[list[str] | None, typer.Option(help="Only this scene: rigid, soft or cloth; repeatable.")] = None,
+    right: Annotated[int | None, typer.Option(help="Number of videos with a right model.", min=0)] = None,
+    jobs: Annotated[int, typer.Option(help="Number of processes.", min=1)] = 2,
+    as_json: JsonOption = None,
+) -> None:
+    """Scenes that are slightly wrong, and videos of something else: is a wrong answer called certain?
+
+    Every video is fitted with everything in the scene declared exact, and with camera, start, light and shape declared
+    rough. With `--json` an interrupted run can be resumed.
+
+        gradsim reproduce model-error --quick --json model-error.json
+    """
+    from gradsim.experiments.model_error.experiment import experiment
+
+    table = experiment(quick=quick, held_out=held_out, scenes=tuple(scene or ()), right=right)
+    show_experiment(table, as_json, jobs=jobs)
+
+
 def show_experiment(
-    experiment: Experiment, file: Path | None, plot: Callable[[Sequence[Row]], None] = lambda rows: None
+    experiment: Experiment,
+    file: Path | None,
+    plot: Callable[[Sequence[Row]], None] = lambda rows: None,
+    jobs: int = 1,
 ) -> None:
     """Prints the table while it is filled, then the claims. Exits with code 1 if a claim fails."""
     console.print(f"[bold]{experiment.title}[/]", soft_wrap=True)
@@ -197,7 +224,7 @@ def show_experiment(
     rows: list[Row] = []
     try:
         with stderr.status("compiling kernels (first use only)") as status:
-            for row in run_experiment(experiment, file, status.update):
+            for row in run_experiment(experiment, file, status.update, jobs):
                 rows.append(row)
                 line = "  ".join(column.cell(row) for column in experiment.columns)
                 console.print(line.rstrip(), highlight=False, soft_wrap=True, markup=False)

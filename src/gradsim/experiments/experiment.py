@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
@@ -73,18 +77,60 @@ class Experiment:
     cases: tuple[Case, ...]
     claims: Callable[[Sequence[Row]], list[Claim]]
     paper: str = ""
+    rebuild: Callable[[], Experiment] | None = None  # creates the same experiment in another process; must be picklable
 
 
-def run_experiment(experiment: Experiment, file: Path | None, progress: Progress = lambda text: None) -> Iterator[Row]:
-    """Yields the rows in order. Rows found in the file are not computed again; each new row is saved immediately."""
+def run_experiment(
+    experiment: Experiment, file: Path | None, progress: Progress = lambda text: None, jobs: int = 1
+) -> Iterator[Row]:
+    """Yields the rows. Rows found in the file are not computed again; each new row is saved immediately.
+
+    Args:
+        experiment: Experiment; its cases run in their order.
+        file: JSON file of the rows, or None.
+        progress: Receives text about the current step.
+        jobs: Number of processes, for an experiment with `rebuild`. Rows then come in the order of completion; their
+            content is the same.
+    """
     rows = {} if file is None else _read_rows(file, experiment.name)
-    for case in experiment.cases:
-        if case.key not in rows:
-            rows[case.key] = case.run(lambda text, key=case.key: progress(f"{key}: {text}"))  # type: ignore[misc]
-            if file is not None:
-                content = json.dumps({"experiment": experiment.name, "rows": rows}, indent=2) + "\n"
-                write_atomically(file, lambda target, text=content: target.write_text(text), InvalidInput)  # type: ignore[misc]
-        yield rows[case.key]
+    yield from (rows[case.key] for case in experiment.cases if case.key in rows)
+    missing = [case for case in experiment.cases if case.key not in rows]
+    for key, row in _compute_rows(experiment, missing, progress, jobs):
+        rows[key] = row
+        if file is not None:
+            content = json.dumps({"experiment": experiment.name, "rows": rows}, indent=2) + "\n"
+            write_atomically(file, lambda target, text=content: target.write_text(text), InvalidInput)  # type: ignore[misc]
+        yield row
+
+
+def _compute_rows(
+    experiment: Experiment, cases: Sequence[Case], progress: Progress, jobs: int
+) -> Iterator[tuple[str, Row]]:
+    if jobs == 1 or experiment.rebuild is None:
+        for case in cases:
+            yield case.key, case.run(lambda text, key=case.key: progress(f"{key}: {text}"))  # type: ignore[misc]
+        return
+    context = multiprocessing.get_context("spawn")  # Torch and Warp have threads, which a fork would lose
+    pool = ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=(experiment.rebuild,))
+    try:
+        futures = {pool.submit(_run_in_worker, case.key): case.key for case in cases}
+        for number, future in enumerate(as_completed(futures), start=1):
+            progress(f"{number} of {len(cases)} cases, {jobs} processes")
+            yield futures[future], future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+_worker_cases: dict[str, Case] = {}  # of the experiment, in a worker process
+
+
+def _start_worker(rebuild: Callable[[], Experiment]) -> None:
+    torch.set_num_threads(1)
+    _worker_cases.update({case.key: case for case in rebuild().cases})
+
+
+def _run_in_worker(key: str) -> Row:
+    return _worker_cases[key].run(lambda text: None)
 
 
 def _read_rows(file: Path, name: str) -> dict[str, Row]:

@@ -53,27 +53,16 @@ class Analysis:
     advice: str = ""
     scatter: dict[str, Scatter] = field(default_factory=dict)  # of unknowns that vary between trials, by path
 
-    @property
-    def nuisance_paths(self) -> frozenset[str]:
-        """Paths of the nuisances among the unknowns."""
-        return nuisance_paths(self.problem)
-
     def nuisance_table(self, z: torch.Tensor, deviation: torch.Tensor) -> dict[str, tuple[float, float, str]]:
         """Returns value, standard deviation and unit of each estimated nuisance, by path."""
         units = {n.path: n for trial in self.problem.trials for n in trial.nuisances}
         table = {}
         for unknown, part in self.problem.parameters.items():
             nuisance = units.get(unknown.path.split("@")[0])
-            if nuisance is not None and unknown.path in self.nuisance_paths:
+            if nuisance is not None and unknown.path in self.problem.nuisance_paths:
                 amount, sd = (float(x[part][0]) * nuisance.sd for x in (z, deviation))
                 table[unknown.path] = (amount, sd, nuisance.unit)
         return table
-
-
-def nuisance_paths(problem: EstimationProblem) -> frozenset[str]:
-    """Returns the paths of the nuisances among the unknowns of a problem."""
-    names = {n.path for trial in problem.trials for n in trial.nuisances}
-    return frozenset(u.path for u in problem.parameters.unknowns if u.path.split("@")[0] in names)
 
 
 def with_nuisances(problem: EstimationProblem, groups: Sequence[str]) -> EstimationProblem:
@@ -286,8 +275,11 @@ def _correct(
         scored = _linearize_sample(problem, z, candidates) if candidates[0] else None
         misfit = measure_misfit(problem, lin, candidates[0], scored=scored, holdout=math.nan, corrections=tuple(names))
         usable = {nuisance.path for nuisance in candidates[0] if nuisance.batched}
-        likely = next((cause for cause in misfit.causes if cause.path in usable), None)
-        if misfit.ok or misfit.nonsense or likely is None or len(names) >= corrections or likely.score <= MAX_SCORE:
+        likely = misfit.causes[0] if misfit.causes else None
+        # A less likely cause in place of one that cannot be estimated would only hide it.
+        if likely is None or likely.path not in usable or likely.score <= MAX_SCORE:
+            return problem, z, lin, misfit, converged
+        if misfit.ok or misfit.nonsense or len(names) >= corrections:
             return problem, z, lin, misfit, converged
         added = [tuple(n for n in own if n.path == likely.path) for own in candidates[1]]
         problem = _add(problem, added)

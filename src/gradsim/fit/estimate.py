@@ -260,7 +260,7 @@ def _make_fit(analysis: Analysis, searches: _Searches, intervals: _Intervals, me
     low, high = (parameters.values((intervals.center + side * margin).clamp(*parameters.bounds())) for side in (-1, 1))
     values = parameters.values(intervals.center)
     status, advice = _status(analysis, searches)
-    wanted = [path for path in values if path not in analysis.nuisance_paths]
+    wanted = [path for path in values if path not in problem.nuisance_paths]
     return Fit(
         values={path: values[path] for path in wanted},
         intervals={
@@ -326,7 +326,7 @@ def _identifiability(analysis: Analysis, searches: _Searches, status: str, advic
     """Returns the verdict by coordinate; coordinates that differ between equal minima are at best weak."""
     parameters = analysis.problem.parameters
     verdicts = dict(zip(parameters.names, analysis.uncertainty.identifiability, strict=True))
-    verdicts = {name: item for name, item in verdicts.items() if name.split("[")[0] not in analysis.nuisance_paths}
+    verdicts = {name: item for name, item in verdicts.items() if name not in analysis.problem.nuisance_paths}
     if status.startswith("does not explain"):
         level = "not identifiable" if analysis.misfit.explained < 0.9 else "weak"
         reason = f"the scene {status}"

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from gradsim.fit.coordinates import SAMPLE_MARGIN, ScaledUnknown
-from gradsim.fit.corrections import nuisance_paths
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
@@ -214,7 +213,7 @@ def expected_intervals(recording: Recording, samples: int, seed: int) -> Expecte
 
 def true_values(problem: EstimationProblem, samples: int, seed: int) -> torch.Tensor:
     """Returns coordinates [samples, P] of true values, away from the bounds; those of nuisances are zero."""
-    parameters, errors = problem.parameters, nuisance_paths(problem)
+    parameters, errors = problem.parameters, problem.nuisance_paths
     generator = torch.Generator().manual_seed(seed)
     parts = []
     for unknown in parameters.unknowns:
@@ -240,18 +239,13 @@ def _inside(unknown: ScaledUnknown, z: torch.Tensor) -> torch.Tensor:
 def _result(
     problem: EstimationProblem, points: list[tuple[torch.Tensor, Uncertainty]], diverged: int
 ) -> ExpectedIntervals:
-    errors = nuisance_paths(problem)
+    errors = problem.nuisance_paths
     rows: dict[str, ExpectedInterval] = {}
     for unknown, part in problem.parameters.items():
         if unknown.path not in errors:
             rows |= {row.name: row for row in _rows(unknown, part, points)}
-    wanted = [name.split("[")[0] not in errors for name in problem.parameters.names]
-    texts = Counter(
-        text
-        for _, uncertainty in points
-        for text in uncertainty.undetermined_directions
-        if any(name in text for name in rows)  # errors of the scene may compensate for each other
-    )
+    wanted = [name not in errors for name in problem.parameters.names]
+    texts = Counter(text for _, uncertainty in points for text in uncertainty.undetermined_directions)
     count = len(points)
     directions = [text if n == count else f"{text}, at {n} of {count} values" for text, n in texts.items()]
     return ExpectedIntervals(rows, tuple(directions), score(problem.parameters, points, wanted), diverged)

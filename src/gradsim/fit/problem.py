@@ -69,6 +69,12 @@ class EstimationProblem:
         """Number of levels of detail."""
         return max(trial.levels for trial in self.trials)
 
+    @cached_property
+    def nuisance_paths(self) -> frozenset[str]:
+        """Paths of the nuisances among the unknowns."""
+        names = {nuisance.path for trial in self.trials for nuisance in trial.nuisances}
+        return frozenset(u.path for u in self.parameters.unknowns if u.path.split("@")[0] in names)
+
     def observation(self, key: tuple[int, int]) -> Any:
         """Returns an observation by its position."""
         return self.trials[key[0]].observations[key[1]]

@@ -101,7 +101,7 @@ def estimate_uncertainty(
     judged = lin.expanded_information(information, full_prior) + torch.diag(
         1.0 / problem.parameters.prior_normal()[1] ** 2
     )
-    levels, directions = judge_identifiability(problem.parameters, lin.z, judged, deviation)
+    levels, directions = _judge_problem(problem, lin.z, judged, deviation)
     first = lin.blocks[0]
     square = first.difference.square() if first.weights is None else first.difference.square() * first.weights
     noise = float((square.sum() / first.counts.sum().clamp_min(1.0)).sqrt())
@@ -117,7 +117,7 @@ def expected_uncertainty(problem: EstimationProblem, lin: Linearization) -> Unce
     correlation = covariance / (deviation[:, None] * deviation).clamp_min(1e-300)
     judged = lin.expanded_information(information, prior)
     judged = judged + torch.diag(1.0 / problem.parameters.prior_normal()[1] ** 2)
-    levels, directions = judge_identifiability(problem.parameters, lin.z, judged, deviation)
+    levels, directions = _judge_problem(problem, lin.z, judged, deviation)
     noise = float(lin.blocks[0].sigma.mean())
     return Uncertainty(deviation, correlation, noise, levels, directions, ("noise",), deviation)
 
@@ -217,25 +217,49 @@ def _value_scale(unknown: ScaledUnknown, z: torch.Tensor) -> torch.Tensor:
     return size / unknown.unit_step.reshape(-1)
 
 
+def _judge_problem(
+    problem: EstimationProblem, z: torch.Tensor, information: torch.Tensor, deviation: torch.Tensor
+) -> tuple[tuple[Identifiability, ...], tuple[str, ...]]:
+    """Returns the verdict on each coordinate and a description of each undetermined direction of the unknowns.
+
+    Nuisances are eliminated first: how far the video determines them is no question of the user. They get no verdict.
+    """
+    names, errors = problem.parameters.names, problem.nuisance_paths
+    wanted = [k for k, name in enumerate(names) if name not in errors]
+    if len(wanted) < len(names):
+        rest = [k for k, name in enumerate(names) if name in errors]
+        cross = information[wanted][:, rest]
+        information = information[wanted][:, wanted] - cross @ _inverse(information[rest][:, rest]) @ cross.T
+    levels, directions = judge_identifiability(problem.parameters, z, information, deviation, wanted)
+    found = dict(zip(wanted, levels, strict=True))
+    return tuple(found.get(k, Identifiability("not judged")) for k in range(len(names))), directions
+
+
 def judge_identifiability(
-    parameters: Parameters, z: torch.Tensor, information: torch.Tensor, deviation: torch.Tensor
+    parameters: Parameters,
+    z: torch.Tensor,
+    information: torch.Tensor,
+    deviation: torch.Tensor,
+    wanted: Sequence[int] | None = None,
 ) -> tuple[tuple[Identifiability, ...], tuple[str, ...]]:
     """Returns the verdict on each coordinate and a description of each undetermined direction.
 
     Args:
         parameters: The unknowns.
         z: Estimate [P].
-        information: Fisher information of the coordinates at the noise of the observations, [P, P].
+        information: Fisher information of the judged coordinates at the noise of the observations, [M, M].
         deviation: Standard deviations of the estimate, [P].
+        wanted: Positions of the M judged coordinates; all if None.
     """
-    names = parameters.names
-    scales = value_scales(parameters, z)
+    chosen = list(range(len(z))) if wanted is None else list(wanted)
+    names = [parameters.names[k] for k in chosen]
+    scales, deviation = value_scales(parameters, z)[chosen], deviation[chosen]
     scaled = information * (scales[:, None] * scales)
     eigenvalues, vectors = torch.linalg.eigh(torch.nan_to_num(scaled))
     deviations = eigenvalues.clamp_min(1.0 / MAX_DEVIATION**2).rsqrt()
     marginal = torch.maximum((vectors**2 @ deviations**2).sqrt(), deviation / scales)
     reasons, directions = _direction_texts(vectors, deviations, names)
-    prior = parameters.prior_normal()[1]
+    prior = parameters.prior_normal()[1][chosen]
     bounds = at_bound(parameters, z)
     found = []
     for i, value in enumerate(marginal.tolist()):
@@ -243,8 +267,9 @@ def judge_identifiability(
         reason = "" if level == "identifiable" else reasons[i] or "its interval is wide compared with its value"
         if math.isfinite(float(prior[i])) and float(deviation[i]) > FROM_PRIOR * float(prior[i]):
             level, reason = "from the prior", "the observations add nothing to its prior"
-        if bounds[i]:
-            level, reason = "at its bound", f"the best value lies at {bounds[i]}: widen the bounds, or check the scene"
+        if bounds[chosen[i]]:
+            bound = bounds[chosen[i]]
+            level, reason = "at its bound", f"the best value lies at {bound}: widen the bounds, or check the scene"
         found.append(Identifiability(level, reason))
     return tuple(found), tuple(directions)
 

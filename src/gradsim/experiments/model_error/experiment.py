@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -130,7 +131,9 @@ def experiment(
     count = right if right is not None else 12 if quick else 200
     first = RIGHT_SEED * (2 if held_out else 1)
     cases += [case(families[k % len(families)], RIGHT_MODEL, first + k, EXACT) for k in range(count)]
-    return Experiment("model error", "Estimates where the scene is slightly wrong", COLUMNS, tuple(cases), claims)
+    rebuild = partial(experiment, quick=quick, held_out=held_out, scenes=tuple(scenes), right=right)
+    title = "Estimates where the scene is slightly wrong"
+    return Experiment("model error", title, COLUMNS, tuple(cases), claims, rebuild=rebuild)
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
