@@ -131,3 +131,8 @@ def test_a_tied_unknown_has_the_narrowest_range_and_one_unit():
     assert (path, spec.low) == ("ground.delta", 0.0)
     with pytest.raises(gs.InvalidInput, match=r"cube\.mass .*is one unknown with ground\.offset \[m\]"):
         Parameters(gs.Scene([cube(mass=tied)], ground=gs.Ground(offset=tied)))
+
+
+def test_no_values_leave_a_scene_as_it_is():
+    scene = gs.Scene([gs.Rigid("ball", gs.meshes.icosphere(0.1, 1), mass=2.0)])
+    assert float(scene.with_values({})["ball"].mass) == 2.0

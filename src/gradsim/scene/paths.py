@@ -113,7 +113,7 @@ def _replace(value: Any, values: Mapping[Path, Any]) -> Any:
         groups.setdefault(head, {})[tuple(rest)] = new
     if isinstance(value, (list, tuple)):
         return type(value)(_replace(item, groups[k]) if k in groups else item for k, item in enumerate(value))
-    if all(isinstance(head, int) for head in groups):
+    if groups and all(isinstance(head, int) for head in groups):
         return _replace_components(value, values)
     if isinstance(value, Mapping):
         return {k: _replace(item, groups[k]) if k in groups else item for k, item in value.items()}

@@ -2,8 +2,8 @@
 
 A push may act in a part of a step only. All stages of the step then use its mean over the step, so that the momentum it
 transfers is exact for every step. If it acts before or after the middle of the step, the stages differ such that the
-displacement at the end of the step is exact too (`Integrator.force_slope`). Its point of application rotates with the
-body as at the stages.
+displacement of the centre of mass at the end of the step is exact too (`Integrator.force_slope`). The torque uses the
+position of the point of application at the stages.
 """
 
 import functools
