@@ -116,7 +116,7 @@ def many_unknowns(seed: SeedOption = 0, as_json: JsonOption = None) -> None:
 @reproduce.command()
 def tosses(
     data: Annotated[Path, typer.Option(help="Folder with cube_tosses.npz.", exists=True, file_okay=False)],
-    splits: Annotated[int, typer.Option(help="Number of random splits; all but the first are held out.", min=1)] = 3,
+    splits: Annotated[int, typer.Option(help="Number of random splits; options were chosen on the first.", min=1)] = 3,
     as_json: JsonOption = None,
 ) -> None:
     """Friction and mass distribution of a tossed cube, from motion capture of 50 tosses that predicts 100 others.

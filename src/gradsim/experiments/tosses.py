@@ -5,10 +5,13 @@ measured first state and covers the whole recording. Its error is the distance b
 percent of the side, and the angle between predicted and measured rotation, each averaged over the recording.
 
 The cube is not a uniform solid: its centre of mass and its moment of inertia are estimated along with the contact.
+This form of the model was found by inspecting all recordings. Predicted tosses are therefore held out from the fitted
+values, in every split, but not from the choice of the model; only other recordings test that.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +45,7 @@ MAX_POSITION, MAX_ROTATION = 12.0, 8.0  # mean error [% of the side], median err
 FRICTION = (0.17, 0.21)
 SCALES = {"position": 0.01, "rotation": 0.2}  # residuals beyond which a measurement counts less [m], [rad]
 REFERENCE = "none; a plain L1 fit of 16 other tosses predicts to 13.1 % and 8.9 degrees; friction of the authors 0.18"
-DEVELOPMENT = 0  # seed of the split that was used during development; others are held out
+DEVELOPMENT = 0  # seed of the split on which the options of the fit were chosen
 QUANTITIES = {
     "mu": ("ground.mu", 1.0),
     "ke, N/m": ("ground.ke", 1.0),
@@ -60,6 +63,7 @@ COLUMNS = (
     *(Column(f"{name} interval", "", 26, name) for name in QUANTITIES),
     Column("outliers", "", 24),
     Column("seconds", ".1f", 8),
+    Column("CPU seconds", ".1f", 11),
     Column("status", "", 12),
 )
 
@@ -174,17 +178,20 @@ def case(recordings: Sequence[Recording], count: int, seed: int) -> Case:
     def run(progress: Progress) -> Row:
         order = np.random.default_rng(seed).permutation(len(recordings)).tolist()
         fitted, others = ([recordings[k] for k in part] for part in (order[:count], order[count:]))
+        begin = time.process_time()
         fit = fit_video([trial(own) for own in fitted], None, progress, substeps=SUBSTEPS, corrections=0)
+        computing = time.process_time() - begin  # unlike the elapsed time, without that of other processes
         position, angle = predict(fit, others)
-        held_out = "" if seed == DEVELOPMENT else " held out"
+        use = "tuned on" if seed == DEVELOPMENT else "not tuned"
         return {
-            "split": f"{seed}{held_out}",
+            "split": f"{seed} {use}",
             "position": float(position.mean()),
             "rotation": float(angle.median()),
             "mean rotation": float(angle.mean()),
             **_values(fit),
             "outliers": ", ".join(fit.outliers) or "none",
             "seconds": fit.seconds,
+            "CPU seconds": computing,
             "status": fit.status,
         }
 
@@ -204,11 +211,11 @@ def experiment(folder: Path, splits: int = 3, count: int = TRAINING) -> Experime
 
     def claims(rows: Sequence[Row]) -> list[Claim]:
         return [
-            Claim("largest mean position error [% of the side]", max(r["position"] for r in rows), MAX_POSITION),
-            Claim("largest median rotation error [degrees]", max(r["rotation"] for r in rows), MAX_ROTATION),
+            Claim("largest mean position error, in % of the side", max(r["position"] for r in rows), MAX_POSITION),
+            Claim("largest median rotation error, in degrees", max(r["rotation"] for r in rows), MAX_ROTATION),
             Claim("smallest mu", min(r["mu"] for r in rows), at_least=FRICTION[0]),
             Claim("largest mu", max(r["mu"] for r in rows), FRICTION[1]),
-            Claim("longest fit [s]", max(r["seconds"] for r in rows), MAX_SECONDS),
+            Claim("longest fit, in seconds on two cores", max(r["seconds"] for r in rows), MAX_SECONDS),
         ]
 
     recordings = load_tosses(folder)
