@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from gradsim.fit.linearization import differences
+from gradsim.fit.linearization import Linearization, differences, linearize
 from gradsim.fit.noise import MAD_TO_SD, ROUNDING_8_BIT, NoiseLevel
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.problem import EstimationProblem
@@ -37,7 +37,39 @@ def with_codec_noise(problem: EstimationProblem, z: torch.Tensor, seed: int = 0)
         errors[key] = torch.stack(draws)
         sigma = errors[key].square().mean().sqrt()
         noise[key] = NoiseLevel(sigma, "codec", ROUNDING_8_BIT)
-    return replace(problem, noise=noise, codec_errors=errors)
+    updated = replace(problem, noise=noise, codec_errors=errors)
+    return replace(updated, noise_correlation=codec_correlation(linearize(updated, z)))
+
+
+def codec_correlation(lin: Linearization) -> float:
+    """Returns how much larger the simulated errors of compressed videos are along the coordinates than independent
+    noise, as a ratio of variances; 1 without compression."""
+    products = codec_products(lin, 0)
+    if products is None:
+        return 1.0
+    values, vectors = torch.linalg.eigh(lin.information())
+    kept = values > 1e-12 * values[-1].clamp_min(1e-300)
+    ratios = (vectors[:, kept].mT @ products[: len(values)]).square() / values[kept][:, None]
+    return max(1.0, float(ratios.mean()))
+
+
+def codec_products(lin: Linearization, nuisances: int) -> torch.Tensor | None:
+    """Returns the products of the simulated errors with coordinates and nuisances, [P + Q, K]; None if there are none.
+
+    Args:
+        lin: Linearization.
+        nuisances: Number Q of nuisances that are scored.
+    """
+    blocks = [(block, block.codec_products) for block in lin.blocks if block.codec_products is not None]
+    if not blocks:
+        return None
+    size = len(lin.information())
+    total = torch.zeros(size + nuisances, blocks[0][1].shape[1], dtype=torch.float64)
+    for block, own in blocks:
+        total[torch.tensor(block.coordinates)] += own[block.coordinate_columns]
+        if nuisances:
+            total[size : size + block.nuisances] += own[block.nuisance_columns]
+    return total
 
 
 def is_compressed(problem: EstimationProblem, key: tuple[int, int]) -> bool:
@@ -57,9 +89,11 @@ def _simulated_errors(
     video = trial.videos[key[1]]
     assert video is not None
     with torch.no_grad():
-        scene, trajectory = trial.simulate(problem.parameters.model_values(problem.parameters.values(z), key[0]))
-        rendered = render(observation.view(scene), trajectory, video.encoding.size or video.size)
-        exact = observation.mix_channels(render(observation.view(scene), trajectory, video.size))
+        values = problem.parameters.model_values(problem.parameters.values(z), key[0])
+        scene, trajectory = trial.simulate(values)
+        adjust = trial.adjustment(values) or (lambda colors: colors)
+        rendered = adjust(render(observation.view(scene), trajectory, video.encoding.size or video.size))
+        exact = observation.mix_channels(adjust(render(observation.view(scene), trajectory, video.size)))
     generator = torch.Generator().manual_seed(seed)
     white = torch.randn(rendered.shape, generator=generator, dtype=rendered.dtype)
     shape = exact.shape

@@ -150,10 +150,10 @@ def analyse(
     polished: bool | None = None
     rough = problem.parameters.count > len(z)
     z = torch.cat([z, z.new_zeros(problem.parameters.count - len(z))])
+    problem = with_codec_noise(problem, z)
     if rough:
         z, polished = polish(problem, z, optimizer, report, "rough quantities")
     advice = ""
-    problem = with_codec_noise(problem, z)
     check_steps = bool(corrections or free_substeps)
     lin = _linearize(problem, z, steps=check_steps)
     problem, z, lin, refitted = _with_residual_noise(problem, z, lin, optimizer, report)
@@ -340,9 +340,9 @@ def _linearize_with(
         full = torch.cat([z, z.new_zeros(len(group))])
         steps = torch.tensor([nuisance.step / nuisance.sd for nuisance in group], dtype=z.dtype)
         offsets = torch.cat([z.new_zeros(len(group), len(z)), torch.diag(steps)], 1)
-        one_sided = any(nuisance.low == 0.0 for nuisance in group)
         separate = not all(nuisance.batched for nuisance in group)
-        columns = direction_columns(extended, full, offsets, steps, one_sided=one_sided, separate=separate)
+        # A score needs two digits: one side is enough, and some amounts have no other.
+        columns = direction_columns(extended, full, offsets, steps, one_sided=True, separate=separate)
         for row, nuisance in enumerate(group):
             found[nuisance.path] = {key: columns[key][row] for key in problem.blocks}
     nuisance_columns = {key: [found[n.path][key] for n in listed] for key in problem.blocks}

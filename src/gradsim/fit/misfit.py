@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from gradsim.fit.codec_noise import codec_correlation, codec_products
 from gradsim.fit.linearization import Block, Linearization
 from gradsim.fit.noise import MAD_TO_SD, series_noise
 from gradsim.fit.nuisances.nuisance import Nuisance
@@ -339,12 +340,12 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
         entries += float(block.counts.sum())
     projected = _project_off(normal, gradient, size)
     # Residuals above the noise, and errors of a codec along a direction, are no evidence for any single cause.
-    scale = max(chi2, 1.0) * codec_correlation(lin, normal)
+    scales = max(chi2, 1.0) * _codec_ratios(lin, normal)
     highest = _trial_scores(normal, torch.stack(list(gradients.values())), size)
     excess = max(total - entries, 1e-12)
     causes = []
     for k, nuisance in enumerate(nuisances):
-        own, slope = float(projected[0][k]), float(projected[1][k])
+        own, slope, scale = float(projected[0][k]), float(projected[1][k]), float(scales[k])
         if not own > 0:
             continue
         amount = -slope / scale / (own / scale + 1.0)
@@ -356,34 +357,21 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
     return sorted(causes, key=lambda cause: -cause.score)
 
 
-def codec_correlation(lin: Linearization, normal: torch.Tensor | None = None) -> float:
-    """Returns how much larger the simulated errors of compressed videos are along the linearized directions than
-    independent noise, as a ratio of variances; 1 without compression.
+def _codec_ratios(lin: Linearization, normal: torch.Tensor) -> torch.Tensor:
+    """Returns how much larger the simulated errors of compressed videos are along each nuisance than independent noise,
+    as ratios of variances [Q]; at least those along the coordinates, and 1 without compression.
 
     Args:
         lin: Linearization.
-        normal: Products of the coordinates and the nuisances with each other, [P + Q, P + Q]; None for the former only.
+        normal: Products of the coordinates and the nuisances with each other, [P + Q, P + Q].
     """
-    blocks = [block for block in lin.blocks if block.codec_products is not None]
-    if not blocks:
-        return 1.0
     size = lin.count
-    matrix = lin.information() if normal is None else normal
-    products = torch.zeros(len(matrix), blocks[0].codec_products.shape[1], dtype=torch.float64)  # type: ignore[union-attr]
-    for block in blocks:
-        own = block.codec_products
-        assert own is not None
-        products[torch.tensor(block.coordinates)] += own[block.coordinate_columns]
-        if normal is not None:
-            products[size : size + block.nuisances] += own[block.nuisance_columns]
-    values, vectors = torch.linalg.eigh(matrix[:size, :size])
-    kept = values > 1e-12 * values[-1].clamp_min(1e-300)
-    ratios = (vectors[:, kept].mT @ products[:size]).square() / values[kept][:, None]
-    if normal is not None:
-        squares, inner = _project_off(normal, products, size)
-        seen = squares > 1e-9 * torch.diagonal(normal)[size:].clamp_min(1e-300)
-        ratios = torch.cat([ratios, inner[seen].square() / squares[seen][:, None]])
-    return max(1.0, float(ratios.mean()))
+    products = codec_products(lin, len(normal) - size)
+    if products is None:
+        return torch.ones(len(normal) - size, dtype=normal.dtype)
+    squares, inner = _project_off(normal, products, size)
+    ratios = inner.square().mean(1) / squares.clamp_min(1e-12 * torch.diagonal(normal)[size:].clamp_min(1e-300))
+    return ratios.clamp_min(codec_correlation(lin))
 
 
 def _trial_scores(normal: torch.Tensor, gradients: torch.Tensor, size: int) -> torch.Tensor:

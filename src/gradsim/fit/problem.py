@@ -42,6 +42,7 @@ class EstimationProblem:
     trials: tuple[TrialModel, ...]
     noise: dict[tuple[int, int], NoiseLevel] = field(default_factory=dict)  # by trial and observation
     codec_errors: dict[tuple[int, int], torch.Tensor] = field(default_factory=dict)  # simulated, [K, T, N] by block
+    noise_correlation: float = 1.0  # variance of the noise along the coordinates relative to independent noise
     max_worlds: int = 64  # in one rollout, at the coarsest level
     noise_factor: float = 1.3  # mean square of a fit at the noise floor, relative to that of the first frame
 
@@ -228,7 +229,7 @@ class EstimationProblem:
         mean, sd = self.parameters.prior_normal()
         if not bool(torch.isfinite(sd).any()):
             return None
-        return Prior(mean, sd, self.unit_scale(level) ** 2)
+        return Prior(mean, sd, self.noise_correlation * self.unit_scale(level) ** 2)
 
     def standard_deviations(self, z: torch.Tensor, level: int, frames: int) -> torch.Tensor:
         """Returns the standard deviations [P] of the coordinates at z [P] for pixels with the reference noise."""

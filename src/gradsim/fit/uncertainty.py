@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
+from gradsim.fit.codec_noise import codec_correlation
 from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.discrepancy import Discrepancy, discrepancy_covariance
 from gradsim.fit.linearization import Block, Linearization
-from gradsim.fit.misfit import codec_correlation
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.student import NORMAL_95, student_95

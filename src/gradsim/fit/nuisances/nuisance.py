@@ -22,12 +22,15 @@ DIFFERENCE = 1e-3  # default step of a difference, in standard deviations
 # What a user declares to be known only roughly, and the groups of nuisances that this includes. Every group may be
 # named by itself too.
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "camera": ("camera",),  # pose and field of view
+    # Pose and field of view. A scene is usually set up in the axes of its camera, so that a camera that is turned
+    # unnoticed turns gravity in the scene.
+    "camera": ("camera", "tilt"),
     "light": ("light", "color"),  # lights; gain, offset and gamma; colours of bodies, ground and background
     "color": ("color",),
     "shape": ("shape",),  # scale and aspect of bodies
     "start": ("start",),  # initial positions, rotations, velocities and spins
-    "gravity": ("gravity",),  # its direction and magnitude; the latter is also the scale of all lengths
+    "tilt": ("tilt",),  # direction of gravity
+    "gravity": ("gravity", "tilt"),  # its magnitude, which is also the scale of all lengths, and its direction
     "contact": ("contact",),  # contact parameters, height and tilt of the ground
     "material": ("material",),  # stiffness, damping, mass
     "air": ("air",),  # drag

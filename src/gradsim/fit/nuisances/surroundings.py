@@ -54,7 +54,7 @@ def gravity_nuisances(scene: Scene) -> Iterator[Nuisance]:
         name = f"scene.gravity.tilt_{'xz'[k]}"
         text = wording.of("tilt of gravity", "degree")
         change = _gravity_tilt(k)
-        yield Nuisance(name, "gravity", "degree", TILT, text, scene=change, changes=("scene.gravity",))
+        yield Nuisance(name, "tilt", "degree", TILT, text, scene=change, changes=("scene.gravity",))
     text = wording.larger("gravity")
     change = _gravity_factor
     yield Nuisance("scene.gravity.magnitude", "gravity", "%", GRAVITY, text, scene=change, changes=("scene.gravity",))
