@@ -1,9 +1,10 @@
-"""Errors of compressed videos: how large they are, and how they are correlated.
+"""Errors of compressed videos, and of 8-bit videos with little noise: how large they are, and how they are correlated.
 
 Compression removes part of the noise and adds errors that follow the image. Temporal differences show little of either,
-because an encoder repeats what hardly changes. The errors are therefore simulated: the fitted scene is rendered, noise
-is added, and the result is encoded as the observed video was. The noise is chosen so that the residuals of both have
-the same amplitude from pixel to pixel.
+because an encoder repeats what hardly changes. Rounding to 8 bits moves a uniform area as a whole unless noise dithers
+it. These errors are therefore simulated: the fitted scene is rendered, noise is added, and the result is encoded or
+rounded as the observed video was. For a compressed video the noise is chosen so that the residuals of both have the
+same amplitude from pixel to pixel.
 """
 
 from __future__ import annotations
@@ -14,29 +15,34 @@ import torch
 
 from gradsim.fit.linearization import Linearization, differences, linearize
 from gradsim.fit.noise import MAD_TO_SD, ROUNDING_8_BIT, NoiseLevel
+from gradsim.fit.observations.noise import LEVELS
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.problem import EstimationProblem
 from gradsim.render.render import render
 from gradsim.video.encode import encode
-from gradsim.video.video import Video
 
-DRAWS = 4  # simulated errors, with different noise before compression
+DRAWS = 3  # simulated errors, with different noise before compression
 NOISE_LEVELS = (0.0, 0.005, 0.01, 0.02, 0.04)  # noise before compression that is tried
 SECOND_DIFFERENCE = 1.5**0.5  # factor by which a pixel minus the mean of its neighbours amplifies white noise
+MIN_SIGMA = 1e-6  # smallest noise of a video
+DITHERED = 0.6  # noise above which errors of rounding are independent, in steps of 8-bit values
 
 
 def with_codec_noise(problem: EstimationProblem, z: torch.Tensor, seed: int = 0) -> EstimationProblem:
     """Returns the problem with the noise of compressed videos as simulated at coordinates z [P]."""
-    compressed = [key for key in problem.blocks if is_compressed(problem, key)]
-    if not compressed:
+    simulated = [key for key in problem.blocks if is_compressed(problem, key) or is_rounded(problem, key)]
+    if not simulated:
         return problem
     noise, errors = dict(problem.noise), {}
     residuals = differences(problem, z[None])
-    for key in compressed:
-        draws = [_simulated_errors(problem, key, z, residuals[key][0], seed + k) for k in range(DRAWS)]
-        errors[key] = torch.stack(draws)
+    for key in simulated:
+        source = _Source(problem, key, z)
+        level = noise[key].before
+        if level is None:
+            level = source.noise_before(residuals[key][0]) if source.lossy else _dithering(noise[key])
+        errors[key] = torch.stack([source.errors(level, seed + k).flatten(1) for k in range(DRAWS)])
         sigma = errors[key].square().mean().sqrt()
-        noise[key] = NoiseLevel(sigma, "codec", ROUNDING_8_BIT)
+        noise[key] = NoiseLevel(sigma, "codec", MIN_SIGMA, before=level)
     updated = replace(problem, noise=noise, codec_errors=errors)
     return replace(updated, noise_correlation=codec_correlation(linearize(updated, z)))
 
@@ -81,43 +87,68 @@ def is_compressed(problem: EstimationProblem, key: tuple[int, int]) -> bool:
     return video is not None and video.encoding.lossy
 
 
-def _simulated_errors(
-    problem: EstimationProblem, key: tuple[int, int], z: torch.Tensor, residual: torch.Tensor, seed: int
-) -> torch.Tensor:
-    """Returns errors [T, N] of the compared channels with the pixel-to-pixel amplitude of a residual [T, N]."""
-    trial, observation = problem.trials[key[0]], problem.observation(key)
-    video = trial.videos[key[1]]
-    assert video is not None
-    with torch.no_grad():
-        values = problem.parameters.model_values(problem.parameters.values(z), key[0])
-        scene, trajectory = trial.simulate(values)
-        adjust = trial.adjustment(values) or (lambda colors: colors)
-        rendered = adjust(render(observation.view(scene), trajectory, video.encoding.size or video.size))
-        exact = observation.mix_channels(adjust(render(observation.view(scene), trajectory, video.size)))
-    generator = torch.Generator().manual_seed(seed)
-    white = torch.randn(rendered.shape, generator=generator, dtype=rendered.dtype)
-    shape = exact.shape
-    wanted = _pixel_noise(residual.view(shape))
-    like: Video = video
-    candidates = []
-    for level in NOISE_LEVELS:
-        like_encoded = encode((rendered + level * white).clamp(0.0, 1.0), like=like)
-        like = replace(video, encoding=like_encoded.encoding)  # the quality is searched once
-        error = observation.mix_channels(like_encoded.frames) - exact
-        candidates.append((_pixel_noise(error), error))
-        if candidates[-1][0] >= wanted:
-            break
-    return _interpolated(candidates, wanted).flatten(1)
+def is_rounded(problem: EstimationProblem, key: tuple[int, int]) -> bool:
+    """Whether an observation is an 8-bit video without enough noise to make the errors of rounding independent."""
+    observation = problem.observation(key)
+    if not isinstance(observation, Pixels) or observation.group_noise("pixels") is not None:
+        return False
+    return problem.noise[key].source == "codec" or (
+        observation.is_8_bit and float(problem.noise[key].sigma) < DITHERED / LEVELS
+    )
 
 
-def _interpolated(candidates: list[tuple[float, torch.Tensor]], wanted: float) -> torch.Tensor:
-    """Returns the error with the wanted amplitude, scaled between the last two that were tried."""
-    amplitude, error = candidates[-1]
-    if len(candidates) == 1 or amplitude <= wanted:
-        return error * max(1.0, wanted / max(amplitude, 1e-12))
-    below, weaker = candidates[-2]
-    share = (wanted - below) / max(amplitude - below, 1e-12)
-    return weaker.lerp(error, share)
+def _dithering(noise: NoiseLevel) -> float:
+    """Noise before rounding, from the noise after it."""
+    return float((noise.sigma.square() - ROUNDING_8_BIT**2).clamp_min(0.0).sqrt())
+
+
+class _Source:
+    """A rendering of a fitted scene that is stored as an observed video was."""
+
+    def __init__(self, problem: EstimationProblem, key: tuple[int, int], z: torch.Tensor):
+        trial, self.observation = problem.trials[key[0]], problem.observation(key)
+        video = trial.videos[key[1]]
+        self.video = video if video is not None and video.encoding.lossy else None
+        size = self.observation.size if self.video is None else self.video.encoding.size or self.video.size
+        with torch.no_grad():
+            values = problem.parameters.model_values(problem.parameters.values(z), key[0])
+            scene, trajectory = trial.simulate(values)
+            adjust = trial.adjustment(values) or (lambda colors: colors)
+            view = self.observation.view(scene)
+            self.rendered = adjust(render(view, trajectory, size))
+            exact = adjust(render(view, trajectory, self.observation.size))
+        self.exact = self.observation.mix_channels(exact)
+
+    @property
+    def lossy(self) -> bool:
+        return self.video is not None
+
+    def errors(self, noise: float, seed: int) -> torch.Tensor:
+        """Returns errors of the compared channels [T, H, W, C], with noise before the video is stored."""
+        generator = torch.Generator().manual_seed(seed)
+        white = torch.randn(self.rendered.shape, generator=generator, dtype=torch.float32)
+        frames = (self.rendered + noise * white).clamp(0.0, 1.0)
+        if self.video is None:
+            stored = (frames * LEVELS).round() / LEVELS
+        else:
+            encoded = encode(frames, like=self.video)
+            self.video = replace(self.video, encoding=encoded.encoding)  # the quality is searched once
+            stored = encoded.frames
+        return self.observation.mix_channels(stored) - self.exact
+
+    def noise_before(self, residual: torch.Tensor) -> float:
+        """Returns the noise before compression that gives the pixel-to-pixel amplitude of a residual [T, N]."""
+        wanted = _pixel_noise(residual.view(self.exact.shape))
+        amplitudes: list[float] = []
+        for level in NOISE_LEVELS:
+            amplitudes.append(_pixel_noise(self.errors(level, 0)))
+            if amplitudes[-1] >= wanted:
+                break
+        if len(amplitudes) == 1 or amplitudes[-1] < wanted:
+            return NOISE_LEVELS[len(amplitudes) - 1]
+        share = (wanted - amplitudes[-2]) / max(amplitudes[-1] - amplitudes[-2], 1e-12)
+        low, high = NOISE_LEVELS[len(amplitudes) - 2 : len(amplitudes)]
+        return low + share * (high - low)
 
 
 def _pixel_noise(images: torch.Tensor) -> float:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from gradsim.fit.coarse_problem import coarse_problem
 from gradsim.fit.codec_noise import with_codec_noise
 from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.gauss_newton import GaussNewton, solve
@@ -154,7 +155,7 @@ def analyse(
     if rough:
         z, polished = polish(problem, z, optimizer, report, "rough quantities")
     advice = ""
-    check_steps = bool(corrections or free_substeps)
+    check_steps = bool(corrections or free_substeps) and problem.total_chi2(z) > MAX_SCORE
     lin = _linearize(problem, z, steps=check_steps)
     problem, z, lin, refitted = _with_residual_noise(problem, z, lin, optimizer, report)
     polished = polished if refitted is None else refitted
@@ -271,7 +272,7 @@ def _correct(
     names: list[str] = []
     converged: bool | None = None
     while True:
-        candidates = _scored(problem, z)
+        candidates = _scored(problem, z) if problem.total_chi2(z) > MAX_SCORE else ([], [])  # no score exceeds chi^2
         scored = _linearize_sample(problem, z, candidates) if candidates[0] else None
         misfit = measure_misfit(problem, lin, candidates[0], scored=scored, holdout=math.nan, corrections=tuple(names))
         usable = {nuisance.path for nuisance in candidates[0] if nuisance.batched}
@@ -315,7 +316,7 @@ def _linearize_sample(
     problem: EstimationProblem, z: torch.Tensor, candidates: tuple[list[Nuisance], list[tuple[Nuisance, ...]]]
 ) -> Linearization:
     """Linearizes a problem, or some of its trials if there are many, with the scored nuisances."""
-    numbers = representative_trials(problem.parameters)
+    problem, numbers = coarse_problem(problem), representative_trials(problem.parameters)
     if len(numbers) == len(problem.trials):
         return _linearize_with(problem, z, candidates)
     part = problem.subset(numbers)

@@ -25,6 +25,7 @@ class NoiseLevel:
     sigma: torch.Tensor  # [N], or a scalar for all entries; at the finest level
     source: str  # "given", "measured", "residuals"
     floor: float = 0.0  # differences below this count as explained
+    before: float | None = None  # noise before a video was compressed or rounded, where that is simulated
 
     @property
     def floored(self) -> torch.Tensor:

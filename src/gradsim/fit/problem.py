@@ -25,7 +25,7 @@ EQUAL_CHI2 = 12.0  # difference of chi^2 up to which two minima explain the obse
 EQUAL_COST_RATIO = 1.05  # the same as a ratio of mean squares, where the model error exceeds the noise
 EQUAL_COST_ROUNDING = 1e-13  # mean square added to the comparison, for rounding
 MODEL_ERROR = 1.1  # mean square relative to the noise, above which the model error counts
-NEGLIGIBLE_CHI2 = 1e-4  # decrease of chi^2 below which a search has converged
+NEGLIGIBLE_CHI2 = 1e-7  # decrease of chi^2 below which a search has converged
 MAX_MOTIONS = 1024  # worlds in one rollout of trials without images, which need little memory
 UNAFFECTED = 1e-9  # largest derivative of a residual that does not depend on the unknowns
 
@@ -146,6 +146,11 @@ class EstimationProblem:
         """Returns the mean squared difference at coordinates z [B, P], [B], in units of the first observation."""
         r = evaluate(self.residual(level, frames), z, self.batch_size(level))
         return self.to_mean_square((r * r).sum(1), level, frames)
+
+    def total_chi2(self, z: torch.Tensor) -> float:
+        """Returns the sum of squared residuals at coordinates z [P] in units of the noise, without priors."""
+        r = evaluate(self.residual(), z[None], 1)
+        return float((r * r).sum()) / self.unit_scale(0) ** 2
 
     def to_mean_square(self, cost: Any, level: int, frames: int) -> Any:
         """Converts sums of squared residuals to mean squares of an entry, in units of the first observation."""

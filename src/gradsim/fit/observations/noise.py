@@ -35,7 +35,7 @@ def video_noise(video: torch.Tensor, channels: torch.Tensor | None, usable: torc
     if usable is not None:
         colors = colors[:, usable.flatten(1).all(0)]
     mixed = colors if channels is None else colors @ channels.T
-    rounding = 1.0 / LEVELS if _is_8_bit(colors) else 0.0
+    rounding = 1.0 / LEVELS if is_8_bit(colors) else 0.0
     gain = 1.0 if channels is None else float((channels**2).sum(1).mean())  # variance of a channel for unit colours
     variance = _static_variance(colors, mixed, rounding * math.sqrt(gain))
     if variance is None:
@@ -45,7 +45,8 @@ def video_noise(video: torch.Tensor, channels: torch.Tensor | None, usable: torc
     return math.sqrt(variance)
 
 
-def _is_8_bit(colors: torch.Tensor) -> bool:
+def is_8_bit(colors: torch.Tensor) -> bool:
+    """Whether colours are whole multiples of 1 / 255."""
     steps = colors * LEVELS
     return bool(((steps - steps.round()).abs() < 1e-3).all()) and bool((colors > 1.0 / LEVELS).any())
 

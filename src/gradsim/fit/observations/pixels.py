@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from gradsim.fit.observations.base import Adjust, brief
 from gradsim.fit.observations.images import ImageObservation, checked_images, exposed
-from gradsim.fit.observations.noise import video_noise
+from gradsim.fit.observations.noise import is_8_bit, video_noise
 from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer
 from gradsim.render.render import render
@@ -91,6 +92,11 @@ class Pixels(ImageObservation):
         square = (weighted * rendered).sum((-3, -2, -1), True)
         product = (weighted * self.targets[level][:count]).sum((-3, -2, -1), True)
         return torch.where(square > 0, product / torch.where(square > 0, square, 1.0), 1.0)
+
+    @cached_property
+    def is_8_bit(self) -> bool:
+        """Whether the colours are whole multiples of 1 / 255."""
+        return is_8_bit(self.video)
 
     def estimated_noise(self) -> float | None:
         """Standard deviation of a compared channel, from pixels that are static and not saturated.
