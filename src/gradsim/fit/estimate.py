@@ -310,7 +310,7 @@ def _status(analysis: Analysis, searches: _Searches) -> tuple[str, str]:
             advice += ": check that the scene is the recorded one, and its start"
         else:
             advice += ": inspect the difference; check camera, colours and motion"
-        return f"does not explain the {subject}", advice
+        return f"does not explain the {subject}", _joined(advice, analysis.advice)
     if result.alternative_minima:
         advice = "other values explain the video equally well: see `alternative_minima`; "
         return "several answers", advice + "more frames, another push or another view may distinguish them"
@@ -318,8 +318,13 @@ def _status(analysis: Analysis, searches: _Searches) -> tuple[str, str]:
         return "not converged", "the steps are still large: use optimizer=gs.GaussNewton(iterations=100)"
     if misfit.corrections:
         listed = ", ".join(misfit.corrections)
-        return "converged with corrections", f"the scene explains the video only with {listed}: correct the scene"
+        advice = f"the scene explains the video only with {listed}: correct the scene"
+        return "converged with corrections", _joined(advice, analysis.advice)
     return "converged", analysis.advice
+
+
+def _joined(*advice: str) -> str:
+    return "; ".join(text for text in advice if text)
 
 
 def _identifiability(analysis: Analysis, searches: _Searches, status: str, advice: str) -> dict[str, Identifiability]:

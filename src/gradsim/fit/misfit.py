@@ -126,7 +126,8 @@ class _ImageMeasures:
     moving_count: float
     explained: float
     overlap: float
-    moving_codec: float  # moving_chi2 of the simulated errors of a compressed video; 1 without compression
+    codec: float  # chi2 of the simulated errors of a compressed video, of the same entries; 1 without compression
+    moving_codec: float  # moving_chi2 of these errors
 
 
 def measure_misfit(
@@ -163,6 +164,7 @@ def measure_misfit(
     causes = [] if scored is None else likely_causes(scored, nuisances, chi2)
     first = next(block for block in lin.blocks)
     compressed = any(block.codec_errors is not None for block in lin.blocks)
+    codec = max((m.codec for m in images), default=1.0)
     moving_codec = max((m.moving_codec for m in images), default=1.0)
     return Misfit(
         chi2,
@@ -173,7 +175,7 @@ def measure_misfit(
         tuple(cause for cause in causes if cause.score > score_limit)[:5],
         corrections,
         max((float(block.sigma.mean()) for block in lin.blocks if block not in others), default=0.0),
-        _limit(MAX_CODEC_CHI2 if compressed else MAX_CHI2, count),
+        _limit((MAX_CODEC_CHI2 if compressed else MAX_CHI2) * codec, count),
         _limit((MAX_CODEC_CHI2 if compressed else MAX_MOVING_CHI2) * moving_codec, moving_count),
         score_limit,
         tuple((first.gram[:, 0, 0] / first.counts.clamp_min(1)).tolist()),
@@ -255,6 +257,7 @@ def _image_measures(observation: Pixels, block: Block) -> _ImageMeasures:
         float(measured.sum()) if enough else 0.0,
         explained,
         overlap,
+        _codec_chi2(block, unsaturated, sigma),
         _codec_chi2(block, measured, sigma) if enough else 1.0,
     )
 
