@@ -304,10 +304,10 @@ def _status(analysis: Analysis, searches: _Searches) -> tuple[str, str]:
     if not misfit.ok:
         subject = "video" if isinstance(analysis.problem.observation((0, 0)), Pixels) else "observations"
         advice = "; ".join(misfit.reasons[:2])
-        if misfit.causes:
-            advice += f": {misfit.causes[0]}"
-        elif misfit.nonsense:
+        if misfit.nonsense:  # no small error of the scene explains this
             advice += ": check that the scene is the recorded one, and its start"
+        elif misfit.causes:
+            advice += f": {misfit.causes[0]}"
         else:
             advice += ": inspect the difference; check camera, colours and motion"
         return f"does not explain the {subject}", advice
