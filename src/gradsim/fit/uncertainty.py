@@ -234,8 +234,7 @@ def judge_identifiability(
     eigenvalues, vectors = torch.linalg.eigh(torch.nan_to_num(scaled))
     deviations = eigenvalues.clamp_min(1.0 / MAX_DEVIATION**2).rsqrt()
     marginal = torch.maximum((vectors**2 @ deviations**2).sqrt(), deviation / scales)
-    own = len(names) - sum(unknown.size for unknown in parameters.extra)
-    reasons, directions = _direction_texts(vectors, deviations, names, own)
+    reasons, directions = _direction_texts(vectors, deviations, names)
     prior = parameters.prior_normal()[1]
     bounds = at_bound(parameters, z)
     found = []
@@ -251,7 +250,7 @@ def judge_identifiability(
 
 
 def _direction_texts(
-    vectors: torch.Tensor, deviations: torch.Tensor, names: Sequence[str], own: int
+    vectors: torch.Tensor, deviations: torch.Tensor, names: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Returns a description for each coordinate of the weakest direction it is part of, and those of the undetermined
     directions, the weakest first.
@@ -260,22 +259,19 @@ def _direction_texts(
         vectors: Directions in columns, [P, P].
         deviations: Standard deviation along each, decreasing, [P].
         names: Name of each coordinate.
-        own: Number of coordinates of unknowns; the others belong to nuisances, and a direction of these alone is not
-            described.
     """
     reasons, directions = [""] * len(names), list[str]()
     size = vectors.abs()
     large = size >= MIN_COMPONENT * size.amax(0)
-    weak = (deviations > WEAK) & large[:own].any(0)
     for k in torch.nonzero(deviations > IDENTIFIABLE)[:, 0].tolist():
         members = [i for i in torch.nonzero(large[:, k])[:, 0].tolist() if not reasons[i]]
-        undetermined = bool(weak[k]) and len(directions) < MAX_DIRECTIONS
+        undetermined = float(deviations[k]) > WEAK and len(directions) < MAX_DIRECTIONS
         if members or undetermined:
             text = _describe_direction(vectors[:, k], names)
             directions += [text] if undetermined else []
             for i in members:
                 reasons[i] = text
-    hidden = int(weak.sum()) - len(directions)
+    hidden = int((deviations > WEAK).sum()) - len(directions)
     return reasons, [*directions, f"{hidden} further directions are not determined"] if hidden > 0 else directions
 
 
