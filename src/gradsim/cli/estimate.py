@@ -219,7 +219,11 @@ def show_stage(bar: ProgressBar, stage: FitStep) -> None:
 
 
 def print_fit(fit: Fit, console: Console, truth: dict[str, float] | None = None) -> None:
-    """Prints a table of the values, with the true ones if known, then directions that are not determined and status."""
+    """Prints a table of the values, with the true ones if known, notes, and the status; a misfit comes first."""
+    advice = f": {escape(fit.advice)}" if fit.advice else ""
+    status = f"{fit.status}{advice}"
+    if fit.doubtful:
+        console.print(f"[bold red]{status}[/]", highlight=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for head in ("true", "value", "95 % interval")[0 if truth else 1 :]:
@@ -231,9 +235,9 @@ def print_fit(fit: Fit, console: Console, truth: dict[str, float] | None = None)
         word = f"[{COLORS[verdict.level]}]{verdict.level}[/]"
         table.add_row(escape(name), *known, f"{value:.6g}", f"{low:.6g} .. {high:.6g}", unit.strip("1"), word)
     console.print(table, highlight=False)
-    for text in fit.undetermined_directions:
-        console.print(f"  {escape(text)}", highlight=False, soft_wrap=True)
+    for text in fit.notes():
+        console.print(escape(text), highlight=False, soft_wrap=True)
     agreed = f"; {fit.agreeing_starts} of {fit.starts} starts agree" if fit.starts > 1 else ""
-    advice = f": {escape(fit.advice)}" if fit.advice else ""
-    text = f"{fit.status}{advice}{agreed}; {fit.seconds:.0f} s; intervals from {fit.interval_method}"
+    first = fit.status if fit.doubtful else status
+    text = f"{first}{agreed}; {fit.seconds:.0f} s; intervals from {fit.interval_method}"
     console.print(text, highlight=False, soft_wrap=True)

@@ -31,7 +31,7 @@ from gradsim.fit.stages import ROUGH_TOLERANCE
 from gradsim.fit.subsamples import group_scatter
 from gradsim.fit.trials import MAX_SUBSTEPS
 from gradsim.fit.uncertainty import Uncertainty, estimate_uncertainty
-from gradsim.scene.errors import Diverged
+from gradsim.scene.errors import Diverged, InvalidInput
 
 STEP_BIAS = 0.2  # largest error of the time step, in standard deviations of the estimate
 MAX_REFINEMENTS = 3
@@ -71,7 +71,11 @@ def with_nuisances(problem: EstimationProblem, groups: Sequence[str]) -> Estimat
     if not groups:
         return problem
     z = problem.parameters.initial()
-    added = [chosen(_candidates(problem, z, k), groups) for k in range(len(problem.trials))]
+    candidates = [_candidates(problem, z, k) for k in range(len(problem.trials))]
+    for word in groups:
+        if not any(chosen(own, [word]) for own in candidates):
+            raise InvalidInput("roughly", repr(word), "the observations depend on nothing of this kind that is known")
+    added = [chosen(own, groups) for own in candidates]
     return _add(problem, [tuple(nuisance for nuisance in own if nuisance.batched) for own in added])
 
 

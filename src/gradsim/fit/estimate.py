@@ -301,24 +301,24 @@ def _status(analysis: Analysis, searches: _Searches) -> tuple[str, str]:
     result, misfit = searches.best, analysis.misfit
     if searches.interrupted:
         return "interrupted", "these are the best values so far; run the estimate again to complete it"
+    subject = "video" if isinstance(analysis.problem.observation((0, 0)), Pixels) else "observations"
     if not misfit.ok:
-        subject = "video" if isinstance(analysis.problem.observation((0, 0)), Pixels) else "observations"
         advice = "; ".join(misfit.reasons[:2])
-        if misfit.causes:
-            advice += f": {misfit.causes[0]}"
-        elif misfit.nonsense:
+        if misfit.nonsense:  # no small error of the scene explains this
             advice += ": check that the scene is the recorded one, and its start"
+        elif misfit.causes:
+            advice += f": {misfit.causes[0]}"
         else:
             advice += ": inspect the difference; check camera, colours and motion"
         return f"does not explain the {subject}", _joined(advice, analysis.advice)
     if result.alternative_minima:
-        advice = "other values explain the video equally well: see `alternative_minima`; "
+        advice = f"other values explain the {subject} equally well: see `alternative_minima`; "
         return "several answers", advice + "more frames, another push or another view may distinguish them"
     if not result.converged:
         return "not converged", "the steps are still large: use optimizer=gs.GaussNewton(iterations=100)"
     if misfit.corrections:
         listed = ", ".join(misfit.corrections)
-        advice = f"the scene explains the video only with {listed}: correct the scene"
+        advice = f"the scene explains the {subject} only with {listed}: correct the scene"
         return "converged with corrections", _joined(advice, analysis.advice)
     return "converged", analysis.advice
 

@@ -174,7 +174,7 @@ def measure_misfit(
         holdout,
         tuple(cause for cause in causes if cause.score > score_limit)[:5],
         corrections,
-        max((float(block.sigma.mean()) for block in lin.blocks if block not in others), default=0.0),
+        max((float(b.sigma.mean()) for b in lin.blocks if isinstance(problem.observation(b.key), Pixels)), default=0.0),
         _limit((MAX_CODEC_CHI2 if compressed else MAX_CHI2) * codec, count),
         _limit((MAX_CODEC_CHI2 if compressed else MAX_MOVING_CHI2) * moving_codec, moving_count),
         score_limit,

@@ -93,12 +93,14 @@ class Fit:
                 rows.append((name, unknown.unit, float(value[k]), float(low[k]), float(high[k]), item))
         return rows
 
-    def __str__(self) -> str:
-        lines = [f"{'':28}{'value':>14}{'95 % interval':>30}"]
-        for name, unit, value, low, high, item in self.rows():
-            label = f"{name} [{unit}]" if unit not in ("", "1") else name
-            lines.append(f"{label:28}{value:14.6g}{f'{low:.6g} .. {high:.6g}':>30}  {item.level}")
-        lines += [f"  {text}" for text in self.undetermined_directions]
+    @property
+    def doubtful(self) -> bool:
+        """Whether the scene does not explain the observations, or only with corrections: this is reported first."""
+        return not self.misfit.ok or bool(self.misfit.corrections)
+
+    def notes(self) -> list[str]:
+        """Returns lines about undetermined combinations, scatter between trials and outliers."""
+        lines = [f"  {text}" for text in self.undetermined_directions]
         lines += [
             f"{path} varies between trials: mean {item.mean:.4g} ({item.mean_low:.4g} .. {item.mean_high:.4g}), "
             f"standard deviation {item.sd:.2g} {item.unit}"
@@ -109,8 +111,16 @@ class Fit:
                 f"{name} ({ratio:.1f} times the median residual)" for name, ratio in self.outliers.items()
             )
             lines.append(f"outliers among {len(self.trials)} trials: {named}")
-        lines.append(f"{self.status}: {self.advice}" if self.advice else self.status)
-        return "\n".join(lines)
+        return lines
+
+    def __str__(self) -> str:
+        lines = [f"{'':28}{'value':>14}{'95 % interval':>30}"]
+        for name, unit, value, low, high, item in self.rows():
+            label = f"{name} [{unit}]" if unit not in ("", "1") else name
+            lines.append(f"{label:28}{value:14.6g}{f'{low:.6g} .. {high:.6g}':>30}  {item.level}")
+        lines += self.notes()
+        status = f"{self.status}: {self.advice}" if self.advice else self.status
+        return "\n".join([status, *lines] if self.doubtful else [*lines, status])
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values, for JSON."""

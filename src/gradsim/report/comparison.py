@@ -12,6 +12,8 @@ from gradsim.fit.trial_model import TrialModel
 from gradsim.render.render import render
 from gradsim.report.media import amplified, difference_gain, mp4_uri, png_uri, side_by_side
 
+STRIP_FRAMES = 6  # frames whose differences are shown side by side
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -23,6 +25,9 @@ class Comparison:
     poster: str
     height: int  # [px]
     width: int
+    strip: str  # difference at a few frames side by side, an image as a data URI
+    strip_labels: tuple[str, ...]
+    strip_size: tuple[int, int]  # height and width [px]
 
 
 def comparison_video(trial: TrialModel, values: Mapping[str, torch.Tensor]) -> Comparison | None:
@@ -30,7 +35,7 @@ def comparison_video(trial: TrialModel, values: Mapping[str, torch.Tensor]) -> C
 
     Args:
         trial: Trial of a fit.
-        values: Values of its unknowns by their paths in the trial.
+        values: Values of its unknowns and of the estimated errors of its scene, by their paths in the trial.
     """
     observation = next((item for item in trial.observations if isinstance(item, Pixels)), None)
     if observation is None:
@@ -56,4 +61,16 @@ def comparison_video(trial: TrialModel, values: Mapping[str, torch.Tensor]) -> C
         f"{enlarged}. The difference is fitted minus observed{brightness}{strength}; grey is zero."
     )
     labels = ("observed", "fitted", f"difference × {gain}")
-    return Comparison(labels, caption, mp4_uri(video, trial.time.fps), png_uri(video[len(video) // 3]), height, width)
+    frames = torch.linspace(0, len(observed) - 1, min(STRIP_FRAMES, len(observed))).round().long()
+    strip = side_by_side([amplified(difference[k : k + 1], gain) for k in frames])[0]
+    return Comparison(
+        labels,
+        caption,
+        mp4_uri(video, trial.time.fps),
+        png_uri(video[len(video) // 3]),
+        height,
+        width,
+        png_uri(strip),
+        tuple(f"frame {int(k)}" for k in frames),
+        (strip.shape[0], strip.shape[1]),
+    )

@@ -15,6 +15,7 @@ from gradsim.fit.result import Fit, FitStep
 from gradsim.report.charts import BAND, INK, LINE, stage_bands, svg_chart
 
 BOOTSTRAP = "bootstrap"  # prefix of the stages that fit copies of the video
+MAX_CHARTS = 24  # values whose course is drawn
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def fit_charts(fit: Fit) -> list[tuple[str, str]]:
         ("Mean squared residual", _chart(history, lambda axes: _draw_residual(axes, steps, history))),
         ("Frames compared", _chart(history, lambda axes: _draw_frames(axes, steps, history, fit))),
     ]
-    for name, unit, value, low, high, _ in fit.rows():
+    for name, unit, value, low, high, _ in fit.rows()[:MAX_CHARTS]:
         path, _, index = name.partition("[")
         scale = next(c.scale for c in fit.parameters.unknowns if c.path in (name, path))
         at = int(index.rstrip("]")) if index and path in history[0].values else None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gradsim.fit.result import Fit
 from gradsim.report import fit_sections as sections
+from gradsim.report import misfit_sections
 from gradsim.report.html import reproduction_section, save_scene, scene_section, write_page
 
 SCENE = "fitted.yaml"
@@ -50,7 +51,11 @@ def write_report(
         sections=[
             sections.verdict(fit),
             sections.values(fit, truth or {}),
+            misfit_sections.misfit(fit),
             sections.videos(fit),
+            misfit_sections.trials(fit),
+            misfit_sections.intervals(fit),
+            misfit_sections.priors(fit),
             sections.identifiability(fit),
             sections.convergence(fit),
             scene_section("Fitted scene", SCENE, save_scene(fit.scene, trial.time, place / SCENE)),

@@ -11,18 +11,30 @@ from gradsim.fit.result import Fit
 from gradsim.fit.uncertainty import Identifiability
 from gradsim.report.comparison import Comparison, comparison_video
 from gradsim.report.fit_charts import StageSummary, fit_charts, stage_summaries
-from gradsim.report.html import chart_grid, number_cell, panel_figure, section, table_head, verdict_box, video_element
+from gradsim.report.html import (
+    chart_grid,
+    image_element,
+    number_cell,
+    panel_figure,
+    section,
+    table_head,
+    verdict_box,
+    video_element,
+)
 from gradsim.report.summary_text import (
     TONES,
     fit_findings,
     fit_summary,
     relative_half_width,
     round_to_interval,
+    scatter_rows,
     search_text,
+    shared_rows,
     short,
 )
 
 MAX_VIDEOS = 4  # trials whose videos are shown
+MAX_NAMES = 16  # values in the table of correlations
 
 
 def verdict(fit: Fit) -> str:
@@ -36,7 +48,7 @@ def values(fit: Fit, truth: Mapping[str, float]) -> str:
     head = table_head(heads, ("true value", "value", "95 % interval", "half width"))
     guesses = {c.path: c for c in fit.parameters.unknowns}
     rows = []
-    for name, unit, value, low, high, judged in fit.rows():
+    for name, unit, value, low, high, judged in [*shared_rows(fit), *scatter_rows(fit)]:
         shown, least, most = round_to_interval(value, low, high)
         guess = guesses.get(name)
         prior = "" if guess is None else f'<span class="small">{escape(_guess_text(guess))}</span>'
@@ -52,7 +64,12 @@ def values(fit: Fit, truth: Mapping[str, float]) -> str:
         rows.append(f"<tr>{''.join(cells)}</tr>")
     scale = " of full scale" if isinstance(fit.trials[0].observations[0], Pixels) else ""
     noise = f"Standard deviation of the residuals: {fit.noise:.2g}{scale}."
-    note = f"Intervals from {fit.interval_method}. {noise} {search_text(fit)}"
+    own = (
+        " Values that each trial has of its own are listed under Trials."
+        if fit.scatter or len(rows) < len(fit.rows())
+        else ""
+    )
+    note = f"Intervals from {fit.interval_method}. {noise} {search_text(fit)}{own}"
     return section(
         "Estimated values",
         f'<table class="cards">{head}<tbody>{"".join(rows)}</tbody></table>'
@@ -96,37 +113,46 @@ def _alternatives(fit: Fit) -> str:
 
 
 def videos(fit: Fit) -> str:
-    """The observed and the fitted video and their difference, side by side, for each trial."""
-    parameters = fit.parameters
-    values = [
-        parameters.trial_values(fit.values, k) | parameters.trial_times(fit.values, k) for k in range(len(fit.trials))
-    ]
-    comparisons = [c for pair in zip(fit.trials, values, strict=True) if (c := comparison_video(*pair)) is not None]
-    if not comparisons:
+    """The observed and the fitted video and their difference, side by side, for the first trials and the outliers."""
+    order = sorted(range(len(fit.trials)), key=lambda k: fit.trials[k].name not in fit.outliers)
+    figures = []
+    for k in sorted(order[:MAX_VIDEOS]):
+        comparison = comparison_video(fit.trials[k], fit.trial_values(k))
+        if comparison is not None:
+            title = f"<h3>{escape(fit.trials[k].name)}</h3>" if len(fit.trials) > 1 else ""
+            figures.append(f"{title}{_video_figures(comparison)}")
+    if not figures:
         return ""
-    return section("Observed and fitted video", "".join(_video_figure(comparison) for comparison in comparisons))
+    hidden = len(fit.trials) - MAX_VIDEOS
+    note = f'<p class="note">{hidden} further trials are not shown.</p>' if hidden > 0 else ""
+    return section("Observed and fitted video", f"{''.join(figures)}{note}")
 
 
-def _video_figure(comparison: Comparison) -> str:
+def _video_figures(comparison: Comparison) -> str:
     video = video_element(comparison.video, comparison.poster, comparison.height, comparison.width)
-    return panel_figure(comparison.labels, video, comparison.caption)
+    strip = image_element(comparison.strip, *comparison.strip_size, "differences at a few frames")
+    caption = f"{comparison.labels[-1].capitalize()} over time. A right scene leaves noise without a pattern."
+    return panel_figure(comparison.labels, video, comparison.caption) + panel_figure(
+        comparison.strip_labels, strip, caption
+    )
 
 
 def identifiability(fit: Fit) -> str:
     """Which values the observation determines, and the correlation of the estimates."""
     items = "".join(f"<li>{escape(text)}</li>" for text in fit_findings(fit))
     content = f"<div><ul>{items}</ul></div>"
-    if len(fit.parameters.names) > 1:
+    if 1 < len(fit.identifiability) <= MAX_NAMES:
         heat = f'<div class="wide"><h3>Correlation of the estimates</h3>{_correlation_table(fit)}</div>'
         content = f'<div class="columns">{content}{heat}</div>'
     return section("Identifiability", content)
 
 
 def _correlation_table(fit: Fit) -> str:
-    names = fit.parameters.names
+    names = [name for name in fit.parameters.names if name in fit.identifiability]  # without errors of the scene
+    index = [fit.parameters.names.index(name) for name in names]
     head = "".join(f"<th><span>{escape(name)}</span></th>" for name in names)
     rows = []
-    for name, row in zip(names, fit.correlation.tolist(), strict=True):
+    for name, row in zip(names, fit.correlation[index][:, index].tolist(), strict=True):
         cells = "".join(f'<td style="background: {_shade(r)}">{round(r, 2) + 0.0:.2f}</td>' for r in row)
         rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
     return f'<table class="heat"><thead><tr><th></th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'

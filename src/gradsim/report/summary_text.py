@@ -11,10 +11,15 @@ import torch
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.plan import Plan
 from gradsim.fit.result import Fit
+from gradsim.fit.uncertainty import Identifiability
+from gradsim.report.misfit_text import correction_text, misfit_text
+
+ValueRow = tuple[str, str, float, float, float, Identifiability]  # as of `Fit.rows`
 
 STRONG_CORRELATION = 0.9
 TONES = {
     "identifiable": "good",
+    "mean over trials": "good",
     "from the prior": "caution",
     "weak": "caution",
     "at its bound": "bad",
@@ -25,12 +30,13 @@ FIT_STATUS = {
     "does not explain the video": MISFIT,
     "does not explain the observations": MISFIT,
     "converged": ("good", "The scene explains the observation, and restarts converged to the same values."),
-    "converged with corrections": ("caution", "The scene explains the observation only with corrections."),
+    "converged with corrections": ("caution", "The scene explains the observation only after a correction."),
     "several answers": ("caution", "More than one set of values explains the observation."),
     "not converged": ("caution", "The search stopped before it converged."),
     "interrupted": ("caution", "The search was interrupted. These are the best values so far, not a final estimate."),
 }
 
+MAX_FINDINGS = 20  # sentences about what is determined
 REACHED = 0.01  # fraction of the initial loss below which a goal counts as reached
 PLAN_STATUS = {
     "converged": "The search converged.",
@@ -68,11 +74,16 @@ def fit_summary(fit: Fit) -> tuple[str, str, str]:
     """Returns the tone, the headline and the explanation of a fit."""
     tone, sentence = FIT_STATUS.get(fit.status, ("caution", fit.status))
     advice = _sentence(re.sub(r"see `\w+`", "they are listed below", fit.advice))
-    if fit.status in ("interrupted", "not converged", "converged with corrections") or not fit.misfit.ok:
+    if fit.status != "interrupted" and not fit.misfit.ok:
+        return tone, sentence, misfit_text(fit)
+    if fit.status == "converged with corrections":
+        return tone, sentence, correction_text(fit)
+    if fit.status in ("interrupted", "not converged"):
         return tone, sentence, advice
     count = len(fit.rows())
     determined = sum(row[-1].level == "identifiable" for row in fit.rows())
-    if fit.status == "several answers":
+    undetermined = all(row[-1].level == "not identifiable" for row in fit.rows())
+    if fit.status == "several answers" and not undetermined:
         head, sentence = sentence, ""
     else:
         head = _determined_text(fit, determined, count)
@@ -116,6 +127,23 @@ def _reduction(first: float, best: float) -> str:
     return f", reduced {first / best:,.0f} times" if best > 0 and 2 <= first / best < 1e7 else ""
 
 
+def shared_rows(fit: Fit) -> list[ValueRow]:
+    """Returns the rows of the values that all trials share; of all values if none is shared and none varies."""
+    own = {unknown.path for unknown in fit.parameters.unknowns if unknown.trial is not None}
+    shared = [row for row in fit.rows() if row[0] not in own and row[0].rpartition("[")[0] not in own]
+    return shared if shared or fit.scatter else fit.rows()
+
+
+def scatter_rows(fit: Fit) -> list[ValueRow]:
+    """Returns the rows of the means of values that vary between trials."""
+    rows = []
+    for path, item in fit.scatter.items():
+        unit = "" if item.unit in ("", "1") else f" {item.unit}"
+        verdict = Identifiability("mean over trials", f"standard deviation between trials {item.sd:.2g}{unit}")
+        rows.append((path, item.unit, item.mean, item.mean_low, item.mean_high, verdict))
+    return rows
+
+
 def fit_findings(fit: Fit) -> list[str]:
     """Returns sentences about what the observation determines and what it does not."""
     findings = [_sentence(text) for text in fit.undetermined_directions]
@@ -127,10 +155,14 @@ def fit_findings(fit: Fit) -> list[str]:
     undetermined = {name for name, verdict in fit.identifiability.items() if verdict.level == "not identifiable"}
     for i, j in torch.triu_indices(len(names), len(names), 1).T.tolist():
         r = float(fit.correlation[i, j])
+        if not {names[i], names[j]} & fit.identifiability.keys():  # two errors of the scene
+            continue
         if abs(r) >= STRONG_CORRELATION and not {names[i], names[j]} & undetermined:
             change = "increase together" if r > 0 else "change in opposite directions"
             pair = f"{names[i]} and {names[j]}"
             findings.append(f"{pair} are strongly correlated ({r:.2f}): within their intervals they {change}.")
+    if len(findings) > MAX_FINDINGS:
+        findings[MAX_FINDINGS:] = [f"{len(findings) - MAX_FINDINGS} further findings are not shown."]
     if not findings:
         findings.append(
             f"Every value is determined, and no two values are strongly correlated (|r| < {STRONG_CORRELATION:g})."
