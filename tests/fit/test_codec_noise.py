@@ -68,6 +68,8 @@ def test_a_right_scene_explains_its_compressed_video(tmp_path, noise):
 
 
 def test_a_wrong_scene_does_not_explain_its_compressed_video(tmp_path):
+    """A yaw is among the causes; in front of a plain background it looks much like a shifted start."""
     fit = gs.estimate(guessed(), compressed(tmp_path, yawed(1.0)), bootstrap=False, corrections=0)
     assert fit.status == "does not explain the video"
-    assert "camera yaw" in fit.misfit.causes[0].description
+    assert all(item.level != "identifiable" for item in fit.identifiability.values())
+    assert any("camera yaw" in cause.description for cause in fit.misfit.causes)
