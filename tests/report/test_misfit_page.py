@@ -25,7 +25,7 @@ def thrown(mass=3.7, velocity=(1.0, 1.5, 0.0), camera=CAMERA) -> gs.Scene:
     return gs.Scene([cube], camera=camera, background=(0.85, 0.9, 0.95))
 
 
-def film(scene, seed=0) -> torch.Tensor:
+def record(scene, seed=0) -> torch.Tensor:
     video = gs.render(scene, gs.simulate(scene, **TIME), (32, 32))
     return video + 0.01 * torch.randn(video.shape, generator=torch.Generator().manual_seed(seed), dtype=video.dtype)
 
@@ -36,18 +36,18 @@ def guessed(**options) -> gs.Scene:
 
 @pytest.fixture(scope="module")
 def corrected():
-    return gs.estimate(guessed(), film(thrown(camera=YAWED)), fps=20)
+    return gs.estimate(guessed(), record(thrown(camera=YAWED)), fps=20)
 
 
 @pytest.fixture(scope="module")
 def uncorrected():
-    return gs.estimate(guessed(), film(thrown(camera=YAWED)), fps=20, corrections=0)
+    return gs.estimate(guessed(), record(thrown(camera=YAWED)), fps=20, corrections=0)
 
 
 @pytest.fixture(scope="module")
 def unrelated():
     ball = gs.Rigid("ball", gs.meshes.icosphere(0.3, 2), mass=1.0, position=(0.9, 0.8, 0.0), velocity=(-2.0, 0.5, 0.0))
-    return gs.estimate(guessed(), film(gs.Scene([ball], camera=CAMERA, background=(0.85, 0.9, 0.95))), fps=20)
+    return gs.estimate(guessed(), record(gs.Scene([ball], camera=CAMERA, background=(0.85, 0.9, 0.95))), fps=20)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ def test_disagreement_of_first_and_last_frames_is_explained(corrected):
 
 
 def test_a_prior_is_compared_with_its_posterior():
-    fit = gs.estimate(guessed(prior=gs.LogNormal(4.0, 0.2)), film(thrown(camera=YAWED)), fps=20, roughly=["camera"])
+    fit = gs.estimate(guessed(prior=gs.LogNormal(4.0, 0.2)), record(thrown(camera=YAWED)), fps=20, roughly=["camera"])
     rows = {row.name: row for row in prior_rows(fit)}
     assert rows["cube.mass"].prior == pytest.approx((4.0 * math.exp(-0.392), 4.0 * math.exp(0.392)), rel=1e-3)
     assert rows["cube.mass"].sd < 0.05

@@ -57,7 +57,7 @@ def _widths(fit: Fit) -> str:
     """The table of half widths from independent noise alone and in all."""
     if fit.plain_deviation is None:
         return ""
-    rows = []
+    rows: list[str] = []
     pairs = zip(fit.parameters.names, fit.plain_deviation.tolist(), fit.standard_deviation.tolist(), strict=True)
     ratios = {name: total / plain for name, plain, total in pairs if plain > 0}
     for name, unit, _, low, high, _ in shared_rows(fit):
