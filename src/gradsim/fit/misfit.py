@@ -26,6 +26,7 @@ from gradsim.fit.problem import EstimationProblem
 MAX_CHI2 = 1.02  # mean squared residual over the noise variance, of all entries
 MAX_MOVING_CHI2 = 1.1  # the same, of entries that move
 MAX_CODEC_CHI2 = 1.5  # the same for compressed videos, whose noise is simulated
+OUTLYING_RATIO = 4.0  # of the errors of a codec along one direction to those along most
 CHI2_DEVIATIONS = 5.0  # standard deviations of chi^2 that are allowed beyond these
 MIN_EXPLAINED = 0.9  # fraction of the visible change that the scene must explain
 NO_EXPLANATION = 0.5  # fraction below which the video shows something else
@@ -362,7 +363,10 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
 
 def _codec_ratios(lin: Linearization, normal: torch.Tensor) -> torch.Tensor:
     """Returns how much larger the simulated errors of compressed videos are along each nuisance than independent noise,
-    as ratios of variances [Q]; at least those along the coordinates, and 1 without compression.
+    as ratios of variances [Q]; 1 without compression.
+
+    Few simulated errors give a single ratio only roughly. It is therefore the median of all, or that along the
+    coordinates if it is larger, except where a ratio is far above.
 
     Args:
         lin: Linearization.
@@ -374,7 +378,8 @@ def _codec_ratios(lin: Linearization, normal: torch.Tensor) -> torch.Tensor:
         return torch.ones(len(normal) - size, dtype=normal.dtype)
     squares, inner = _project_off(normal, products, size)
     ratios = inner.square().mean(1) / squares.clamp_min(1e-12 * torch.diagonal(normal)[size:].clamp_min(1e-300))
-    return ratios.clamp_min(codec_correlation(lin))
+    usual = max(codec_correlation(lin), float(ratios.median()))
+    return torch.where(ratios > OUTLYING_RATIO * usual, ratios, usual)
 
 
 def _trial_scores(normal: torch.Tensor, gradients: torch.Tensor, size: int) -> torch.Tensor:
