@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.codec_noise import codec_correlation, codec_products
+from gradsim.fit.causes import Cause, likely_causes
 from gradsim.fit.linearization import Block, Linearization
 from gradsim.fit.noise import MAD_TO_SD, series_noise
 from gradsim.fit.nuisances.nuisance import Nuisance
@@ -26,7 +26,6 @@ from gradsim.fit.problem import EstimationProblem
 MAX_CHI2 = 1.02  # mean squared residual over the noise variance, of all entries
 MAX_MOVING_CHI2 = 1.1  # the same, of entries that move
 MAX_CODEC_CHI2 = 1.5  # the same for compressed videos, whose noise is simulated
-OUTLYING_RATIO = 4.0  # of the errors of a codec along one direction to those along most
 CHI2_DEVIATIONS = 5.0  # standard deviations of chi^2 that are allowed beyond these
 MIN_EXPLAINED = 0.9  # fraction of the visible change that the scene must explain
 NO_EXPLANATION = 0.5  # fraction below which the video shows something else
@@ -40,22 +39,6 @@ MIN_DEVIATION = 4.0  # mean squared deviation of tracks from uniform motion, rel
 MIN_OUTLIER_TRIALS = 5  # trials among which outliers are sought
 OUTLIER_DEVIATIONS = 3.5  # of the logarithm of a trial's residual from the median trial
 MIN_LOG_SPREAD = 0.35  # smallest standard deviation of these logarithms: a residual of 3.4 medians is usual
-MIN_SCORED_TRIALS = 5  # trials whose scatter limits the score of a nuisance
-
-
-@dataclass(frozen=True)
-class Cause:
-    """A possible error of the scene, and how much of the residual it explains."""
-
-    description: str  # "a camera yaw of 0.5 degrees"
-    path: str  # of the nuisance
-    group: str  # "camera", "start", "light", ...
-    score: float  # decrease of chi^2
-    share: float  # of the excess of chi^2 over the noise, 0 to 1
-    amount: float  # in units of its standard deviation
-
-    def __str__(self) -> str:
-        return f"{self.description} would explain {100 * self.share:.0f} % of what is left"
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,96 +295,3 @@ def _series_noise_square(
         ratio = series_noise(series[:, index]) / float(sigma[index].mean())
         total += min(1.0, ratio) ** 2 * float(present[:, index].sum())
     return total
-
-
-def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float) -> list[Cause]:
-    """Returns the possible errors of the scene by the chi^2 that each explains, the largest first.
-
-    Each score is the decrease of chi^2 to first order when the nuisance is estimated along with the unknowns, with its
-    prior. Among several trials, which agree on a true cause, it is at most the squared mean slope of the trials over
-    the variance of this mean.
-    """
-    if not nuisances:
-        return []
-    size, count = lin.count, len(nuisances)
-    normal = torch.zeros(size + count, size + count, dtype=torch.float64)
-    gradient = torch.zeros(size + count, dtype=torch.float64)
-    total = entries = 0.0
-    gradients: dict[int, torch.Tensor] = {}  # by trial
-    for block in lin.blocks:
-        index = torch.tensor([*block.coordinates, *range(size, size + block.nuisances)])
-        columns = torch.tensor(
-            [
-                *range(1, 1 + len(block.coordinates)),
-                *range(block.nuisance_columns.start, block.nuisance_columns.stop),
-            ]
-        )
-        summed = block.gram.sum(0)
-        normal[index[:, None], index] += summed[columns[:, None], columns]
-        gradient[index] += summed[columns, 0]
-        gradients.setdefault(block.key[0], torch.zeros_like(gradient))[index] += summed[columns, 0]
-        total += float(summed[0, 0])
-        entries += float(block.counts.sum())
-    projected = _project_off(normal, gradient, size)
-    # Residuals above the noise, and errors of a codec along a direction, are no evidence for any single cause.
-    scales = max(chi2, 1.0) * _codec_ratios(lin, normal)
-    highest = _trial_scores(normal, torch.stack(list(gradients.values())), size)
-    excess = max(total - entries, 1e-12)
-    causes = []
-    for k, nuisance in enumerate(nuisances):
-        own, slope, scale = float(projected[0][k]), float(projected[1][k]), float(scales[k])
-        if not own > 0:
-            continue
-        amount = -slope / scale / (own / scale + 1.0)
-        score = min((-2 * amount * slope - amount**2 * own) / scale, float(highest[k]))
-        share = min(1.0, max(0.0, score * scale / excess))
-        causes.append(
-            Cause(nuisance.describe(amount * nuisance.sd), nuisance.path, nuisance.group, score, share, amount)
-        )
-    return sorted(causes, key=lambda cause: -cause.score)
-
-
-def _codec_ratios(lin: Linearization, normal: torch.Tensor) -> torch.Tensor:
-    """Returns how much larger the simulated errors of compressed videos are along each nuisance than independent noise,
-    as ratios of variances [Q]; 1 without compression.
-
-    Few simulated errors give a single ratio only roughly. It is therefore the median of all, or that along the
-    coordinates if it is larger, except where a ratio is far above.
-
-    Args:
-        lin: Linearization.
-        normal: Products of the coordinates and the nuisances with each other, [P + Q, P + Q].
-    """
-    size = lin.count
-    products = codec_products(lin, len(normal) - size)
-    if products is None:
-        return torch.ones(len(normal) - size, dtype=normal.dtype)
-    squares, inner = _project_off(normal, products, size)
-    ratios = inner.square().mean(1) / squares.clamp_min(1e-12 * torch.diagonal(normal)[size:].clamp_min(1e-300))
-    usual = max(codec_correlation(lin), float(ratios.median()))
-    return torch.where(ratios > OUTLYING_RATIO * usual, ratios, usual)
-
-
-def _trial_scores(normal: torch.Tensor, gradients: torch.Tensor, size: int) -> torch.Tensor:
-    """Returns the largest scores that trials with gradients [K, P] support by their agreement; infinite for few."""
-    if len(gradients) < MIN_SCORED_TRIALS:
-        return torch.full((normal.shape[0] - size,), torch.inf, dtype=normal.dtype)
-    own = torch.stack([_project_off(normal, gradient, size)[1] for gradient in gradients])
-    return own.sum(0).square() / own.square().sum(0).clamp_min(1e-300)
-
-
-def _project_off(normal: torch.Tensor, gradient: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns squared norms [Q] of the nuisances and their products with residuals [Q, ...], both projected off the
-    unknowns.
-
-    Args:
-        normal: Products of coordinates and nuisances with each other, [P + Q, P + Q].
-        gradient: Their products with a residual, or with several, [P + Q, ...].
-        size: Number of coordinates P.
-    """
-    A, B, D = normal[:size, :size], normal[:size, size:], torch.diagonal(normal)[size:]
-    regular = A + 1e-12 * torch.diagonal(A).mean().clamp_min(1e-300) * torch.eye(size, dtype=A.dtype)
-    columns = gradient.reshape(len(gradient), -1)
-    solved = torch.linalg.lstsq(regular, torch.cat([B, columns[:size]], 1)).solution
-    inner = columns[size:] - B.T @ solved[:, B.shape[1] :]
-    return D - (B * solved[:, : B.shape[1]]).sum(0), inner.reshape(gradient[size:].shape)
