@@ -15,6 +15,8 @@ from gradsim.scene.errors import OutOfRange
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 
+ROUNDING = 1e-6  # by which a rendered coverage may exceed 0 to 1
+
 
 class Masks(ImageObservation):
     """Silhouettes of all visible surfaces together, compared with their rendered coverage.
@@ -32,7 +34,7 @@ class Masks(ImageObservation):
     def __init__(self, masks: Any, *, mask: torch.Tensor | None = None, renderer: Rasterizer = Exact(), **options: Any):
         images = checked_images("masks", masks, "[T, H, W]")
         low, high = (float(end) for end in torch.aminmax(images.nan_to_num(0.5)))
-        if low < 0 or high > 1:
+        if low < -ROUNDING or high > 1 + ROUNDING:
             raise OutOfRange("masks", f"from {low:g} to {high:g}", "must be from 0 to 1, the covered share of a pixel")
         super().__init__(images[..., None], options, {"masks": masks, "mask": mask, "renderer": renderer})
 
