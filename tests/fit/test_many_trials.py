@@ -143,7 +143,8 @@ def test_outliers_are_the_trials_far_above_the_median():
 
 
 def test_student_factors_widen_for_few_groups():
-    assert student_95(4) == pytest.approx(2.776)
+    table = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764, 5: 2.5706, 6: 2.4469, 10: 2.2281, 30: 2.0423}
+    assert {k: student_95(k) for k in table} == pytest.approx(table, rel=5e-4)
     assert student_95(1) > student_95(4) > student_95(13) > student_95(1000) >= 1.96
 
 

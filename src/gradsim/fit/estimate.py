@@ -241,7 +241,18 @@ def _analyse(
         return analyse(problem, z, unrecorded, corrections=0, full=False, report=report), searches
     if analysis.polished is not None:
         searches.best.converged = analysis.polished
+    searches.best.alternative_minima = _distinct_minima(analysis, searches.best)
     return analysis, searches
+
+
+def _distinct_minima(analysis: Analysis, best: SearchResult) -> list[torch.Tensor]:
+    """Returns the other minima that differ from the best in more than values that the observations do not determine.
+
+    Along an undetermined direction every point is a minimum: that is one answer without such a value, not several.
+    """
+    levels = [item.level for item in analysis.uncertainty.identifiability[: len(best.z)]]
+    determined = torch.tensor([level != "not identifiable" for level in levels])
+    return [z for z in best.alternative_minima if bool(((z - best.z).abs() > DISTINCT_MINIMA)[determined].any())]
 
 
 def _bootstrap_intervals(

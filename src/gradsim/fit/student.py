@@ -7,6 +7,6 @@ _STUDENT_95 = {1: 12.7062, 2: 4.3027, 3: 3.1824}  # of Student's distribution by
 
 
 def student_95(freedom: int) -> float:
-    """Half width of the 95 % interval of Student's distribution, to 0.1 %; an expansion beyond 3 degrees of freedom."""
-    series = NORMAL_95 + 2.3723 / freedom + 2.8225 / freedom**2 + 2.5559 / freedom**3
+    """Half width of the 95 % interval of Student's distribution, to 0.05 %; a series beyond 3 degrees of freedom."""
+    series = NORMAL_95 + 2.3723 / freedom + 2.8225 / freedom**2 + 2.5558 / freedom**3 + 1.5895 / freedom**4
     return _STUDENT_95.get(freedom, series)
