@@ -36,7 +36,7 @@ from gradsim.scene.errors import Diverged, InvalidInput
 STEP_BIAS = 0.2  # largest error of the time step, in standard deviations of the estimate
 MAX_REFINEMENTS = 3
 NOTABLE_BIAS = 1.0  # error of given time steps that is reported, in standard deviations
-PER_TRIAL = ("start", "push", "time")  # groups of nuisances that differ between trials
+PER_TRIAL = ("start", "time")  # groups of nuisances that differ between trials
 NOISE_CHANGE = 0.2  # relative change of the noise after which a fit of several kinds of observations is repeated
 POLISH_ITERATIONS, POLISH_TOLERANCE = 15, 1e-7
 MAX_SCORED_UNKNOWNS = 200  # estimates with more unknowns are not scored for errors of the scene

@@ -87,7 +87,7 @@ def estimate(
             interpolated smoothly: exclude the frames next to a push.
         exposure: Time during which the shutter is open [s], known or unknown.
         roughly: What is known only roughly: any of "camera", "start", "light", "shape", "gravity", "contact",
-            "material", "air", "time", "push". Its errors are estimated with default priors and widen the intervals.
+            "time". Its errors are estimated with default priors and widen the intervals.
         corrections: Largest number of errors of the scene that are estimated in addition where the scene does not
             explain the observations; 0 for none.
         optimizer: Options of the least-squares solver.

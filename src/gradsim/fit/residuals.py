@@ -144,7 +144,8 @@ def forward_jacobian(
         pairs = [
             _structured_differences(residual, *point, max_worlds, structure) for point in zip(z, r, steps, strict=True)
         ]
-        return torch.stack([J for J, _ in pairs]), torch.tensor([known for _, known in pairs])
+        if all(known for _, known in pairs):  # otherwise coordinates of a group are changed one by one
+            return torch.stack([J for J, _ in pairs]), torch.ones(len(z), dtype=torch.bool)
     J = _differences(residual, z, r, steps, max_worlds)
     failed = ~torch.isfinite(J.sum(-1))
     k, p = torch.nonzero(failed, as_tuple=True)

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 NORMAL_95 = 1.959964  # of a normal distribution
-_STUDENT_95 = {1: 12.7062, 2: 4.3027, 3: 3.1824}  # of Student's distribution by degrees of freedom
+_STUDENT_95 = {
+    1: 12.7062,
+    2: 4.3027,
+    3: 3.1824,
+    4: 2.7764,
+    5: 2.5706,
+    6: 2.4469,
+}  # of Student's distribution by degrees of freedom
 
 
 def student_95(freedom: int) -> float:

@@ -32,10 +32,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "tilt": ("tilt",),  # direction of gravity
     "gravity": ("gravity", "tilt"),  # its magnitude, which is also the scale of all lengths, and its direction
     "contact": ("contact",),  # contact parameters, height and tilt of the ground
-    "material": ("material",),  # stiffness, damping, mass
-    "air": ("air",),  # drag
     "time": ("time",),  # frame rate, time of the first frame, exposure
-    "push": ("push",),  # magnitude, direction and time of pushes
 }
 
 
@@ -122,11 +119,11 @@ def batches(nuisances: Iterable[Nuisance]) -> list[tuple[Nuisance, ...]]:
     """Returns groups of nuisances that one batch of worlds can hold, each in a world of its own.
 
     Those of images, of the same trajectory, of the same motion and of times are separate batches. Those that change a
-    mesh, and those that add a force, are batches of their own: their scenes have another topology.
+    mesh are batches of their own: it is the same in all worlds of a batch.
     """
     found: dict[Any, list[Nuisance]] = {}
     for nuisance in nuisances:
-        single = not nuisance.batched or nuisance.group == "air"
+        single = not nuisance.batched
         kind = (nuisance.image is None, nuisance.time is None, nuisance.moves, nuisance.path if single else "")
         found.setdefault(kind, []).append(nuisance)
     return [tuple(group) for group in found.values()]
