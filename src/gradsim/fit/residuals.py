@@ -162,7 +162,10 @@ def forward_jacobian(
 def _structured_differences(
     residual: Residual, z: torch.Tensor, r: torch.Tensor, steps: torch.Tensor, max_worlds: int, structure: Structure
 ) -> tuple[torch.Tensor, bool]:
-    """Returns a Jacobian [P, N] from one forward difference per group, and whether all groups are known."""
+    """Returns a Jacobian [P, N] from one forward difference per group, and whether all columns are known.
+
+    If the worlds of a group diverge, each of its coordinates gets a difference of its own.
+    """
     shifts = steps.clone()
     for members in structure.members:  # one size for all trials; the signs may differ
         shifts[members] = steps[members].abs().min() * steps[members].sign()
@@ -172,17 +175,29 @@ def _structured_differences(
     J = structure.expand(torch.where(known[:, None], change, 0.0))
     count = len(structure.rows)
     J[:, :count] /= shifts[:, None]
-    return J, bool(known.all())
+    failed = [k for members, ok in zip(structure.members, known.tolist(), strict=True) if not ok for k in members]
+    for side in (1.0, -1.0):
+        if failed:
+            columns = _differences(residual, z[None], r[None], side * shifts[None], max_worlds, failed)[0]
+            valid = torch.isfinite(columns.sum(-1))
+            J[failed, :count] = torch.where(valid[:, None], columns, 0.0)[:, :count]
+            failed = [k for k, ok in zip(failed, valid.tolist(), strict=True) if not ok]
+    return J, not failed
 
 
 def _differences(
-    residual: Residual, z: torch.Tensor, r: torch.Tensor, steps: torch.Tensor, max_worlds: int
+    residual: Residual,
+    z: torch.Tensor,
+    r: torch.Tensor,
+    steps: torch.Tensor,
+    max_worlds: int,
+    chosen: list[int] | None = None,
 ) -> torch.Tensor:
-    """Returns one-sided difference quotients [K, P, N]; not finite where a world diverges."""
-    count, width = z.shape
-    points = z[:, None] + torch.diag_embed(steps)
-    shifted = evaluate(residual, points.view(-1, width), max_worlds).expand(-1, r.shape[1])
-    return (shifted.view(count, width, -1) - r[:, None]).div_(steps[..., None])
+    """Returns one-sided difference quotients [K, P, N], or of chosen coordinates; not finite where a world diverges."""
+    part = slice(None) if chosen is None else chosen
+    points = z[:, None] + torch.diag_embed(steps)[:, part]
+    shifted = evaluate(residual, points.flatten(0, 1), max_worlds).expand(-1, r.shape[1])
+    return (shifted.view(*points.shape[:2], -1) - r[:, None]).div_(steps[:, part, None])
 
 
 def balanced_steps(J: torch.Tensor) -> torch.Tensor:
