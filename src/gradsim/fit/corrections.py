@@ -257,7 +257,7 @@ def _step_factor(problem: EstimationProblem, lin: Linearization) -> tuple[int, f
     inverse = torch.linalg.inv(lin.information() + prior)
     order = min(trial.time.integrator.order for trial in problem.trials)
     error = (inverse @ change).abs() / torch.diagonal(inverse).sqrt() / (1 - 0.5**order)
-    bias = float(error.max())
+    bias = float(error.max()) / math.sqrt(problem.noise_correlation)
     if not bias > STEP_BIAS or substeps >= MAX_SUBSTEPS:
         return 1, bias
     factor = 2 ** math.ceil(math.log2((bias / STEP_BIAS) ** (1 / order)))

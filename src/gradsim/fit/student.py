@@ -14,6 +14,6 @@ _STUDENT_95 = {
 
 
 def student_95(freedom: int) -> float:
-    """Half width of the 95 % interval of Student's distribution, to 0.05 %; a series beyond 3 degrees of freedom."""
+    """Half width of the 95 % interval of Student's distribution, to 0.05 %; a series beyond 6 degrees of freedom."""
     series = NORMAL_95 + 2.3723 / freedom + 2.8225 / freedom**2 + 2.5558 / freedom**3 + 1.5895 / freedom**4
     return _STUDENT_95.get(freedom, series)
