@@ -77,7 +77,13 @@ def _has_parts(value: Any) -> bool:
     """Whether nested lists hold an unknown or a tensor."""
     if not isinstance(value, (list, tuple)):
         return False
-    return any(isinstance(part, (Unknown, torch.Tensor)) or _has_parts(part) for part in value)
+    for part in value:  # scenes are created again in every call: numbers are the usual case
+        kind = type(part)
+        if kind is float or kind is int:
+            continue
+        if isinstance(part, (Unknown, torch.Tensor)) or _has_parts(part):
+            return True
+    return False
 
 
 def _nested_shape(name: str, value: Any) -> tuple[int, ...]:

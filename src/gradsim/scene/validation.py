@@ -37,14 +37,16 @@ def _validated(name: str, value: Any, spec: Spec) -> Any:
             raise WrongType(name, "per_element(...)", "is one value for the whole body; give a number or tensor")
         return PerElement(validated_array(name, value.values, spec))
     components = as_components(name, value)
-    if components is not None and components.shape != spec.shape:
-        expected = f"{_expected(spec)}; batches of worlds and unknowns do not mix in one list"
-        raise WrongShape(name, f"a list of shape {components.shape}", expected)
+    if components is not None:
+        if components.shape != spec.shape:
+            expected = f"{_expected(spec)}; batches of worlds and unknowns do not mix in one list"
+            raise WrongShape(name, f"a list of shape {components.shape}", expected)
+        return _validated_components(name, components, spec)
     if isinstance(value, Unknown) and value.shape != spec.shape:
         expected = f"a guess of shape {spec.shape}" if spec.shape else "one number as a guess"
         alternative = f", or gs.per_element(gs.unknown(...)) for one per {spec.per}" if spec.per else ""
         raise WrongShape(name, value, f"needs {expected}{alternative}")
-    return validated_array(name, value, spec)
+    return _validated_whole(name, value, spec)
 
 
 def _validated_signal(name: str, value: Signal, spec: Spec) -> Signal:
@@ -66,6 +68,11 @@ def validated_array(name: str, value: Any, spec: Spec) -> Any:
     components = as_components(name, value)
     if components is not None:
         return _validated_components(name, components, spec)
+    return _validated_whole(name, value, spec)
+
+
+def _validated_whole(name: str, value: Any, spec: Spec) -> Any:
+    """Returns a valid tensor, unknown or array; numbers and lists of numbers become float64 arrays."""
     if isinstance(value, Unknown):
         _check_array(f"{name}'s guess", value.guess, spec)
         # A bound may equal an exclusive limit of the quantity, such as 0 for a mass.
