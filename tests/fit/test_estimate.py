@@ -219,5 +219,5 @@ def test_invalid_arguments(arguments, message):
 def test_rough_words_that_apply_to_nothing_are_refused():
     motion = gs.simulate(flight(), frames=6, fps=10, substeps=8, integrator=gs.RungeKutta4())
     states = gs.States({"cube.position": motion["cube"].position}, noise=1e-3)
-    with pytest.raises(gs.InvalidInput, match="roughly = 'camera'"):
-        gs.estimate(flight(gs.unknown(5.0, low=1.0, high=20.0)), states, fps=10, roughly=["start", "camera"])
+    with pytest.raises(gs.InvalidInput, match="roughly = 'light'"):
+        gs.estimate(flight(gs.unknown(5.0, low=1.0, high=20.0)), states, fps=10, roughly=["start", "light"])
