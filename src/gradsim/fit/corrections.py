@@ -128,7 +128,7 @@ def _candidates(problem: EstimationProblem, z: torch.Tensor, k: int) -> tuple[Nu
 
 
 def _affects_motion(nuisance: Nuisance) -> bool:
-    return nuisance.group not in ("camera", "light") and nuisance.image is None and nuisance.time != "exposure"
+    return nuisance.group not in ("camera", "light", "color") and nuisance.image is None and nuisance.time != "exposure"
 
 
 def analyse(
