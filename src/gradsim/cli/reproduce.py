@@ -188,7 +188,7 @@ def closed_loop(seed: SeedOption = 0, as_json: JsonOption = None) -> None:
 
 @reproduce.command("model-error")
 def model_error(
-    quick: Annotated[bool, typer.Option("--quick", help="A sixth of the errors with one seed; 10 minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A sixth of the errors with one seed.")] = False,
     held_out: Annotated[
         bool, typer.Option("--held-out", help="Use the seeds that were not used during development.")
     ] = False,
