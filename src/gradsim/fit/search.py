@@ -82,7 +82,7 @@ class Search:
         self.middle = max(0, problem.levels - 2)
         self.best: SearchResult | None = None
         self.model_error = [0.0] * problem.levels  # mean squares that resampling could not lower
-        self.resamples = True  # without known noise only until resampling stops helping: no threshold tells when it is needed
+        self.resamples = True  # without known noise, only until resampling stops helping
         self.levels = tuple(dict.fromkeys((self.coarse, self.middle)))
         self.growth = max(FRAME_INCREMENT, problem.frames // MAX_STAGES)  # frames added at a time
 
