@@ -16,7 +16,9 @@ MAX_SIDE = 64  # shorter side of the images [px]
 
 def coarse_problem(problem: EstimationProblem) -> EstimationProblem:
     """Returns the problem with its videos downsampled to images of at least 32 and at most 64 pixels, if they can be
-    halved that often; the noise is that of the means of pixels."""
+    halved that often; the noise is that of the means of pixels. The problem itself if no video is larger."""
+    if not any(isinstance(o, Pixels) and _coarse_size(o) for trial in problem.trials for o in trial.observations):
+        return problem
     noise, errors = dict(problem.noise), dict(problem.codec_errors)
     trials = []
     for k, trial in enumerate(problem.trials):

@@ -18,14 +18,14 @@ from gradsim.fit.coarse_problem import coarse_problem
 from gradsim.fit.codec_noise import with_codec_noise
 from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.gauss_newton import GaussNewton, solve
-from gradsim.fit.linearization import Linearization, direction_columns, linearize
+from gradsim.fit.linearization import Columns, Linearization, differences, direction_columns, linearize
 from gradsim.fit.misfit import MAX_SCORE, Misfit, measure_misfit
 from gradsim.fit.noise import NoiseLevel
 from gradsim.fit.nuisances.catalogue import nuisances
 from gradsim.fit.nuisances.nuisance import Nuisance, batches, chosen
 from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
-from gradsim.fit.problem import EstimationProblem
+from gradsim.fit.problem import NEGLIGIBLE_CHI2, EstimationProblem
 from gradsim.fit.scatter import Scatter, trial_scatter
 from gradsim.fit.stages import ROUGH_TOLERANCE
 from gradsim.fit.subsamples import group_scatter
@@ -39,6 +39,7 @@ NOTABLE_BIAS = 1.0  # error of given time steps that is reported, in standard de
 PER_TRIAL = ("start", "time")  # groups of nuisances that differ between trials
 NOISE_CHANGE = 0.2  # relative change of the noise after which a fit of several kinds of observations is repeated
 POLISH_ITERATIONS, POLISH_TOLERANCE = 15, 1e-7
+POLISHED_CHI2 = 1e-3  # decrease of chi^2 below which it ends, where the noise limits the accuracy
 MAX_SCORED_UNKNOWNS = 200  # estimates with more unknowns are not scored for errors of the scene
 
 
@@ -199,7 +200,7 @@ def polish(
         report(f"{stage}, {frames} frames", points[0], mean_square, frames, 0)
 
     extra: dict[str, Any] = {"prior": problem.prior(0), "structure": problem.structure(), "callback": callback}
-    extra["resolution"] = problem.resolution(0)
+    extra["resolution"] = POLISHED_CHI2 / NEGLIGIBLE_CHI2 * problem.resolution(0)
     state = solve(problem.residual(), z[None], problem.parameters.bounds(), options, **extra)
     return state.z[0], bool(state.converged[0])
 
@@ -277,7 +278,7 @@ def _correct(
     converged: bool | None = None
     while True:
         candidates = _scored(problem, z) if problem.total_chi2(z) > MAX_SCORE else ([], [])  # no score exceeds chi^2
-        scored = _linearize_sample(problem, z, candidates) if candidates[0] else None
+        scored = _linearize_sample(problem, lin, candidates) if candidates[0] else None
         misfit = measure_misfit(problem, lin, candidates[0], scored=scored, holdout=math.nan, corrections=tuple(names))
         usable = {nuisance.path for nuisance in candidates[0] if nuisance.batched}
         likely = misfit.causes[0] if misfit.causes else None
@@ -317,22 +318,31 @@ def _scored(problem: EstimationProblem, z: torch.Tensor) -> tuple[list[Nuisance]
 
 
 def _linearize_sample(
-    problem: EstimationProblem, z: torch.Tensor, candidates: tuple[list[Nuisance], list[tuple[Nuisance, ...]]]
+    problem: EstimationProblem,
+    lin: Linearization,
+    candidates: tuple[list[Nuisance], list[tuple[Nuisance, ...]]],
 ) -> Linearization:
     """Linearizes a problem, or some of its trials if there are many, with the scored nuisances."""
-    problem, numbers = coarse_problem(problem), representative_trials(problem.parameters)
+    coarse, numbers = coarse_problem(problem), representative_trials(problem.parameters)
     if len(numbers) == len(problem.trials):
-        return _linearize_with(problem, z, candidates)
-    part = problem.subset(numbers)
-    own = part.parameters.merged(part.parameters.initial(), problem.parameters, z)
-    return _linearize_with(part, own, (candidates[0], [candidates[1][k] for k in numbers]))
+        return _linearize_with(coarse, lin.z, candidates, lin.columns if coarse is problem else None)
+    part = coarse.subset(numbers)
+    own = part.parameters.merged(part.parameters.initial(), problem.parameters, lin.z)
+    return _linearize_with(part, own, (candidates[0], [candidates[1][k] for k in numbers]), None)
 
 
 def _linearize_with(
-    problem: EstimationProblem, z: torch.Tensor, candidates: tuple[list[Nuisance], list[tuple[Nuisance, ...]]]
+    problem: EstimationProblem,
+    z: torch.Tensor,
+    candidates: tuple[list[Nuisance], list[tuple[Nuisance, ...]]],
+    columns: Columns | None,
 ) -> Linearization:
-    """Linearizes a problem with the scored nuisances as further directions, common to all trials."""
+    """Linearizes a problem with the scored nuisances as further directions, common to all trials.
+
+    The Jacobian `columns` at z is computed if it is None.
+    """
     listed, own = candidates
+    center = differences(problem, z[None])
     found: dict[str, dict[tuple[int, int], torch.Tensor]] = {}
     for group in batches(listed):
         paths = {nuisance.path for nuisance in group}
@@ -346,9 +356,8 @@ def _linearize_with(
         steps = torch.tensor([nuisance.step / nuisance.sd for nuisance in group], dtype=z.dtype)
         offsets = torch.cat([z.new_zeros(len(group), len(z)), torch.diag(steps)], 1)
         separate = not all(nuisance.batched for nuisance in group)
-        # A score needs two digits: one side is enough, and some amounts have no other.
-        columns = direction_columns(extended, full, offsets, steps, one_sided=True, separate=separate)
+        derivatives = direction_columns(extended, full, offsets, steps, center, separate=separate)
         for row, nuisance in enumerate(group):
-            found[nuisance.path] = {key: columns[key][row] for key in problem.blocks}
+            found[nuisance.path] = {key: derivatives[key][row] for key in problem.blocks}
     nuisance_columns = {key: [found[n.path][key] for n in listed] for key in problem.blocks}
-    return linearize(problem, z, nuisances=nuisance_columns)
+    return linearize(problem, z, nuisances=nuisance_columns, columns=columns)

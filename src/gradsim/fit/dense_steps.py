@@ -36,6 +36,8 @@ DAMPING_FACTORS = (1e-3, 0.1, 10.0)  # factors of the damping that are evaluated
 DAMPING_INCREASE = 1e4  # factor of the damping after an iteration without improvement
 MAX_CHORD_STEPS = 8  # further steps with the same Jacobian
 CHORD_DECREASE = 0.8  # largest ratio of new to old cost for which another chord step is taken
+CHORD_COORDINATES = 10  # from this number of coordinates on, chord steps go on while they matter: Jacobians are costly
+CHORD_DISTANCE = 0.05  # largest step over which a Jacobian hardly changes, in coordinate units
 
 
 def iterate_dense(
@@ -71,7 +73,7 @@ def iterate_dense(
             J[i], steps[i] = matrix, balanced_steps(matrix)
         k = torch.nonzero(active)[:, 0]
         model = _LinearModel(z[k], [r[i] for i in k], [J[i] for i in k], bounds)
-        trial_z, trial_r, trial_damping = _chord_steps(residual, model, damping[k], options)
+        trial_z, trial_r, trial_damping, settled = _chord_steps(residual, model, damping[k], options, resolution)
         old, new_cost = cost[k], squared_norms(trial_r)
         better = new_cost < old
         step = (trial_z - z[k]).abs().amax(1)
@@ -80,7 +82,7 @@ def iterate_dense(
         damping[k] = torch.where(better, trial_damping.clamp_min(MIN_DAMPING), damping[k] * DAMPING_INCREASE)
         stuck = damping[k] > MAX_DAMPING
         least = (MIN_DECREASE * old).clamp_min(resolution)  # decrease of the cost that matters
-        small = better & ((step < options.tolerance) | (old - new_cost < least))
+        small = better & ((step < options.tolerance) | (old - new_cost < least) | (settled & (step < CHORD_DISTANCE)))
         low = (cost[k] <= ROUNDING_COST) | stop(z[k], cost[k])
         stationary = model.predicted_decrease < torch.where(stuck, STATIONARY_DECREASE, least / old.clamp_min(1e-300))
         converged[k] = low | (complete[k] & (small | (~better & stationary)))
@@ -138,24 +140,29 @@ def solve_finite(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
 
 
 def _chord_steps(
-    residual: Residual, model: _LinearModel, damping: torch.Tensor, options: GaussNewton
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    residual: Residual, model: _LinearModel, damping: torch.Tensor, options: GaussNewton, resolution: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Takes steps with one Jacobian per start and several dampings.
 
-    Returns the best points [K, P], their residuals [K, N] and the dampings [K] that led to them.
+    Returns the best points [K, P], their residuals [K, N], the dampings [K] that led to them, and whether a further
+    step with the same Jacobian changes the cost by less than `resolution`, [K].
     """
     count = len(damping)
     k = torch.arange(count).repeat_interleave(len(DAMPING_FACTORS))
     dampings = (damping[:, None] * torch.tensor(DAMPING_FACTORS, dtype=damping.dtype)).flatten()
     z, r = model.z[k], [model.r[i] for i in k]
     best_z, best_r, best_cost = z.clone(), list(r), torch.full_like(dampings, torch.inf)
+    settled = torch.zeros_like(dampings, dtype=torch.bool)
+    ratio = CHORD_DECREASE if z.shape[1] < CHORD_COORDINATES or not resolution else 1.0
     active = torch.arange(len(k))
     for _ in range(1 + MAX_CHORD_STEPS):
         step = model.step(k[active], [r[i] for i in active], dampings[active])
         z[active] = limited_step(z[active], step, options.max_step, model.bounds)
         new_r = evaluate(residual, z[active], options.max_worlds).expand(-1, len(r[0]))
         cost = torch.nan_to_num(torch.stack([vector @ vector for vector in new_r]), nan=torch.inf)
-        decreasing = torch.isfinite(cost) & (cost < CHORD_DECREASE * best_cost[active]) & (cost > ROUNDING_COST)
+        settled[active] = (best_cost[active] - cost).abs() < resolution
+        decreasing = torch.isfinite(cost) & (cost < ratio * best_cost[active]) & (cost > ROUNDING_COST)
+        decreasing &= ~settled[active]
         for row, i in enumerate(active.tolist()):
             r[i] = new_r[row]
             if cost[row] < best_cost[i]:
@@ -164,4 +171,4 @@ def _chord_steps(
         if len(active) == 0:
             break
     best = torch.argmin(best_cost.view(count, -1), dim=1) + len(DAMPING_FACTORS) * torch.arange(count)
-    return best_z[best], torch.stack([best_r[i] for i in best]), dampings[best]
+    return best_z[best], torch.stack([best_r[i] for i in best]), dampings[best], settled[best]

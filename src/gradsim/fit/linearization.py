@@ -16,16 +16,20 @@ from gradsim.fit.observations.base import Observation
 from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.robust import RobustLoss
 from gradsim.fit.problem import EstimationProblem
-from gradsim.fit.residuals import CENTRAL_STEP, evaluate_blocks
+from gradsim.fit.residuals import evaluate_blocks
 from gradsim.fit.subspace import informed_basis
 from gradsim.render.camera import projection
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import BodyMotion, Trajectory
 
+STEP = 1e-5  # of a finite difference, in coordinate units
 MAX_SHIFTED_BODIES = 4  # bodies whose apparent position may deviate from the model
 SHIFT = 0.05  # finite difference of an apparent position [px]
 SINGLE_PRECISION_SIZE = 40_000_000  # numbers above which columns are stored in single precision
 MAX_ENTRIES = 512  # entries of a frame for which the Jacobian itself is kept
+
+
+Columns = dict[tuple[int, int], list[torch.Tensor]]  # derivatives [T, N] by block
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +80,7 @@ class Linearization:
     z: torch.Tensor
     blocks: list[Block]
     basis: torch.Tensor | None = None  # [P, K], orthonormal with respect to the prior information
+    columns: Columns | None = field(repr=False, default=None)  # the Jacobian before normalization, unless it is large
 
     @property
     def count(self) -> int:
@@ -139,15 +144,13 @@ class Linearization:
         return total / max(1.0, sum(float(block.counts.sum()) for block in self.blocks))
 
 
-Columns = dict[tuple[int, int], list[torch.Tensor]]  # derivatives [T, N] by block
-
-
 def linearize(
     problem: EstimationProblem,
     z: torch.Tensor,
     *,
     nuisances: Columns | None = None,
     finer: EstimationProblem | None = None,
+    columns: Columns | None = None,
 ) -> Linearization:
     """Linearizes a problem at coordinates z [P].
 
@@ -156,32 +159,38 @@ def linearize(
         z: Coordinates.
         nuisances: Derivatives with respect to nuisances that are not estimated, from `direction_columns`.
         finer: The same problem with smaller time steps, whose effect is measured.
+        columns: The Jacobian at z if it is known, from `Linearization.columns`.
     """
     basis = informed_basis(problem, z)
     groups = list(_color_groups(problem)) if basis is None else [[k] for k in range(basis.shape[1])]
-    center = {key: value[0] for key, value in differences(problem, z[None]).items()}
-    if basis is None:
-        offsets = torch.zeros(len(groups), len(z), dtype=z.dtype)
-        for row, members in enumerate(groups):
-            offsets[row, members] = CENTRAL_STEP
-        sizes = torch.full((len(groups),), CENTRAL_STEP)
-    else:
-        lengths = torch.linalg.vector_norm(basis, dim=0)
-        offsets, sizes = CENTRAL_STEP * (basis / lengths).T, CENTRAL_STEP / lengths
-    columns = direction_columns(problem, z, offsets, sizes)
+    center = differences(problem, z[None])
+    if columns is None:
+        columns = direction_columns(problem, z, *_steps(z, groups, basis), center)
     shared: list[int | None] = [None] * len(groups)
     owners = problem.parameters.coordinate_trials if basis is None else shared
     filled = _filled_scenes(problem, z)
     changes: dict[tuple[int, int], torch.Tensor | None] = dict.fromkeys(problem.blocks)
     if finer is not None:
-        changes |= {key: value[0] - center[key] for key, value in differences(finer, z[None]).items()}
+        changes |= {key: (value - center[key])[0] for key, value in differences(finer, z[None]).items()}
     blocks = []
     for key in problem.blocks:
         extra = [] if nuisances is None else nuisances[key]
         blocks.append(
-            _block(problem, key, center[key], columns[key], (groups, owners), filled[key[0]], extra, changes[key])
+            _block(problem, key, center[key][0], columns[key], (groups, owners), filled[key[0]], extra, changes[key])
         )
-    return Linearization(z, blocks, basis)
+    size = sum(column.numel() for own in columns.values() for column in own)
+    return Linearization(z, blocks, basis, columns if size <= SINGLE_PRECISION_SIZE else None)
+
+
+def _steps(z: torch.Tensor, groups: list[list[int]], basis: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns finite differences [C, P] of groups of coordinates, or of a basis, and their lengths [C]."""
+    if basis is not None:
+        lengths = torch.linalg.vector_norm(basis, dim=0)
+        return STEP * (basis / lengths).T, STEP / lengths
+    offsets = torch.zeros(len(groups), len(z), dtype=z.dtype)
+    for row, members in enumerate(groups):
+        offsets[row, members] = STEP
+    return offsets, torch.full((len(groups),), STEP, dtype=z.dtype)
 
 
 def direction_columns(
@@ -189,32 +198,30 @@ def direction_columns(
     z: torch.Tensor,
     offsets: torch.Tensor,
     sizes: torch.Tensor,
+    center: dict[tuple[int, int], torch.Tensor],
     *,
-    one_sided: bool = False,
     separate: bool = False,
 ) -> Columns:
-    """Returns derivatives of all differences along directions, by finite differences.
+    """Returns derivatives of all differences along directions, by one-sided finite differences.
+
+    Statistics need a few digits of them, which one side has, and some nuisances have only one.
 
     Args:
         problem: Problem.
         z: Coordinates [P].
         offsets: Finite differences of the coordinates, [C, P].
         sizes: Their lengths, by which the change is divided, [C].
-        one_sided: Whether only the positive side is used.
+        center: Differences at z, from `differences`.
         separate: Whether each point is evaluated alone, because worlds of a batch cannot differ along the directions.
     """
     columns: Columns = {key: [] for key in problem.blocks}
     kind = {key: _precision(problem, key, len(offsets)) for key in problem.blocks}
-    batch = 1 if separate else max(1, problem.batch_size(0) // 2)
-    center = differences(problem, z[None]) if one_sided else {}
-    for first in range(0, len(offsets), batch):
-        chunk = offsets[first : first + batch]
-        size = sizes[first : first + batch]
+    batch = 1 if separate else problem.batch_size(0)
+    for chunk, size in zip(offsets.split(batch), sizes.split(batch), strict=True):
         ahead = differences(problem, z + chunk)
-        behind = center if one_sided else differences(problem, z - chunk)
         for key in problem.blocks:
-            quotient = (ahead[key] - behind[key]) / (size if one_sided else 2 * size)[:, None, None]
-            columns[key] += list(torch.nan_to_num(quotient, nan=0.0, posinf=0.0, neginf=0.0).to(kind[key]))
+            quotient = (ahead[key] - center[key]).div_(size[:, None, None])
+            columns[key] += list(quotient.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0).to(kind[key]))
     return columns
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -49,8 +49,7 @@ class TrialGroup:
             frames: Number of observed frames, from the first.
         """
         if len(self.trials) == 1:
-            scene = self.trials[0].fill(values[0])
-            return [(scene, self.trials[0].simulate_grid(scene, frames))]
+            return [_simulate_distinct(self.trials[0], values[0], frames)]
         longest = max((trial.grid(frames) for trial in self.trials), key=lambda time: time.frames)
         if any(trial.nuisances for trial in self.trials):  # these change quantities that the group shares
             scenes = [trial.fill(own) for trial, own in zip(self.trials, values, strict=True)]
@@ -65,6 +64,25 @@ class TrialGroup:
 
     def _split(self, trajectory: Trajectory) -> list[Trajectory]:
         return [_select_world(trajectory, k) for k in range(len(self.trials))]
+
+
+def _simulate_distinct(
+    trial: TrialModel, values: Mapping[str, torch.Tensor], frames: int
+) -> tuple[Scene, Trajectory]:
+    """Returns the filled scene and the simulated frames; worlds that move in the same way are simulated once.
+
+    Many points of a Jacobian differ only in the camera, a light or a colour.
+    """
+    scene = trial.fill(values)
+    count = max((len(value) for value in values.values()), default=1)
+    columns = [values[path].detach().reshape(len(values[path]), -1).expand(count, -1) for path in trial.motion_paths]
+    _, world = torch.unique(torch.cat([torch.zeros(count, 1), *columns], 1), dim=0, return_inverse=True)
+    distinct = int(world.max()) + 1
+    if distinct == count:
+        return scene, trial.simulate_grid(scene, frames)
+    first = torch.full((distinct,), count).scatter_reduce(0, world, torch.arange(count), "amin")
+    chosen = {path: value[first] if len(value) == count else value for path, value in values.items()}
+    return scene, _select_worlds(trial.simulate_grid(trial.fill(chosen), frames), world)
 
 
 def make_groups(trials: Sequence[TrialModel]) -> list[TrialGroup]:
@@ -162,20 +180,28 @@ def value_dims(value: Any) -> int:
 
 def _select_world(trajectory: Trajectory, index: int) -> Trajectory:
     """Returns the motion of one trial from batch dimensions [B, K]."""
-    motions = {name: _select_motion(motion, index) for name, motion in trajectory.motions.items()}
+    return _map_batch(trajectory, lambda value, dim: value.select(dim, index if value.shape[dim] > 1 else 0))
+
+
+def _select_worlds(trajectory: Trajectory, index: torch.Tensor) -> Trajectory:
+    """Returns the motion of the worlds `index` [B] of a batch."""
+    return _map_batch(trajectory, lambda value, dim: value.index_select(dim, index) if value.shape[dim] > 1 else value)
+
+
+def _map_batch(trajectory: Trajectory, select: Callable[[torch.Tensor, int], torch.Tensor]) -> Trajectory:
+    """Applies a selection to the last batch dimension of all tensors of a motion that have one."""
+    motions = {name: _map_motion(motion, select) for name, motion in trajectory.motions.items()}
     return Trajectory(trajectory.time, motions, {})
 
 
-def _select_motion(motion: Any, index: int) -> Any:
+def _map_motion(motion: Any, select: Callable[[torch.Tensor, int], torch.Tensor]) -> Any:
     given = TRAILING_DIMS[type(motion)]
     values = [getattr(motion, item.name) for item in fields(motion)]
     dims = (given,) * len(values) if isinstance(given, int) else given
-    return type(motion)(*(_select(value, index, count) for value, count in zip(values, dims, strict=True)))
-
-
-def _select(value: Any, index: int, trailing: int) -> Any:
-    """Selects a trial from the last batch dimension of a tensor with `trailing` further ones, if it has a batch."""
-    if not isinstance(value, torch.Tensor) or value.ndim <= trailing:
-        return value
-    dim = value.ndim - trailing - 1
-    return value.select(dim, index if value.shape[dim] > 1 else 0)
+    batched = (isinstance(v, torch.Tensor) and v.ndim > trailing for v, trailing in zip(values, dims, strict=True))
+    return type(motion)(
+        *(
+            select(value, value.ndim - trailing - 1) if found else value
+            for value, trailing, found in zip(values, dims, batched, strict=True)
+        )
+    )

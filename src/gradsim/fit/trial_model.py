@@ -16,6 +16,7 @@ from gradsim.fit.observations.base import Observation
 from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.simulation import simulate_over
+from gradsim.scene.quantity import unknowns_in
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 from gradsim.scene.trajectory import Trajectory
@@ -172,6 +173,13 @@ class TrialModel:
             if not moving and not path.startswith("scene.gravity"):
                 visible.add(id(unknown))
         return tuple(path for path, unknown in self.scene.unknowns.items() if id(unknown) in visible)
+
+    @cached_property
+    def motion_paths(self) -> tuple[str, ...]:
+        """Paths of the unknowns and nuisances on which the simulated motion depends."""
+        acting = {id(unknown) for path, value, _ in self.scene.quantities() for _, unknown in unknowns_in(path, value)}
+        unknowns = [path for path, unknown in self.scene.unknowns.items() if id(unknown) in acting]
+        return (*unknowns, *(n.path for n in self.nuisances if n.moves and n.time is None))
 
     def _amounts(self, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Returns the amounts of the nuisances among all values."""

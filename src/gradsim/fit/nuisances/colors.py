@@ -19,7 +19,7 @@ from gradsim.scene.quantity import unwrap
 from gradsim.scene.scene import Scene
 
 COLOR = 5.0  # of white, or relative for factors [%]
-TINY = 1e-12  # colours below have no gamma
+TINY = 1e-12  # smallest colour with a gamma
 
 CHANNELS = {"r": ("red", (1.0, 0.0, 0.0)), "g": ("green", (0.0, 1.0, 0.0)), "b": ("blue", (0.0, 0.0, 1.0))}
 
@@ -139,7 +139,8 @@ def _channel_gain(axis: tuple[float, ...]) -> ImageChange:
 
 
 def _gamma(colors: torch.Tensor, amount: torch.Tensor) -> torch.Tensor:
-    return torch.where(colors > TINY, colors.clamp_min(TINY) ** torch.exp(over_images(amount / 100, colors)), colors)
+    positive = colors.clamp_min(TINY)  # smaller colours are only shifted
+    return positive ** torch.exp(over_images(amount / 100, colors)) + (colors - positive)
 
 
 def _black_level(colors: torch.Tensor, amount: torch.Tensor) -> torch.Tensor:
