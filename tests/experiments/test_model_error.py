@@ -30,7 +30,7 @@ def _small_images(monkeypatch):
 def record(family: Family, error: ModelError, like: ModelError) -> torch.Tensor:
     """Returns the video [T, H, W, 3] of an error without noise, compressed like that of `like`."""
     without_noise = replace(error.recording, noise=0.0, codec=like.recording.codec)
-    video = without_noise.record(family, error.scene(family.true_scene(0)), 0)
+    video = without_noise.record(family, error.scene(family.true_scene(0)), [0])
     return video.frames if isinstance(video, Video) else video
 
 

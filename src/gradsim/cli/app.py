@@ -12,6 +12,7 @@ import typer
 from rich.markup import escape
 
 from gradsim import __version__
+from gradsim.allocator import keep_freed_memory
 from gradsim.cli.check import check
 from gradsim.cli.console import console, stderr
 from gradsim.cli.control import control
@@ -73,6 +74,7 @@ def _import_file(path: Path) -> None:
 def main() -> None:
     """Entry point. Invalid input prints one paragraph and exits with code 2, Ctrl-C with code 130."""
     warnings.showwarning = _print_warning
+    keep_freed_memory()
     try:
         code = app(standalone_mode=False)
     except typer.Abort:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from gradsim.allocator import keep_freed_memory
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 
@@ -126,6 +127,7 @@ _worker_cases: dict[str, Case] = {}  # of the experiment, in a worker process
 
 def _start_worker(rebuild: Callable[[], Experiment]) -> None:
     torch.set_num_threads(1)
+    keep_freed_memory()
     _worker_cases.update({case.key: case for case in rebuild().cases})
 
 

@@ -18,7 +18,15 @@ from gradsim.fit.coarse_problem import coarse_problem
 from gradsim.fit.codec_noise import with_codec_noise
 from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.gauss_newton import GaussNewton, solve
-from gradsim.fit.linearization import Columns, Linearization, differences, direction_columns, linearize
+from gradsim.fit.jacobians import Adjoint
+from gradsim.fit.linearization import (
+    Columns,
+    Linearization,
+    differences,
+    direction_columns,
+    linearize,
+    residual_jacobian,
+)
 from gradsim.fit.misfit import MAX_SCORE, Misfit, measure_misfit
 from gradsim.fit.noise import NoiseLevel
 from gradsim.fit.nuisances.catalogue import nuisances
@@ -40,6 +48,7 @@ PER_TRIAL = ("start", "time")  # groups of nuisances that differ between trials
 NOISE_CHANGE = 0.2  # relative change of the noise after which a fit of several kinds of observations is repeated
 POLISH_ITERATIONS, POLISH_TOLERANCE = 15, 1e-7
 POLISHED_CHI2 = 1e-3  # decrease of chi^2 below which it ends, where the noise limits the accuracy
+MIN_PROSPECT = 0.5  # fraction of what is left that further corrections, each like the first, must explain
 MAX_SCORED_UNKNOWNS = 200  # estimates with more unknowns are not scored for errors of the scene
 
 
@@ -142,22 +151,20 @@ def analyse(
     full: bool = True,
     report: Any,
 ) -> Analysis:
-    """Completes an estimate at coordinates z, without those of nuisances.
+    """Completes an estimate at coordinates z [P].
 
     Args:
         problem: Problem, with nuisances for what is known only roughly.
-        z: Minimum of the problem without nuisances.
+        z: Minimum of the problem with fixed amounts of the nuisances.
         optimizer: Options of the least-squares solver.
         corrections: Largest number of errors of the scene to add.
         free_substeps: Whether the number of time steps may be increased for accuracy.
-        full: Whether groups of trials may be fitted separately for the intervals.
+        full: Whether further fits are made: of rough quantities, and of groups of trials for the intervals.
         report: Called after every iteration of a further fit.
     """
     polished: bool | None = None
-    rough = problem.parameters.count > len(z)
-    z = torch.cat([z, z.new_zeros(problem.parameters.count - len(z))])
     problem = with_codec_noise(problem, z)
-    if rough:
+    if problem.nuisance_paths and full:
         z, polished = polish(problem, z, optimizer, report, "rough quantities")
     advice = ""
     check_steps = bool(corrections or free_substeps) and problem.total_chi2(z) > MAX_SCORE
@@ -174,8 +181,10 @@ def analyse(
                 advice = f"{substeps} substeps shift the values by {bias:.1f} standard deviations: use substeps=None"
             break
         problem = problem.with_substeps(factor)
-        z, polished = polish(problem, z, optimizer, report, "smaller time step")
-        lin = _linearize(problem, z, steps=True)
+        z, polished = polish(
+            problem, z, optimizer, report, "smaller time step", jacobian=residual_jacobian(lin, problem)
+        )
+        lin = _linearize(problem, z, steps=True, columns=lin.columns)
     problem, z, lin, misfit, refitted = _correct(problem, z, lin, optimizer, corrections, report)
     polished = polished if refitted is None else refitted
     exact = problem.noise_is_known and misfit.chi2 <= misfit.chi2_limit
@@ -187,9 +196,15 @@ def analyse(
 
 
 def polish(
-    problem: EstimationProblem, z: torch.Tensor, optimizer: GaussNewton, report: Any, stage: str
+    problem: EstimationProblem,
+    z: torch.Tensor,
+    optimizer: GaussNewton,
+    report: Any,
+    stage: str,
+    *,
+    jacobian: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, bool]:
-    """Minimizes the cost at the finest level from z [P], with all priors."""
+    """Minimizes the cost at the finest level from z [P], with all priors; `jacobian` [P, N] is one near z if known."""
     rough = len(problem.trials) > SEARCH_TRIALS and not problem.noise_is_known
     tolerance = ROUGH_TOLERANCE if rough else POLISH_TOLERANCE
     options = replace(optimizer, iterations=POLISH_ITERATIONS, tolerance=tolerance, max_worlds=problem.batch_size(0))
@@ -200,6 +215,8 @@ def polish(
         report(f"{stage}, {frames} frames", points[0], mean_square, frames, 0)
 
     extra: dict[str, Any] = {"prior": problem.prior(0), "structure": problem.structure(), "callback": callback}
+    if not isinstance(optimizer.jacobian, Adjoint):
+        extra["jacobian"] = jacobian
     extra["resolution"] = POLISHED_CHI2 / NEGLIGIBLE_CHI2 * problem.resolution(0)
     state = solve(problem.residual(), z[None], problem.parameters.bounds(), options, **extra)
     return state.z[0], bool(state.converged[0])
@@ -241,11 +258,11 @@ def _with_residual_noise(
     return updated, z, _linearize(updated, z, steps=True), None
 
 
-def _linearize(problem: EstimationProblem, z: torch.Tensor, *, steps: bool) -> Linearization:
+def _linearize(
+    problem: EstimationProblem, z: torch.Tensor, *, steps: bool, columns: Columns | None = None
+) -> Linearization:
     """Linearizes a problem, with the effect of a smaller time step if requested and stable."""
-    if not steps:
-        return linearize(problem, z)
-    return linearize(problem, z, finer=problem.with_substeps(2))
+    return linearize(problem, z, finer=problem.with_substeps(2) if steps else None, columns=columns)
 
 
 def _step_factor(problem: EstimationProblem, lin: Linearization) -> tuple[int, float]:
@@ -285,7 +302,8 @@ def _correct(
         # A less likely cause in place of one that cannot be estimated would only hide it.
         if likely is None or likely.path not in usable or likely.score <= MAX_SCORE:
             return problem, z, lin, misfit, converged
-        if misfit.ok or misfit.nonsense or len(names) >= corrections:
+        left = corrections - len(names)
+        if misfit.ok or misfit.nonsense or left <= 0 or (misfit.large and left * likely.share < MIN_PROSPECT):
             return problem, z, lin, misfit, converged
         added = [tuple(n for n in own if n.path == likely.path) for own in candidates[1]]
         problem = _add(problem, added)

@@ -14,6 +14,7 @@ from gradsim.fit.bootstrap import STUDENT_95
 from gradsim.fit.bootstrap import bootstrap as bootstrap_fits
 from gradsim.fit.checkpoint import SolveRecord, fingerprint
 from gradsim.fit.corrections import Analysis, analyse, with_nuisances
+from gradsim.fit.first_frame import nuisances_of_first_frame, with_fixed_nuisances
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
@@ -136,9 +137,16 @@ def estimate(
         history.append(FitStep(stage, values, mean_square, time.perf_counter() - begin, frame_count, level))
         progress(history[-1])
 
+    rough = with_nuisances(problem, roughly)
+    if rough is problem:
+        amounts = parameters.initial()[:0]
+    else:
+        amounts = nuisances_of_first_frame(problem, rough, optimizer)
+        problem = with_fixed_nuisances(problem, rough, amounts)
     searches = _search(problem, optimizer, max(1, starts), seed, report)
     wanted = (compressed if bootstrap is None else bootstrap) and not searches.interrupted
-    analysis, searches = _analyse(problem, searches, optimizer, roughly, corrections, substeps is None, report)
+    start = torch.cat([searches.best.z, amounts])
+    analysis, searches = _analyse(rough, start, searches, optimizer, corrections, substeps is None, report)
     intervals = _Intervals(analysis.z, analysis.uncertainty.standard_deviation, NORMAL_95)
     if wanted and not searches.interrupted and not analysis.misfit.nonsense:
         try:
@@ -221,20 +229,18 @@ def _search(problem: EstimationProblem, optimizer: GaussNewton, starts: int, see
 
 def _analyse(
     problem: EstimationProblem,
+    z: torch.Tensor,
     searches: _Searches,
     optimizer: GaussNewton,
-    roughly: Sequence[str],
     corrections: int,
     free_substeps: bool,
     report: Report,
 ) -> tuple[Analysis, _Searches]:
-    """Refines the time step, estimates rough quantities, and measures misfit and uncertainty."""
-    z = searches.best.z
+    """Refines the time step, estimates rough quantities, and measures misfit and uncertainty; z [P] has all of them."""
     unrecorded = replace(optimizer, log=None)
     if searches.interrupted:
         return analyse(problem, z, unrecorded, corrections=0, full=False, report=report), searches
     try:
-        problem = with_nuisances(problem, roughly)
         analysis = analyse(problem, z, optimizer, corrections=corrections, free_substeps=free_substeps, report=report)
     except KeyboardInterrupt:
         searches = replace(searches, interrupted=True)

@@ -193,6 +193,21 @@ def _steps(z: torch.Tensor, groups: list[list[int]], basis: torch.Tensor | None)
     return offsets, torch.full((len(groups),), STEP, dtype=z.dtype)
 
 
+def residual_jacobian(lin: Linearization, problem: EstimationProblem) -> torch.Tensor | None:
+    """Returns the derivatives [P, N] of the residual at the finest level for a single trial; None if it is not kept.
+
+    A robust loss changes the residual, so that its derivatives are other ones.
+    """
+    robust = any(problem.observation(key).robust is not None for key in problem.blocks)
+    if lin.columns is None or lin.basis is not None or robust or len(problem.trials) > 1:
+        return None
+    scale, parts = problem.unit_scale(0), []
+    for block in lin.blocks:
+        factor = scale / block.sigma if block.weights is None else block.weights.sqrt() * (scale / block.sigma)
+        parts.append(torch.stack([(column * factor).flatten() for column in lin.columns[block.key]]))
+    return torch.cat(parts, 1)
+
+
 def direction_columns(
     problem: EstimationProblem,
     z: torch.Tensor,

@@ -67,6 +67,11 @@ class Misfit:
         return noisy or self.explained < NO_EXPLANATION or self.overlap < MIN_OVERLAP / 2
 
     @property
+    def large(self) -> bool:
+        """Whether the residual exceeds the noise, over all entries or where something moves."""
+        return self.chi2 > self.chi2_limit or self.moving_chi2 > self.moving_limit
+
+    @property
     def reasons(self) -> list[str]:
         """Tests that failed, in words; empty if the scene explains the observations."""
         found = []

@@ -193,6 +193,10 @@ class EstimationProblem:
         z = self.parameters.initial()[None]
         return [self._noise_floor(z, level) for level in range(self.levels)]
 
+    def first_frame_depends(self) -> bool:
+        """Whether the first frame changes with the unknowns, at their guesses."""
+        return self._first_frame_depends(self.parameters.initial()[None], 0)
+
     def _noise_floor(self, z: torch.Tensor, level: int) -> float:
         if self._first_frame_depends(z, level):
             return self._known_noise(level)

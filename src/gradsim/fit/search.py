@@ -29,7 +29,7 @@ MORE_FRAMES_EXCESS = 1e-6  # of a fit that is continued with more frames
 ALL_FRAMES_EXCESS = 3e-5  # of a fit that is continued with all frames, or with finer images
 # Comparison of minima:
 CANDIDATE_COST_RATIO = 1.2  # the same at the middle level, of a minimum worth refining
-SAME_MINIMUM_DISTANCE = 1e-3  # largest distance, in coordinate units, of restarts that end in the same minimum
+SAME_MINIMUM_DISTANCE = 1e-2  # largest distance, in coordinate units, of restarts that end in the same minimum
 # Schedule:
 FIRST_FRAMES = 6  # frames of the first fit
 FRAME_INCREMENT = 4
@@ -44,6 +44,8 @@ UNEXPLAINED = 0.5  # mean square relative to that of a still image, above which 
 UNEXPLAINED_ITERATIONS = 3  # of such a fit at the finest level, which is not restarted either
 MANY_ITERATIONS = 8  # of each stage before the last, for many unknowns
 ROUGH_INNER_TOLERANCE, ROUGH_COST_TOLERANCE = 0.1, 1e-3  # of these stages
+RESTART_ITERATIONS = 4  # after which only promising restarts go on, for as many more
+PROMISING_COST_RATIO = 10.0  # largest ratio of mean squares of these to that of the minimum
 RESTART_FACTORS = (0.6, 0.8, 1.25, 1.6)  # of a value on a logarithmic scale
 
 Report = Callable[[str, torch.Tensor, float, int, int], None]  # stage, coordinates [P], mean square, frames, level
@@ -345,7 +347,12 @@ class Search:
         J = jacobian(residual, coarse[None], self.problem.batch_size(self.middle), structure=structure)[0]
         starts = self._restart_points(coarse, exact=frames * square <= ROUNDING_COST)
         stop: StopCriterion = lambda z, cost: _same_minimum(z, coarse)  # noqa: E731
-        state = self._solve(starts, self.middle, frames, 8, "restarts", stop=stop, jacobian=J)
+        state = self._solve(starts, self.middle, frames, RESTART_ITERATIONS, "restarts", stop=stop, jacobian=J)
+        limit = self.problem.from_mean_square(PROMISING_COST_RATIO * square + ACCEPTED_EXCESS, self.middle, frames)
+        promising = (state.cost < limit) & ~state.converged
+        if bool(promising.any()):
+            more = self._solve(state.z[promising], self.middle, frames, RESTART_ITERATIONS, "restarts", stop=stop)
+            state.z[promising], state.cost[promising] = more.z, more.cost
         minima = [coarse]
         for k in torch.argsort(state.cost).tolist():
             found = self._mean_square(state.cost[k], self.middle, frames)

@@ -66,9 +66,7 @@ class TrialGroup:
         return [_select_world(trajectory, k) for k in range(len(self.trials))]
 
 
-def _simulate_distinct(
-    trial: TrialModel, values: Mapping[str, torch.Tensor], frames: int
-) -> tuple[Scene, Trajectory]:
+def _simulate_distinct(trial: TrialModel, values: Mapping[str, torch.Tensor], frames: int) -> tuple[Scene, Trajectory]:
     """Returns the filled scene and the simulated frames; worlds that move in the same way are simulated once.
 
     Many points of a Jacobian differ only in the camera, a light or a colour.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -128,7 +128,8 @@ class Sampling:
 class TrialModel:
     """Predicts the observations of a trial.
 
-    The nuisances are possible errors of the scene that have coordinates of their own; see `gradsim.fit.nuisances`.
+    The nuisances are possible errors of the scene; see `gradsim.fit.nuisances`. Their amounts are among the values of
+    the unknowns, or fixed.
     """
 
     name: str
@@ -138,6 +139,7 @@ class TrialModel:
     sampling: Sampling
     videos: tuple[Video | None, ...] = ()  # loaded videos among the observations
     nuisances: tuple[Nuisance, ...] = ()
+    fixed_amounts: Mapping[str, torch.Tensor] = field(default_factory=dict)  # [] by path
 
     @property
     def frames(self) -> int:
@@ -179,11 +181,13 @@ class TrialModel:
         """Paths of the unknowns and nuisances on which the simulated motion depends."""
         acting = {id(unknown) for path, value, _ in self.scene.quantities() for _, unknown in unknowns_in(path, value)}
         unknowns = [path for path, unknown in self.scene.unknowns.items() if id(unknown) in acting]
-        return (*unknowns, *(n.path for n in self.nuisances if n.moves and n.time is None))
+        varied = [n for n in self.nuisances if n.path not in self.fixed_amounts]
+        return (*unknowns, *(n.path for n in varied if n.moves and n.time is None))
 
     def _amounts(self, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Returns the amounts of the nuisances among all values."""
-        return {nuisance.path: values[nuisance.path] for nuisance in self.nuisances if nuisance.path in values}
+        known = {**self.fixed_amounts, **values}
+        return {nuisance.path: known[nuisance.path] for nuisance in self.nuisances if nuisance.path in known}
 
     def simulate(self, values: Mapping[str, torch.Tensor], frames: int | None = None) -> tuple[Scene, Trajectory]:
         """Returns the scene with values filled in and its motion at the times of the first frames; all if None."""

@@ -7,7 +7,7 @@ resolution and downsampled, and noise is added.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,9 +52,9 @@ class Recording:
     codec: str = ""  # "", "8 bit" or "h264"
     edit: Callable[[Frames, np.random.Generator], Frames] | None = None  # of the frames without noise
 
-    def record(self, family: Family, scene: Scene, seed: int) -> Any:
+    def record(self, family: Family, scene: Scene, seeds: Sequence[int]) -> Any:
         """Returns the video [T, H, W, 3] of a scene; a `Video` if it is compressed."""
-        rng = np.random.default_rng([seed, 3])
+        rng = np.random.default_rng([*seeds, 3])
         frames = self._render(family, scene, rng)
         if self.edit is not None:
             frames = self.edit(frames, rng)
