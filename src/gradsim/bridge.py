@@ -11,6 +11,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -54,11 +55,20 @@ def _silent_stderr() -> Iterator[None]:
         os.close(saved)
 
 
+_kernel_threads: ContextVar[int | None] = ContextVar("kernel_threads", default=None)
+
+
+def kernel_threads() -> int:
+    """Number of threads of the native kernels: those of Torch, also where `on_one_torch_thread` restricts Torch."""
+    return _kernel_threads.get() or torch.get_num_threads()
+
+
 def on_one_torch_thread(function: Callable[P, T]) -> Callable[P, T]:
-    """Wraps a function so that its Torch operations run on the calling thread only.
+    """Wraps a function so that its Torch operations run on the calling thread only; native kernels keep their threads.
 
     Torch's intra-op threads take milliseconds to wake and then spin on the cores that the shards of a batch use. Apart
-    from the rollout no operation is long enough to profit from them.
+    from the rollout no operation is long enough to profit from them. Sums over several threads also round differently,
+    so that an estimate would depend on their number.
     """
 
     @functools.wraps(function)
@@ -66,11 +76,13 @@ def on_one_torch_thread(function: Callable[P, T]) -> Callable[P, T]:
         before = torch.get_num_threads()
         if before == 1:
             return function(*args, **kwargs)
+        token = _kernel_threads.set(kernel_threads())
         torch.set_num_threads(1)
         try:
             return function(*args, **kwargs)
         finally:
             torch.set_num_threads(before)
+            _kernel_threads.reset(token)
 
     return run
 

@@ -49,6 +49,22 @@ def test_intervals_of_a_noisy_video_contain_the_truth():
     assert fit.noise == pytest.approx(0.02, rel=0.05)
 
 
+def test_values_and_intervals_do_not_depend_on_the_number_of_threads():
+    noise = 0.02 * torch.randn(12, 96, 96, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    video = record(flight(), size=96) + noise
+    before, fits = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            fits.append(gs.estimate(flight(gs.unknown(5.0, low=1.0, high=20.0)), video, fps=10, substeps=8))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert fits[0].values == fits[1].values
+    assert fits[0].intervals == fits[1].intervals
+    assert fits[0].misfit.chi2 == fits[1].misfit.chi2
+
+
 def test_mass_without_a_push_is_not_identifiable():
     scene = flight(gs.unknown(5.0, low=1.0, high=20.0), push=False)
     fit = gs.estimate(scene, record(flight(push=False)), fps=10, substeps=8)

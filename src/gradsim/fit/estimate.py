@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from gradsim.bridge import on_one_torch_thread
 from gradsim.fit.bootstrap import STUDENT_95
 from gradsim.fit.bootstrap import bootstrap as bootstrap_fits
 from gradsim.fit.checkpoint import SolveRecord, fingerprint
@@ -38,6 +39,7 @@ COMPRESSED_NOISE_FACTOR = 8.0  # mean square of later frames of a compressed vid
 Progress = Callable[[FitStep], None]
 
 
+@on_one_torch_thread
 def estimate(
     scene: Scene | Trial | Sequence[Scene] | Sequence[Trial],
     video: Observed | Sequence[Observed] | None = None,

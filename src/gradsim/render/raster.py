@@ -140,7 +140,7 @@ class _Call:
         self.template: JobTemplate = job_template(
             triangles.connectivity, tuple(options.values()), triangles.near, (*size, self.channels)
         )
-        self.threads = torch.get_num_threads()
+        self.threads = bridge.kernel_threads()
 
     def kernels(self, inputs: Inputs) -> RasterKernels:
         bridge.initialize()

@@ -377,7 +377,7 @@ def _recompute_back(shard: BatchShard, time: Time, plan: MemoryPlan, start: list
 def engine_for(compiled: CompiledScene, integrator: Integrator) -> Engine:
     """Returns the engine for a scene, from the cache if one was built before."""
     signature = compiled.signature
-    threads = torch.get_num_threads() if signature.device.type == "cpu" else 1
+    threads = bridge.kernel_threads() if signature.device.type == "cpu" else 1
     key = (signature.topology, math.prod(signature.batch), integrator, signature.dtype, signature.device, threads)
 
     def build() -> Engine:
