@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, WrongShape
 from gradsim.scene.priors import LogNormal, prior_center
 from gradsim.scene.quantity import PerElement, Signal, Spec, is_per_element, quantities, sample_count, unwrap
 from gradsim.scene.unknown import Unknown
+
+FEW_NUMBERS = 16  # of a quantity that is checked number by number
 
 
 def validate_quantities(scene_object: Any, label: str) -> None:
@@ -144,19 +147,30 @@ def _check_array(name: str, array: Any, spec: Spec) -> None:
 def _check_range(name: str, array: Any, spec: Spec) -> None:
     if isinstance(array, torch.Tensor) and array.is_meta:
         return  # a meta tensor holds no values
-    finite = torch.isfinite(array) if isinstance(array, torch.Tensor) else np.isfinite(array)
-    if not bool(finite.all()):
-        count = int((~finite).sum())
-        raise NotFinite(name, _summary(array), f"{count} of its values are NaN or infinite; all must be finite")
     if 0 in array.shape:
         return
-    smallest, largest = float(array.min()), float(array.max())
+    smallest, largest = _extremes(array)
+    if not -math.inf < smallest <= largest < math.inf:
+        finite = torch.isfinite(array) if isinstance(array, torch.Tensor) else np.isfinite(array)
+        count = int((~finite).sum())
+        raise NotFinite(name, _summary(array), f"{count} of its values are NaN or infinite; all must be finite")
     if spec.above is not None and smallest <= spec.above:
         raise OutOfRange(name, _summary(array, smallest), f"must be > {spec.above:g} [{spec.unit}]")
     if spec.low is not None and smallest < spec.low:
         raise OutOfRange(name, _summary(array, smallest), f"must be >= {spec.low:g} [{spec.unit}]")
     if spec.below is not None and largest >= spec.below:
         raise OutOfRange(name, _summary(array, largest), f"must be < {spec.below:g} [{spec.unit}]")
+
+
+def _extremes(array: Any) -> tuple[float, float]:
+    """Returns the smallest and the largest value of an array; NaN if it contains one.
+
+    Most quantities are one or three numbers, for which an array operation takes longer than a loop.
+    """
+    if math.prod(array.shape) > FEW_NUMBERS:
+        return float(array.min()), float(array.max())
+    values = array.reshape(-1).tolist()
+    return (math.nan, math.nan) if any(map(math.isnan, values)) else (min(values), max(values))
 
 
 def _summary(array: Any, worst: float | None = None) -> str:
