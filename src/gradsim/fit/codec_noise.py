@@ -115,7 +115,7 @@ class _Source:
             scene, trajectory = trial.simulate(values)
             adjust = trial.adjustment(values) or (lambda colors: colors)
             view = self.observation.view(scene)
-            self.rendered = adjust(render(view, trajectory, size))
+            self.rendered = adjust(render(view, trajectory, size)).to(torch.float32)  # far finer than 8 bits
             exact = adjust(render(view, trajectory, self.observation.size))
         self.exact = self.observation.mix_channels(exact)
 
@@ -127,9 +127,9 @@ class _Source:
         """Returns errors of the compared channels [T, H, W, C], with noise before the video is stored."""
         generator = torch.Generator().manual_seed(seed)
         white = torch.randn(self.rendered.shape, generator=generator, dtype=torch.float32)
-        frames = (self.rendered + noise * white).clamp(0.0, 1.0)
+        frames = white.mul_(noise).add_(self.rendered).clamp_(0.0, 1.0)
         if self.video is None:
-            stored = (frames * LEVELS).round() / LEVELS
+            stored = frames.mul_(LEVELS).round_().to(torch.float64) / LEVELS
         else:
             encoded = encode(frames, like=self.video)
             self.video = replace(self.video, encoding=encoded.encoding)  # the quality is searched once

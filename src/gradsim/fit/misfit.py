@@ -216,34 +216,43 @@ def outlying_trials(problem: EstimationProblem, lin: Linearization) -> dict[str,
 def _image_measures(observation: Pixels, block: Block) -> _ImageMeasures:
     """Compares a video with its prediction pixel by pixel."""
     video = observation.targets[-1]
-    count = len(video)
-    predicted = video + block.difference.view(video.shape)
-    weights = torch.ones_like(video) if block.weights is None else block.weights.expand(count, -1).reshape(video.shape)
+    difference = block.difference.view(video.shape)
+    predicted = video + difference
+    square = difference.square()
+    valid = None  # entries with positive weights; None if these are all
+    if block.weights is not None:
+        weights = block.weights.expand(len(video), -1).reshape(video.shape)
+        square, valid = square * weights, weights > 0
     sigma = float(block.sigma.mean())
-    unsaturated = (predicted > SATURATED * sigma) & (predicted < 1 - SATURATED * sigma) & (weights > 0)
+    unsaturated = (predicted > SATURATED * sigma).logical_and_(predicted < 1 - SATURATED * sigma)
+    unsaturated = unsaturated if valid is None else unsaturated.logical_and_(valid)
     if not bool(unsaturated.any()):
-        unsaturated = weights > 0
-    square = (block.difference.view(video.shape) / sigma).square() * weights
-    moving_predicted = _moving(predicted, MOVING)  # predictions have no noise
-    moving_observed = _moving(video, max(MOVING, 5 * sigma))
-    moving = (moving_predicted | moving_observed)[..., None].expand(video.shape) & (weights > 0)
-    chi2 = float(square[unsaturated].mean()) if bool(unsaturated.any()) else math.nan  # all weights are 0
-    measured = moving & unsaturated
-    enough = int(measured.sum()) >= MIN_MOVING_ENTRIES
+        unsaturated = torch.ones_like(unsaturated) if valid is None else valid
+    moving_predicted = _moving(predicted, predicted.median(0).values, MOVING)  # predictions have no noise
     still = video.median(0).values
+    moving_observed = _moving(video, still, max(MOVING, 5 * sigma))
+    moving = (moving_predicted | moving_observed)[..., None].expand(video.shape)
+    moving = moving if valid is None else moving & valid
+    count = float(unsaturated.sum())
+    chi2 = _masked_sum(square, unsaturated) / sigma**2 / count if count else math.nan  # all weights are 0
+    measured = moving & unsaturated
+    measured_count = float(measured.sum())
+    enough = measured_count >= MIN_MOVING_ENTRIES
     explained = math.nan
     if bool(moving.any()):
         noise = sigma**2 * float(moving.sum())
-        left = float(((predicted - video).square() * weights)[moving].sum())
-        change = float(((video - still).square() * weights)[moving].sum())
-        explained = 1.0 - max(0.0, left - noise) / max(change - noise, 0.02 * noise, 1e-12)
+        left = _masked_sum(square, moving)
+        change = (video - still).square_()
+        change = change if block.weights is None else change * weights
+        total = _masked_sum(change, moving)
+        explained = 1.0 - max(0.0, left - noise) / max(total - noise, 0.02 * noise, 1e-12)
     union = float((moving_predicted | moving_observed).sum())
     overlap = float((moving_predicted & moving_observed).sum()) / union if union else math.nan
     return _ImageMeasures(
         chi2,
-        float(unsaturated.sum()),
-        float(square[measured].mean()) if enough else math.nan,
-        float(measured.sum()) if enough else 0.0,
+        count,
+        _masked_sum(square, measured) / sigma**2 / measured_count if enough else math.nan,
+        measured_count if enough else 0.0,
         explained,
         overlap,
         _codec_chi2(block, unsaturated, sigma),
@@ -258,9 +267,13 @@ def _codec_chi2(block: Block, entries: torch.Tensor, sigma: float) -> float:
     return max(1.0, float((block.codec_errors[0].view(entries.shape)[entries] / sigma).square().mean()))
 
 
-def _moving(video: torch.Tensor, threshold: float) -> torch.Tensor:
-    """Pixels [T, H, W] whose colour differs from its median over time."""
-    return ((video - video.median(0).values).abs() > threshold).any(-1)
+def _moving(video: torch.Tensor, still: torch.Tensor, threshold: float) -> torch.Tensor:
+    """Pixels [T, H, W] whose colour differs from a still image [H, W, 3]."""
+    return ((video - still).abs_() > threshold).any(-1)
+
+
+def _masked_sum(values: torch.Tensor, mask: torch.Tensor) -> float:
+    return float(torch.where(mask, values, 0.0).sum())
 
 
 def _explained_series(problem: EstimationProblem, block: Block) -> float:

@@ -114,7 +114,7 @@ def png_bytes(image: NDArray[np.uint8]) -> bytes:
 
 def to_bytes(frames: torch.Tensor) -> NDArray[np.uint8]:
     """Rounds values in [0, 1] to 8 bits."""
-    return (frames.detach() * 255).round().to(torch.uint8).cpu().numpy()
+    return (frames.detach() * 255).round_().to(torch.uint8).cpu().numpy()
 
 
 def _converted_frame(image: NDArray[np.uint8], stream: VideoStream) -> VideoFrame:
