@@ -226,3 +226,28 @@ def test_irregular_times_of_several_trials():
         observed = gs.States({"cube.position": sampled["cube"].position})
         trials.append(gs.Trial(pushed_cube(mass=MASS, position=start(k)), observed, times=own))
     check_equal(problem_of(trials), groups=2)
+
+
+@pytest.mark.parametrize("moving", [False, True])
+def test_worlds_that_move_in_the_same_way_are_simulated_once(monkeypatch, moving):
+    cube = gs.Rigid("cube", gs.meshes.box(0.4), mass=1.0, position=(0.0, 0.5, 0.0), velocity=(1.0, 0.0, 0.0))
+    camera = gs.Camera(eye=(gs.unknown(0.2, low=-1.0, high=1.0), 1.0, 3.0), target=(0.0, 0.2, 0.0), fov=40.0)
+    ground = gs.Ground(mu=gs.unknown(0.4, low=0.1, high=1.0), look=gs.Checker())
+    scene = gs.Scene([cube], ground=ground, camera=camera)
+    video = torch.rand(4, 16, 16, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    problem = problem_of([gs.Trial(scene, video, fps=10.0)], substeps=128)
+    z = problem.parameters.initial().repeat(5, 1)
+    paths = [unknown.path for unknown in problem.parameters.unknowns]
+    z[:, paths.index("camera.eye[0]")] += torch.linspace(0.0, 0.1, 5, dtype=z.dtype)
+    if moving:
+        z[3:, paths.index("ground.mu")] += 0.1
+    batches = []
+    simulate = gs.fit.trial_model.simulate_over
+    monkeypatch.setattr(
+        gs.fit.trial_model,
+        "simulate_over",
+        lambda filled, time: batches.append(len(filled.ground.mu)) or simulate(filled, time),
+    )
+    together = problem.residual(0)(z)
+    assert batches == [2 if moving else 1]
+    assert torch.allclose(together, separate_residuals(problem, z, 0, 4), rtol=1e-9, atol=1e-12)

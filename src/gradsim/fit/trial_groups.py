@@ -80,7 +80,7 @@ def _simulate_distinct(trial: TrialModel, values: Mapping[str, torch.Tensor], fr
         return scene, trial.simulate_grid(scene, frames)
     first = torch.full((distinct,), count).scatter_reduce(0, world, torch.arange(count), "amin")
     chosen = {path: value[first] if len(value) == count else value for path, value in values.items()}
-    return scene, _select_worlds(trial.simulate_grid(trial.fill(chosen), frames), world)
+    return scene, _select_worlds(trial.simulate_grid(trial.fill(chosen), frames), world, distinct)
 
 
 def make_groups(trials: Sequence[TrialModel]) -> list[TrialGroup]:
@@ -181,9 +181,9 @@ def _select_world(trajectory: Trajectory, index: int) -> Trajectory:
     return _map_batch(trajectory, lambda value, dim: value.select(dim, index if value.shape[dim] > 1 else 0))
 
 
-def _select_worlds(trajectory: Trajectory, index: torch.Tensor) -> Trajectory:
-    """Returns the motion of the worlds `index` [B] of a batch."""
-    return _map_batch(trajectory, lambda value, dim: value.index_select(dim, index) if value.shape[dim] > 1 else value)
+def _select_worlds(trajectory: Trajectory, index: torch.Tensor, count: int) -> Trajectory:
+    """Returns the motion of the worlds `index` [B] of a batch of `count`; tensors that all worlds share stay."""
+    return _map_batch(trajectory, lambda v, dim: v.index_select(dim, index) if v.shape[dim] == count else v)
 
 
 def _map_batch(trajectory: Trajectory, select: Callable[[torch.Tensor, int], torch.Tensor]) -> Trajectory:
