@@ -22,7 +22,7 @@ from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.result import Fit, FitStep
 from gradsim.fit.search import Report, Search, SearchResult
-from gradsim.fit.student import NORMAL_95
+from gradsim.fit.student import NORMAL_95, student_95
 from gradsim.fit.trials import Observed, Trial, make_trial_model
 from gradsim.fit.uncertainty import Identifiability
 from gradsim.render.exact import Exact
@@ -34,6 +34,7 @@ from gradsim.scene.time import Time
 from gradsim.scene.unknown import Unknown
 
 DISTINCT_MINIMA = 1e-2  # smallest distance between different minima of two searches, in coordinate units
+PRIOR_FREEDOM = 10  # degrees of freedom of the default priors of nuisances: their widths are guesses to about a quarter
 COMPRESSED_NOISE_FACTOR = 8.0  # mean square of later frames of a compressed video, relative to that of the first
 
 Progress = Callable[[FitStep], None]
@@ -149,7 +150,8 @@ def estimate(
     wanted = (compressed if bootstrap is None else bootstrap) and not searches.interrupted
     start = torch.cat([searches.best.z, amounts])
     analysis, searches = _analyse(rough, start, searches, optimizer, corrections, substeps is None, report)
-    intervals = _Intervals(analysis.z, analysis.uncertainty.standard_deviation, NORMAL_95)
+    quantile = student_95(PRIOR_FREEDOM) if analysis.problem.nuisance_paths else NORMAL_95
+    intervals = _Intervals(analysis.z, analysis.uncertainty.standard_deviation, quantile)
     if wanted and not searches.interrupted and not analysis.misfit.nonsense:
         try:
             intervals = _bootstrap_intervals(analysis.problem, intervals, optimizer, seed, report)
