@@ -35,6 +35,7 @@ from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
 from gradsim.fit.problem import NEGLIGIBLE_CHI2, EstimationProblem
 from gradsim.fit.scatter import Scatter, trial_scatter
+from gradsim.fit.search import UNEXPLAINED_ITERATIONS, is_unexplained
 from gradsim.fit.stages import ROUGH_TOLERANCE
 from gradsim.fit.subsamples import group_scatter
 from gradsim.fit.trials import MAX_SUBSTEPS
@@ -165,7 +166,8 @@ def analyse(
     polished: bool | None = None
     problem = with_codec_noise(problem, z)
     if problem.nuisance_paths and full:
-        z, polished = polish(problem, z, optimizer, report, "rough quantities")
+        iterations = UNEXPLAINED_ITERATIONS if is_unexplained(problem, z) else POLISH_ITERATIONS
+        z, polished = polish(problem, z, optimizer, report, "rough quantities", iterations=iterations)
     advice = ""
     check_steps = bool(corrections or free_substeps) and problem.total_chi2(z) > MAX_SCORE
     lin = _linearize(problem, z, steps=check_steps)
@@ -202,12 +204,13 @@ def polish(
     report: Any,
     stage: str,
     *,
+    iterations: int = POLISH_ITERATIONS,
     jacobian: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, bool]:
     """Minimizes the cost at the finest level from z [P], with all priors; `jacobian` [P, N] is one near z if known."""
     rough = len(problem.trials) > SEARCH_TRIALS and not problem.noise_is_known
     tolerance = ROUGH_TOLERANCE if rough else POLISH_TOLERANCE
-    options = replace(optimizer, iterations=POLISH_ITERATIONS, tolerance=tolerance, max_worlds=problem.batch_size(0))
+    options = replace(optimizer, iterations=iterations, tolerance=tolerance, max_worlds=problem.batch_size(0))
     frames = problem.frames
 
     def callback(points: torch.Tensor, cost: torch.Tensor) -> None:

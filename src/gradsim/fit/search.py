@@ -102,7 +102,7 @@ class Search:
             z = self._fit_growing_frames(z)
         z, mean_square = self._fit_without_prior(z)
         accepted = mean_square <= self._threshold(self.middle, ACCEPTED_EXCESS)
-        hopeless = mean_square > UNEXPLAINED * self.problem.still_square(self.middle)
+        hopeless = is_unexplained(self.problem, z, self.middle)
         iterations = UNEXPLAINED_ITERATIONS if hopeless else self.optimizer.iterations
         coarse = self._solve(z[None], self.middle, frames, iterations, "polish")
         fine = self._solve(coarse.z, 0, frames, iterations, "polish") if self.middle else coarse
@@ -398,6 +398,12 @@ class Search:
         elif self.problem.is_equal_cost(new, old):
             result.alternative_minima.append(z)
         return True
+
+
+def is_unexplained(problem: EstimationProblem, z: torch.Tensor, level: int = 0) -> bool:
+    """Whether a still image explains the videos about as well as the scene at coordinates z [P]."""
+    square = float(problem.mean_square(z[None], level, problem.frames))
+    return square > UNEXPLAINED * problem.still_square(level)
 
 
 def _same_minimum(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
