@@ -85,3 +85,29 @@ def test_balanced_steps_resolve_weak_derivatives():
     exact = torch.tensor([[-20.0 * CURVATURE, -WEAK, 0.0], [10.0, 0.0, 0.0]], dtype=torch.float64)
     assert torch.allclose(J, exact, rtol=1e-6, atol=1e-7)
     assert float(balanced_steps(J)[0] * J[0].norm()) == pytest.approx(float(balanced_steps(J)[1] * J[1].norm()))
+
+
+class Noisy:
+    """Weakly nonlinear residuals of 20 coordinates whose minimum is far above 0, as for a video with noise."""
+
+    def __init__(self):
+        generator = torch.Generator().manual_seed(0)
+        self.matrix = torch.randn(200, 20, generator=generator, dtype=torch.float64)
+        self.noise = torch.randn(200, generator=generator, dtype=torch.float64)
+        self.batches: list[int] = []
+
+    def __call__(self, z: torch.Tensor) -> torch.Tensor:
+        self.batches.append(len(z))
+        return (z + 0.05 * z**2) @ self.matrix.T + 10.0 * self.noise
+
+
+def test_many_coordinates_settle_at_the_resolution_with_few_jacobians():
+    wide = torch.full((20,), -100.0, dtype=torch.float64), torch.full((20,), 100.0, dtype=torch.float64)
+    start = torch.zeros(1, 20, dtype=torch.float64)
+    exact, coarse = Noisy(), Noisy()
+    reference = solve(exact, start, wide, GaussNewton(tolerance=1e-10))
+    found = solve(coarse, start, wide, GaussNewton(tolerance=1e-10), resolution=1e-2)
+    assert bool(found.converged[0])
+    assert float(found.cost[0] - reference.cost[0]) < 1e-2
+    assert coarse.batches.count(20) == 2  # Jacobians
+    assert exact.batches.count(20) == 3

@@ -1,13 +1,15 @@
 """Costs of an estimation problem in units of its noise."""
 
 import pytest
+import torch
 from tests.fit.videos import FPS, guessed, record, throw
 
 import gradsim as gs
 from gradsim.fit.gauss_newton import GaussNewton, solve
-from gradsim.fit.linearization import linearize
+from gradsim.fit.linearization import linearize, residual_jacobian
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import NEGLIGIBLE_CHI2, EstimationProblem
+from gradsim.fit.residuals import jacobian
 from gradsim.fit.trials import make_trial_model
 
 
@@ -45,3 +47,15 @@ def test_noise_that_is_unknown_or_negligible_does_not_limit_the_accuracy():
     assert problem(gs.States({"cube.position": motion["cube"].position})).resolution(0) == 0.0
     assert problem(gs.Pixels(record(throw(), noise=0.0))).resolution(0) == 0.0
     assert problem(gs.States({"cube.position": motion["cube"].position}, noise=0.01)).resolution(0) > 0.0
+
+
+def test_the_jacobian_of_a_linearization_is_that_of_the_residual():
+    video = record(throw())
+    mask = torch.rand(video.shape[1:3], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weighted = problem(gs.Pixels(video, mask=mask))
+    z = weighted.parameters.initial()
+    given = residual_jacobian(linearize(weighted, z), weighted)
+    expected = jacobian(weighted.residual(), z[None], 4)[0]
+    assert torch.allclose(given, expected, atol=1e-3 * float(expected.abs().max()))  # corners of edges in the image
+    robust = problem(gs.Pixels(video, robust=0.1))
+    assert residual_jacobian(linearize(robust, z), robust) is None
