@@ -103,7 +103,7 @@ def save_at(path, images, ticks, *, rate=600):
     """Writes frames at given times in ticks of 1/rate s, with H.264 at crf 20."""
     # The conversion to YUV puts chroma samples between two pixels; without chromaloc, readers assume them at the left.
     options = {"crf": "20", "x264-params": "asm=AVX2:chromaloc=1"}
-    with av.open(str(path), "w") as output:
+    with av.open(str(path), "w", options={"movflags": "+faststart"}) as output:
         stream = output.add_stream("libx264", rate=30, options=options)
         stream.height, stream.width, stream.pix_fmt = *images.shape[1:3], "yuv420p"
         stream.codec_context.time_base = Fraction(1, rate)
