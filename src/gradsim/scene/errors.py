@@ -71,6 +71,14 @@ class VideoFileError(InvalidInput):
     """A video file is missing, unreadable, too short, or of an unsupported format."""
 
 
+class MovingCamera(InvalidInput):
+    """The camera of a recording moves, in a way that stabilization does not remove."""
+
+
+class NoMovingObject(InvalidInput):
+    """No object moves through a recording clearly enough to be followed."""
+
+
 class SceneFileError(InvalidInput):
     """A scene file is missing, unreadable or invalid.
 

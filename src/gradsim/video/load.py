@@ -73,7 +73,7 @@ def load_video(
     """
     file = Path(path)
     source = _open_source(file, checked_fps(fps))
-    selected = _selected_frames(file, frames, source)
+    selected = selected_frames(file, frames, source.count, source.missing)
     window: tuple[slice, slice] | None = None
     images: list[torch.Tensor] = []
     for image in source.read(selected):
@@ -82,7 +82,7 @@ def load_video(
         values = srgb_to_linear(values) if linear else values
         images.append(values if size is None else _resized(values, size))
     if window is None or len(images) < len(selected):
-        raise _truncated(file, selected[len(images)], source.count - selected[len(images)])
+        raise truncation_error(file, selected[len(images)], source.count - selected[len(images)])
     rows, columns = window
     encoding = replace(source.encoding, size=(rows.stop - rows.start, columns.stop - columns.start), linear=linear)
     return Video(torch.stack(images), None if source.fps is None else source.fps / selected.step, file, encoding)
@@ -96,11 +96,16 @@ def _open_source(file: Path, fps: float | None) -> FrameSource:
     if suffix not in MOVIES + ARRAYS:
         kinds = f"needs one of {' '.join(MOVIES + ARRAYS)}, or a folder of {' '.join(IMAGES)}"
         raise VideoFileError(str(file), f"extension '{suffix}'", kinds)
+    check_not_empty(file)
+    return _array_source(file, fps) if suffix in ARRAYS else _movie_source(file, fps)
+
+
+def check_not_empty(file: Path) -> None:
+    """Raises unless a file exists and has content."""
     if not file.is_file():
         raise VideoFileError(str(file), "no such file", "needs an existing video file: check the path")
     if file.stat().st_size == 0:
         raise VideoFileError(str(file), "an empty file", "needs a video: copy or record it again")
-    return _array_source(file, fps) if suffix in ARRAYS else _movie_source(file, fps)
 
 
 def _movie_source(file: Path, fps: float | None) -> FrameSource:
@@ -171,8 +176,12 @@ def _checked_range(file: Path, image: np.ndarray) -> np.ndarray:
     return image
 
 
-def _selected_frames(file: Path, frames: Frames, source: FrameSource) -> range:
-    """Returns the indices of the requested frames."""
+def selected_frames(file: Path, frames: Frames, count: int, missing: int) -> range:
+    """Returns the numbers of the requested frames of a file with `count` readable and `missing` lost frames.
+
+    Raises:
+        VideoFileError: The file does not have these frames.
+    """
     if isinstance(frames, slice):
         start, stop, step = frames.start, frames.stop, frames.step
     else:
@@ -180,9 +189,8 @@ def _selected_frames(file: Path, frames: Frames, source: FrameSource) -> range:
             (start, stop), step = frames if frames is not None else (None, None), None
         except (TypeError, ValueError):
             raise WrongType("frames", repr(frames), "must be a slice or a pair (start, stop)") from None
-    count = source.count
-    if source.missing and (stop is None or stop < 0 or stop > count):
-        raise _truncated(file, count, source.missing)
+    if missing and (stop is None or stop < 0 or stop > count):
+        raise truncation_error(file, count, missing)
     if count == 0:
         raise VideoFileError(str(file), "no frames", "needs a video of at least one frame")
     bounds = [bound + count if bound is not None and bound < 0 else bound for bound in (start, stop)]
@@ -195,7 +203,8 @@ def _selected_frames(file: Path, frames: Frames, source: FrameSource) -> range:
     return range(operator.index(first), operator.index(end), operator.index(step or 1))
 
 
-def _truncated(file: Path, count: int, missing: int) -> VideoFileError:
+def truncation_error(file: Path, count: int, missing: int) -> VideoFileError:
+    """Returns the error for a file of which only the first `count` frames can be read."""
     remedy = "copy or record it again"
     if count:
         remedy += f", or load the readable part with frames=(0, {count})"

@@ -1,0 +1,157 @@
+"""Whether the camera stands still, and stabilization where it shakes.
+
+The picture is divided into tiles. Phase correlation of the gradients finds how far each tile has shifted from the first
+frame. A shaking camera shifts all tiles alike, which can be undone; a camera that turns, zooms or travels does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gradsim.footage.plate import Plate, background_plate, sample_numbers
+from gradsim.footage.recording import Recording
+from gradsim.scene.errors import MovingCamera
+
+ROWS, COLUMNS = 2, 3  # tiles
+MAX_NOISE = 0.03  # of full scale: the plate of a still camera varies less
+MAX_SHIFT = 0.4  # shift of a still camera [px of the reduced copy]
+AGREEMENT = 0.6  # tiles agree if they differ from their median by less [px of the reduced copy]
+MIN_AGREEING = 2 / 3  # part of the tiles, in four fifths of the frames
+MIN_TILES = 3  # with texture
+SMALL_SHIFT = 1.0  # is not verified: it changes a tile too little [px of the reduced copy]
+MAX_REMAINDER = 0.75  # of the difference from the first frame, after the shift of a tile is undone
+MIN_RESPONSE = 0.3  # least height of a correlation peak: a tile without texture has a lower one
+
+
+@dataclass(frozen=True, eq=False)
+class CameraMotion:
+    """The motion of the camera against the first frame.
+
+    Args:
+        shift: Shift of the picture [T, 2], x right and y down [px of the reduced copy]; zero for a still camera.
+        agreement: Part of the textured tiles that agree with the shift [T]; one for a still camera.
+        stabilized: Whether the shift has been removed from the frames.
+    """
+
+    shift: NDArray[np.float64] = field(repr=False)
+    agreement: NDArray[np.float64] = field(repr=False)
+    stabilized: bool
+
+    @property
+    def is_still(self) -> bool:
+        """Whether the camera stands still."""
+        return not self.stabilized
+
+    def plot(self, axes: Any) -> None:
+        """Draws the shift over the frames on matplotlib axes."""
+        axes.plot(self.shift[:, 0], label="x")
+        axes.plot(self.shift[:, 1], label="y")
+        axes.set_xlabel("frame")
+        axes.set_ylabel("shift of the camera [px of the reduced copy]")
+        axes.legend()
+
+
+def still_frames(recording: Recording) -> tuple[NDArray[np.uint8], CameraMotion, Plate]:
+    """Returns the reduced frames as a still camera would record them, its motion, and a first background plate.
+
+    Raises:
+        MovingCamera: The camera moves, and its motion is not a common shift of the picture.
+    """
+    frames = recording.reduced
+    tiles = tile_shifts(frames)
+    camera = camera_motion(tiles)
+    if camera.stabilized:
+        frames = np.stack([shift_image(image, -own) for image, own in zip(frames, camera.shift, strict=True)])
+    plate = background_plate(frames[sample_numbers(len(frames))])
+    if plate.noise_level > MAX_NOISE or (not camera.stabilized and least_shift(tiles) > MAX_SHIFT):
+        pixels = recording.scale.max() * float(np.percentile(np.abs(tiles), 90)) if tiles.size else 0.0
+        found = f"the camera moves by about {pixels:.0f} px, plate noise {plate.noise_level:.3f} of full scale"
+        remedy = f"needs a still camera (noise at most {MAX_NOISE}): use a tripod, or select frames=(start, stop)"
+        raise MovingCamera(str(recording.path), found, remedy)
+    return frames, camera, plate
+
+
+def camera_motion(tiles: NDArray[np.float64]) -> CameraMotion:
+    """Returns the common shift of the tiles [T, N, 2], or none if they do not agree on one."""
+    still = CameraMotion(np.zeros((len(tiles), 2)), np.ones(len(tiles)), False)
+    if tiles.shape[1] < MIN_TILES:
+        return still
+    shift = np.median(tiles, 1)
+    agreement = (np.abs(tiles - shift[:, None]).max(-1) < AGREEMENT).mean(1)
+    shakes = np.percentile(np.abs(shift).max(1), 90) > MAX_SHIFT and np.percentile(agreement, 20) >= MIN_AGREEING
+    return CameraMotion(shift, agreement, True) if shakes else still
+
+
+def tile_shifts(frames: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Returns the shift against the first frame of those tiles of frames [T, h, w, 3] that have texture.
+
+    Returns:
+        Shifts [T, N, 2], x right and y down [px], of N <= 6 tiles.
+    """
+    tiles = _tiles(frames.shape[1:3])
+    first = _gradients(frames[0])
+    window = cv2.createHanningWindow(first[tiles[0]].shape[::-1], cv2.CV_32F)
+    shifts, responses = np.empty((len(frames), len(tiles), 2)), np.empty((len(frames), len(tiles)))
+    for k, image in enumerate(frames):
+        gradients = _gradients(image)
+        for n, tile in enumerate(tiles):
+            # OpenCV multiplies its arguments by the window in place where it does not pad them.
+            shift, responses[k, n] = cv2.phaseCorrelate(first[tile].copy(), gradients[tile].copy(), window)
+            shifts[k, n] = _verified_shift(first[tile], gradients[tile], np.array(shift))
+    return shifts[:, np.median(responses, 0) > MIN_RESPONSE]
+
+
+def _verified_shift(
+    first: NDArray[np.float32], tile: NDArray[np.float32], shift: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Returns a shift if it is small or undoing it makes a tile much more similar to the first one, else zero.
+
+    An object that passes through a tile may have the highest correlation peak.
+    """
+    if np.abs(shift).max() < SMALL_SHIFT:
+        return shift
+    target, smooth = (cv2.GaussianBlur(own, (0, 0), 1.5) for own in (first, tile))  # noise is not texture
+    before = float(np.abs(smooth - target).mean())
+    after = float(np.abs(shift_image(smooth, -shift) - target).mean())
+    return shift if after < MAX_REMAINDER * before else np.zeros(2)
+
+
+def least_shift(tiles: NDArray[np.float64]) -> float:
+    """Returns how far the stillest of the tiles [T, N, 2] shifts, in three quarters of the frames [px].
+
+    If the tiles have no common shift, a tile that stands still shows that the camera does: other tiles contain
+    something that moves.
+    """
+    if tiles.shape[1] < MIN_TILES:
+        return 0.0
+    return float(np.percentile(np.abs(tiles).max(-1), 75, axis=0).min())
+
+
+def shift_image(image: NDArray[Any], shift: NDArray[np.float64]) -> NDArray[Any]:
+    """Moves an image [H, W, ...] by a shift (x, y) [px], with its border repeated."""
+    matrix = np.array([[1, 0, shift[0]], [0, 1, shift[1]]], np.float64)
+    size = (image.shape[1], image.shape[0])
+    return cv2.warpAffine(image, matrix, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+
+
+def _tiles(size: tuple[int, ...]) -> list[tuple[slice, slice]]:
+    height, width = _transform_length(size[0] // ROWS), _transform_length(size[1] // COLUMNS)
+    corners = [(i * size[0] // ROWS, j * size[1] // COLUMNS) for i in range(ROWS) for j in range(COLUMNS)]
+    return [(slice(top, top + height), slice(left, left + width)) for top, left in corners]
+
+
+def _transform_length(limit: int) -> int:
+    """Returns the largest even length up to a limit that is not padded: padding to odd ones biases by half a pixel."""
+    lengths = (n for n in range(limit - limit % 2, 2, -2) if cv2.getOptimalDFTSize(n) == n)
+    return next(lengths, 2)
+
+
+def _gradients(image: NDArray[np.uint8]) -> NDArray[np.float32]:
+    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    magnitude = cv2.magnitude(cv2.Sobel(grey, cv2.CV_32F, 1, 0), cv2.Sobel(grey, cv2.CV_32F, 0, 1))
+    return np.asarray(magnitude, np.float32)

@@ -1,0 +1,116 @@
+"""Synthetic recordings: a disc that moves over clutter, with noise, a shadow and H.264."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+
+from gradsim.footage.recording import Recording
+
+REAL = Path(__file__).parents[2].parent / "shared" / "real"
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A scene of one disc in the plane of the picture; lengths are in pixels, times in frames."""
+
+    size: tuple = (180, 240)
+    count: int = 30
+    radius: float = 11.0
+    color: tuple = (0.85, 0.3, 0.15)
+    noise: float = 0.01  # of full scale
+    shadow: bool = True
+    shutter: float = 0.3  # fraction of a frame
+    seed: int = 0
+
+
+def parabola(clip, times):
+    """Centres [N, 2] of a thrown disc at times in frames."""
+    phase = np.asarray(times) / (clip.count - 1)
+    height, width = clip.size
+    return np.stack([width * (0.12 + 0.75 * phase), height * (0.75 - 2.2 * phase + 2.2 * phase**2)], -1)
+
+
+def bounces(clip, times, restitution=0.75):
+    """Centres [N, 2] of a disc that falls and bounces on a floor, at times in frames."""
+    height, width = clip.size
+    floor, drop = 0.85 * height - clip.radius, 0.65 * height
+    fall = 0.28 * clip.count
+    gravity = 2 * drop / fall**2
+    rest = np.asarray(times, float).copy()
+    y = np.full(rest.shape, np.nan)
+    first = rest < fall
+    y[first] = floor - drop + gravity * rest[first] ** 2 / 2
+    rest, speed = rest - fall, gravity * fall * restitution
+    while np.isnan(y).any():
+        arc = 2 * speed / gravity
+        now = np.isnan(y) & (rest < arc)
+        y[now] = floor - speed * rest[now] + gravity * rest[now] ** 2 / 2
+        rest, speed = rest - arc, speed * restitution
+    return np.stack([width * (0.2 + 0.5 * np.asarray(times) / clip.count), y], -1)
+
+
+def clutter(size, seed):
+    """A background [H, W, 3] of coloured rectangles and a gradient, with values in [0, 1]."""
+    random = np.random.default_rng(seed)
+    height, width = size
+    image = np.broadcast_to(np.linspace(0.45, 0.7, width)[None, :, None], (height, width, 3)).copy()
+    for _ in range(40):
+        top, left = random.integers(0, height), random.integers(0, width)
+        h, w = random.integers(8, height // 3, 2)
+        image[top : top + h, left : left + w] = random.uniform(0.25, 0.8, 3)
+    return image
+
+
+def coverage(center, radius, size):
+    """The part of every pixel that a disc covers [H, W], to 1 %; pixel (0, 0) covers the square from 0 to 1."""
+    y, x = (np.arange(length) + 0.5 for length in size)
+    distance = np.hypot(x - center[0], y[:, None] - center[1])
+    return np.clip(radius + 0.5 - distance, 0, 1)
+
+
+def draw(clip, motion=parabola, background=None):
+    """Images [T, H, W, 3] of 8 bits and the centres [T, 2] in the middle of the exposures [px]."""
+    random = np.random.default_rng(clip.seed + 1)
+    background = clutter(clip.size, clip.seed) if background is None else background
+    images = []
+    for k in range(clip.count):
+        exposure = [motion(clip, k + clip.shutter * f) for f in (-0.4, -0.2, 0.0, 0.2, 0.4)]
+        alpha = np.mean([coverage(center, clip.radius, clip.size) for center in exposure], 0)[..., None]
+        dark = (
+            coverage(motion(clip, k) + np.array([14, 26]), 1.1 * clip.radius, clip.size)[..., None]
+            if clip.shadow
+            else 0.0
+        )
+        image = alpha * np.array(clip.color) + (1 - alpha) * background * (1 - 0.3 * dark)
+        images.append(image + clip.noise * random.standard_normal(image.shape))
+    bytes_ = (np.clip(images, 0, 1) * 255).round().astype(np.uint8)
+    return bytes_, motion(clip, np.arange(clip.count))
+
+
+def recording_of(images, fps=30.0):
+    """A recording of images [T, H, W, 3] that are their own reduced copy; it has no file."""
+    return Recording(Path("clip.mp4"), range(len(images)), np.arange(len(images)) / fps, images.shape[1:3], images)
+
+
+def save(path, images, fps=30):
+    return save_at(path, images, np.arange(len(images)), rate=fps)
+
+
+def save_at(path, images, ticks, *, rate=600):
+    """Writes frames at given times in ticks of 1/rate s, with H.264 at crf 20."""
+    # The conversion to YUV puts chroma samples between two pixels; without chromaloc, readers assume them at the left.
+    options = {"crf": "20", "x264-params": "asm=AVX2:chromaloc=1"}
+    with av.open(str(path), "w", options={"movflags": "+faststart"}) as output:
+        stream = output.add_stream("libx264", rate=30, options=options)
+        stream.height, stream.width, stream.pix_fmt = *images.shape[1:3], "yuv420p"
+        stream.codec_context.time_base = Fraction(1, rate)
+        stream.codec_context.thread_count = 1
+        for image, tick in zip(images, ticks, strict=True):
+            frame = av.VideoFrame.from_ndarray(image, format="rgb24")
+            frame.pts, frame.time_base = int(tick), Fraction(1, rate)
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode())
+    return path
