@@ -4,6 +4,7 @@ import av
 import numpy as np
 import pytest
 from tests.footage.videos import Clip, draw, save, save_at
+from tests.video.audio_file import audio
 
 from gradsim.footage import recording
 from gradsim.footage.recording import open_recording
@@ -71,16 +72,6 @@ def test_rotation_metadata_is_applied(mp4, tmp_path):
     assert own.size == (160, 120)
     upright = np.rot90(open_recording(mp4).reduced, -1, axes=(1, 2))
     assert np.array_equal(own.reduced, upright)
-
-
-def audio(path):
-    with av.open(str(path), "w") as output:
-        stream = output.add_stream("aac", rate=44100)
-        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
-        frame.rate = 44100
-        output.mux(stream.encode(frame))
-        output.mux(stream.encode())
-    return path
 
 
 def cut(path):

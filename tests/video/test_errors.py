@@ -1,8 +1,8 @@
 """Every unusable file, option or video raises an error that names it and a remedy."""
 
-import av
 import numpy as np
 import pytest
+from tests.video.audio_file import audio
 from tests.video.clips import CLIP, psnr, saved
 
 import gradsim as gs
@@ -33,16 +33,6 @@ def unequal(path):
 
 def array(path, values):
     np.save(path, values)
-    return path
-
-
-def audio(path):
-    with av.open(str(path), "w") as output:
-        stream = output.add_stream("aac", rate=44100)
-        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
-        frame.rate = 44100
-        output.mux(stream.encode(frame))
-        output.mux(stream.encode())
     return path
 
 

@@ -35,7 +35,7 @@ from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
 from gradsim.fit.problem import NEGLIGIBLE_CHI2, EstimationProblem
 from gradsim.fit.scatter import Scatter, trial_scatter
-from gradsim.fit.search import UNEXPLAINED_ITERATIONS, is_unexplained
+from gradsim.fit.search import UNEXPLAINED_ITERATIONS
 from gradsim.fit.stages import ROUGH_TOLERANCE
 from gradsim.fit.subsamples import group_scatter
 from gradsim.fit.trials import MAX_SUBSTEPS
@@ -166,7 +166,7 @@ def analyse(
     polished: bool | None = None
     problem = with_codec_noise(problem, z)
     if problem.nuisance_paths and full:
-        iterations = UNEXPLAINED_ITERATIONS if is_unexplained(problem, z) else POLISH_ITERATIONS
+        iterations = UNEXPLAINED_ITERATIONS if problem.is_unexplained(z) else POLISH_ITERATIONS
         z, polished = polish(problem, z, optimizer, report, "rough quantities", iterations=iterations)
     advice = ""
     check_steps = bool(corrections or free_substeps) and problem.total_chi2(z) > MAX_SCORE

@@ -12,19 +12,17 @@ from typing import Any
 
 import torch
 
+from gradsim.fit.image_shifts import shift_columns
 from gradsim.fit.observations.base import Observation
 from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.robust import RobustLoss
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.residuals import evaluate_blocks
 from gradsim.fit.subspace import informed_basis
-from gradsim.render.camera import projection
 from gradsim.scene.scene import Scene
-from gradsim.scene.trajectory import BodyMotion, Trajectory
+from gradsim.scene.trajectory import Trajectory
 
 STEP = 1e-5  # of a finite difference, in coordinate units
-MAX_SHIFTED_BODIES = 4  # bodies whose apparent position may deviate from the model
-SHIFT = 0.05  # finite difference of an apparent position [px]
 SINGLE_PRECISION_SIZE = 40_000_000  # numbers above which columns are stored in single precision
 MAX_ENTRIES = 512  # entries of a frame for which the Jacobian itself is kept
 
@@ -305,7 +303,7 @@ def _block(
             if owners[k] is None or owners[k] == key[0]:
                 coordinates.append(k)
                 chosen.append(column)
-    shifts = _shift_columns(trial, key[1], filled) if isinstance(observation, ImageObservation) else []
+    shifts = shift_columns(trial, key[1], filled) if isinstance(observation, ImageObservation) else []
     weights = _effective_weights(observation, center)
     sigma = problem.noise[key].floored
     scale = 1.0 / sigma if weights is None else weights.sqrt() / sigma
@@ -376,41 +374,3 @@ def _effective_weights(observation: Observation, difference: torch.Tensor) -> to
             if (loss := observation.robust.get(name)) is not None:
                 own[..., index] = loss.weight(difference[..., index])
     return own if weights is None else own * weights
-
-
-def _shift_columns(trial: Any, number: int, filled: tuple[Scene, Trajectory, Any]) -> list[torch.Tensor]:
-    """Returns derivatives with respect to the position of each body in the image [1/px], along x and y, [T, N] each."""
-    scene, trajectory, values = filled
-    camera = trial.observations[number].camera or scene.camera
-    names = [name for name, motion in trajectory.motions.items() if hasattr(motion, "vertices")]
-    if camera is None or not 1 <= len(names) <= MAX_SHIFTED_BODIES:
-        return []
-    columns = []
-    with torch.no_grad():
-        for name in names:
-            for step in _image_steps(camera, trial.observations[number].size, trajectory.motions[name].vertices):
-                pair = [
-                    trial.difference(scene, _shifted(trajectory, name, sign * SHIFT * step), values, number, 0)
-                    for sign in (1.0, -1.0)
-                ]
-                columns.append(((pair[0] - pair[1]) / (2 * SHIFT)).reshape(pair[0].shape[-2:]))
-    return columns
-
-
-def _image_steps(camera: Any, size: tuple[int, int], vertices: torch.Tensor) -> list[torch.Tensor]:
-    """Returns displacements [3] that move points at the mean depth of a body by one pixel along x and y [m/px]."""
-    matrix, eye = projection(camera, size, torch.float64, vertices.device)
-    matrix, eye = matrix.reshape(-1, 3, 3)[0], eye.reshape(-1, 3)[0]
-    mean = vertices.reshape(-1, 3).to(torch.float64).mean(0)
-    depth = (matrix @ (mean - eye))[2]
-    inverse = torch.linalg.inv(matrix)
-    return [depth * inverse[:, axis] for axis in (0, 1)]
-
-
-def _shifted(trajectory: Trajectory, name: str, shift: torch.Tensor) -> Trajectory:
-    """Returns a motion with one body displaced by the same vector [m] at all frames."""
-    motions = {
-        body: BodyMotion(motion.vertices + shift, motion.velocities) if body == name else motion
-        for body, motion in trajectory.motions.items()
-    }
-    return Trajectory(trajectory.time, motions, {})

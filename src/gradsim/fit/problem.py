@@ -26,6 +26,7 @@ EQUAL_COST_RATIO = 1.05  # the same as a ratio of mean squares, where the model 
 EQUAL_COST_ROUNDING = 1e-13  # mean square added to the comparison, for rounding
 MODEL_ERROR = 1.1  # mean square relative to the noise, above which the model error counts
 NEGLIGIBLE_CHI2 = 1e-7  # decrease of chi^2 below which a search has converged
+UNEXPLAINED = 0.5  # mean square relative to that of a still image, above which no minimum explains the video
 MAX_MOTIONS = 1024  # worlds in one rollout of trials without images, which need little memory
 UNAFFECTED = 1e-9  # largest derivative of a residual that does not depend on the unknowns
 
@@ -174,6 +175,10 @@ class EstimationProblem:
                 change = (target - target.median(0).values) / self._sigma(key, level).mean()
                 total, count = total + float(change.square().sum()), count + change.numel()
         return self._reference_noise(level) ** 2 * total / count if count else math.inf
+
+    def is_unexplained(self, z: torch.Tensor, level: int = 0) -> bool:
+        """Whether a still image explains the videos about as well as the scene at coordinates z [P]."""
+        return float(self.mean_square(z[None], level, self.frames)) > UNEXPLAINED * self.still_square(level)
 
     def is_equal_cost(self, square: float, lowest: float) -> bool:
         """Whether a minimum explains the observations as well as the lowest one; mean squares at the finest level."""

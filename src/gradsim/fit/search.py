@@ -40,7 +40,6 @@ SAMPLE_STARTS = 4  # of these, points from which the fit is repeated
 SAMPLE_DISTANCE = 0.3  # smallest distance between these, in coordinate units
 DETERMINED = 0.02  # largest standard deviation of a determined coordinate, in coordinate units
 USEFUL_RESAMPLING = 0.8  # largest ratio of mean squares after and before, for which resampling is repeated
-UNEXPLAINED = 0.5  # mean square relative to that of a still image, above which no minimum explains the video
 UNEXPLAINED_ITERATIONS = 3  # of such a fit at the finest level, which is not restarted either
 MANY_ITERATIONS = 8  # of each stage before the last, for many unknowns
 ROUGH_INNER_TOLERANCE, ROUGH_COST_TOLERANCE = 0.1, 1e-3  # of these stages
@@ -102,7 +101,7 @@ class Search:
             z = self._fit_growing_frames(z)
         z, mean_square = self._fit_without_prior(z)
         accepted = mean_square <= self._threshold(self.middle, ACCEPTED_EXCESS)
-        hopeless = is_unexplained(self.problem, z, self.middle)
+        hopeless = self.problem.is_unexplained(z, self.middle)
         iterations = UNEXPLAINED_ITERATIONS if hopeless else self.optimizer.iterations
         coarse = self._solve(z[None], self.middle, frames, iterations, "polish")
         fine = self._solve(coarse.z, 0, frames, iterations, "polish") if self.middle else coarse
@@ -398,12 +397,6 @@ class Search:
         elif self.problem.is_equal_cost(new, old):
             result.alternative_minima.append(z)
         return True
-
-
-def is_unexplained(problem: EstimationProblem, z: torch.Tensor, level: int = 0) -> bool:
-    """Whether a still image explains the videos about as well as the scene at coordinates z [P]."""
-    square = float(problem.mean_square(z[None], level, problem.frames))
-    return square > UNEXPLAINED * problem.still_square(level)
 
 
 def _same_minimum(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
