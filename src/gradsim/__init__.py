@@ -17,7 +17,7 @@ from gradsim.fit.minimum_norm import MinimumNorm
 from gradsim.fit.observations.depth import Depth
 from gradsim.fit.observations.masks import Masks
 from gradsim.fit.observations.pixels import Pixels
-from gradsim.fit.observations.points import Center, FacePoint, Marker, Vertex
+from gradsim.fit.observations.points import Bob, Center, FacePoint, Marker, Vertex
 from gradsim.fit.observations.robust import Cauchy, Huber
 from gradsim.fit.observations.states import States
 from gradsim.fit.observations.tracks import Tracks
@@ -86,6 +86,7 @@ __all__ = [
     "BrokenGradient",
     "Camera",
     "Cauchy",
+    "Bob",
     "Center",
     "Checker",
     "Closed",

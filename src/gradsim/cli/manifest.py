@@ -8,7 +8,7 @@ is set in the scene of the trial. File names are relative to the manifest.
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from gradsim.cli.inputs import checked_camera, checked_unknowns, load_clip, subs
 from gradsim.cli.options import parse_size, unknown_offset
 from gradsim.cli.tables import MeasuredTable, load_table
 from gradsim.fit.observations.base import Observation
-from gradsim.fit.observations.points import Center, Point, Vertex
+from gradsim.fit.observations.points import Bob, Center, Point, Vertex
 from gradsim.fit.observations.states import States
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.trials import Trial
@@ -31,6 +31,7 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.spelling import did_you_mean
 from gradsim.video.video import Video
 
+DEVIATION = ".sd"  # end of the name of a column with the standard deviation of a tracked point
 FILES = ("video", "states", "tracks")  # keys of observations
 
 
@@ -191,9 +192,10 @@ def _states(label: str, entry: TrialEntry, table: MeasuredTable) -> States:
 
 
 def _tracks(label: str, entry: TrialEntry, table: MeasuredTable) -> Tracks:
-    points = [_point(label, path) for path in table.values]
-    values = np.stack(list(table.values.values()), 1)
-    options = {"noise": entry.noise, "robust": entry.robust}
+    paths = [path for path in table.values if not path.endswith(DEVIATION)]
+    points = [_point(label, path) for path in paths]
+    values = np.stack([table.values[path] for path in paths], 1)
+    options = {"noise": entry.noise, "robust": entry.robust, "weights": _weights(label, paths, table)}
     if values.shape[-1] == 3:
         return Tracks(points, positions=values, **options)
     if entry.size is None:
@@ -201,13 +203,27 @@ def _tracks(label: str, entry: TrialEntry, table: MeasuredTable) -> Tracks:
     return Tracks(points, values, parse_size(entry.size), **options)
 
 
+def _weights(label: str, paths: Sequence[str], table: MeasuredTable) -> np.ndarray | None:
+    """Returns weights of the points [T, K] from their standard deviations, such as cube.center.sd; None without any."""
+    found = [table.values.get(path + DEVIATION) for path in paths]
+    if all(column is None for column in found):
+        return None
+    if any(column is None for column in found):
+        raise InvalidInput(f"{label}.tracks", DEVIATION, "give the standard deviation of each point, or of none")
+    deviations = np.stack([column[:, 0] for column in found if column is not None], 1)
+    if not (deviations[np.isfinite(deviations)] > 0).all():
+        raise OutOfRange(f"{label}.tracks", DEVIATION, "standard deviations must be > 0")
+    return np.nan_to_num((np.nanmedian(deviations) / deviations) ** 2)
+
+
 def _point(label: str, path: str) -> Point:
     body, _, point = path.partition(".")
     if point == "center":
         return Center(body)
-    if point.startswith("vertex") and point[6:].isdigit():
-        return Vertex(body, int(point[6:]))
-    raise InvalidInput(f"{label}.tracks", repr(path), "columns are named cube.center.x or cube.vertex3.x")
+    for word, kind in (("vertex", Vertex), ("bob", Bob)):
+        if point.startswith(word) and point[len(word) :].isdigit():
+            return kind(body, int(point[len(word) :]))
+    raise InvalidInput(f"{label}.tracks", repr(path), "columns are named cube.center.x, cube.vertex3.x or arm.bob0.x")
 
 
 def _with_start(label: str, scene: Scene, values: Mapping[str, Any]) -> Scene:

@@ -79,6 +79,10 @@ class NoMovingObject(InvalidInput):
     """No object moves through a recording clearly enough to be followed."""
 
 
+class UnexplainedMotion(InvalidInput):
+    """No kind of motion explains the path of the object in a recording."""
+
+
 class SceneFileError(InvalidInput):
     """A scene file is missing, unreadable or invalid.
 

@@ -13,7 +13,7 @@ import torch
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape
 from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
-from gradsim.scene.trajectory import RigidMotion, Trajectory
+from gradsim.scene.trajectory import PendulumMotion, RigidMotion, Trajectory
 
 BARYCENTRIC_TOLERANCE = 1e-6  # of the sum of barycentric weights
 
@@ -64,6 +64,22 @@ class Center(Point):
     def positions(self, scene: Scene, trajectory: Trajectory) -> torch.Tensor:
         motion = trajectory[self.body]
         return motion.center_of_mass if isinstance(motion, RigidMotion) else self._vertices(trajectory).mean(-2)
+
+
+@dataclass(frozen=True)
+class Bob(Point):
+    """The centre of a bob of a pendulum, by its index: 0 is the one next to the pivot."""
+
+    index: int = 0
+
+    def positions(self, scene: Scene, trajectory: Trajectory) -> torch.Tensor:
+        motion = trajectory[self.body]
+        if not isinstance(motion, PendulumMotion):
+            raise InvalidInput("Tracks", repr(self), f"{self.body!r} is not a pendulum: use gs.Center or gs.Vertex")
+        bobs: torch.Tensor = motion.bobs
+        if not 0 <= self.index < bobs.shape[-2]:
+            raise OutOfRange("Bob.index", self.index, f"{self.body!r} has {bobs.shape[-2]} bobs")
+        return bobs[..., self.index, :]
 
 
 @dataclass(frozen=True)

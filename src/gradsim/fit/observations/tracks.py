@@ -21,8 +21,8 @@ class Tracks(Observation):
     """Positions of K points over time, in the image or in space; NaN where a point is not seen.
 
     Args:
-        points: Points of bodies: `gs.Vertex`, `gs.Center`, `gs.FacePoint`, `gs.Marker`; or indices of vertices by body,
-            such as `{"cube": [0, 3, 6]}`.
+        points: Points of bodies: `gs.Vertex`, `gs.Center`, `gs.Bob`, `gs.FacePoint`, `gs.Marker`; or indices of vertices by
+            body, such as `{"cube": [0, 3, 6]}`.
         pixels: Image positions (x, y) from the upper left corner [px], [T, K, 2].
         size: Height and width of the image that `pixels` refers to [px].
         positions: Positions in space [m], [T, K, 3], in place of `pixels`.
@@ -118,7 +118,7 @@ def _checked_points(points: Any) -> tuple[Point, ...]:
     if isinstance(points, Mapping):
         points = [Vertex(body, int(index)) for body, indices in points.items() for index in indices]
     if not isinstance(points, Sequence) or not all(isinstance(point, Point) for point in points):
-        remedy = "must be a list of gs.Vertex, gs.Center, gs.FacePoint and gs.Marker, or vertices by body"
+        remedy = "must be a list of gs.Vertex, gs.Center, gs.Bob, gs.FacePoint and gs.Marker, or vertices by body"
         raise WrongType("points", brief(points), remedy)
     if not points:
         raise WrongShape("points", "empty", "give at least one point")

@@ -1,0 +1,237 @@
+"""Drafts of scenes: bodies, floor and camera with unknowns, from a motion that was fitted in the picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradsim.footage.motions.view import FREE_RANGE, View
+from gradsim.scene.ball import Ball
+from gradsim.scene.bodies import Springs
+from gradsim.scene.body import Body
+from gradsim.scene.camera import Camera
+from gradsim.scene.materials import Ground
+from gradsim.scene.pendula import Pendulum
+from gradsim.scene.priors import LogNormal, Normal
+from gradsim.scene.rigid import Drag, Rigid
+from gradsim.scene.scene import Scene
+from gradsim.scene.surfaces import box
+from gradsim.scene.unknown import unknown
+
+BODY = "object"  # name of the body in a draft
+DENSITY = 500.0  # of an object of unknown mass [kg/m^3]
+DENSITY_SD = 1.0  # of its logarithm
+DRAG_SD = 0.3  # of the logarithm of the drag coefficient of a body of known mass
+AIR = 0.5 * 1.2 * 0.47  # half the density of air [kg/m^3] times the drag coefficient of a ball
+DEPTH_SPEED = 0.05  # standard deviation of the speed along the view, relative to the distance [1/s] and to the speed
+SPIN_SD = 5.0  # [rad/s]
+CONTACT_TIME = 0.002  # duration of an impact [s]
+RAMP = 0.5  # depth over which contact becomes stiff, relative to the depth of an impact
+FRICTION = (0.3, 0.7)  # median and standard deviation of the logarithm of the friction of a floor
+SLOPE_SD = 0.1  # of the dependence of restitution on speed [s/m]
+FLOOR_SD = 2.0  # of a line of the floor that was given [px]
+PATH_MARGIN = 3.0  # bounds of the start, in diameters
+BLOCK_RATE = 60.0  # of the contact of a sliding block, sqrt(ke/m) [rad/s]
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A scene with unknowns, whose motion resembles that of a recording.
+
+    Args:
+        scene: The scene at the time of the first frame.
+        point: Name of the tracked point, such as "object.center".
+        wanted: Paths of the unknowns that are asked for; the others are nuisances.
+    """
+
+    scene: Scene
+    point: str
+    wanted: tuple[str, ...]
+
+
+def draft_scene(
+    view: View, body: Body, wanted: Sequence[str], *, gravity: Any, ground: Ground | None = None, camera: Any = None
+) -> Draft:
+    """Returns the draft of a scene with one body in front of the camera of a view."""
+    points = {Pendulum: "bob0", Springs: "vertex1"}
+    scene = Scene([body], ground=ground, gravity=gravity, camera=camera or view.camera(), lights=())
+    names = [path for path in (*wanted, "scene.gravity[1]") if path in scene.unknowns]
+    return Draft(scene, f"{BODY}.{points.get(type(body), 'center')}", tuple(names))
+
+
+def ball(view: View, start: tuple[float, float], speed: tuple[float, float], *, spins: bool = False) -> Ball:
+    """Returns a ball in the plane of the motion, with drag.
+
+    Args:
+        view: The view.
+        start, speed: In the picture [px], [px/s].
+        spins: Whether its spin matters, because it touches a floor.
+    """
+    (x, y), (u, v) = view.plane_point(start), view.plane_vector(speed)
+    fast = math.hypot(u, v)
+    reach, range_ = 2 * PATH_MARGIN * view.radius, max(fast, 1.0)
+    depth = math.hypot(DEPTH_SPEED * view.distance, DEPTH_SPEED * fast)
+    spin: Any = unknown(0.0, prior=Normal(0.0, SPIN_SD)) if spins else 0.0
+    along: Any = unknown(0.0, prior=Normal(0.0, depth))
+    position: Any = (_between(x, reach), _between(y, reach), 0.0)
+    velocity: Any = (_between(u, range_), _between(v, range_), along)
+    mass = ball_mass(view)
+    return Ball(
+        BODY,
+        radius=view.radius,
+        mass=mass,
+        position=position,
+        velocity=velocity,
+        angular_velocity=(0.0, 0.0, spin),
+        drag=Drag(quadratic=_drag(view)),
+    )
+
+
+def ball_mass(view: View) -> float:
+    """Returns the mass of a ball [kg], or the usual one of its size."""
+    return DENSITY * 4 / 3 * math.pi * view.radius**3 if view.mass is None else view.mass
+
+
+def _drag(view: View) -> Any:
+    """Returns the coefficient of quadratic drag [kg/m], known as well as the mass of the ball."""
+    coefficient = AIR * math.pi * view.radius**2
+    return unknown(coefficient, prior=LogNormal(coefficient, DENSITY_SD if view.mass is None else DRAG_SD))
+
+
+def _between(value: float, margin: float) -> Any:
+    return unknown(value, low=value - margin, high=value + margin)
+
+
+def floor(view: View, impact_y: float, restitution: float, impact_speed: float) -> Ground:
+    """Returns a level floor with unknown restitution and height.
+
+    Args:
+        view: The view.
+        impact_y: Height of the centre of the ball at an impact, down [px].
+        restitution: Guess.
+        impact_speed: Speed of the fastest impact [px/s].
+    """
+    _, y = view.plane_point((0.0, impact_y))
+    speed = max(abs(impact_speed) / view.pixels_per_metre, 0.1)
+    stiffness = ball_mass(view) * (math.pi / CONTACT_TIME) ** 2
+    height = y - view.radius
+    prior = None if view.floor is None else Normal(_floor_height(view), FLOOR_SD / view.pixels_per_metre)
+    offset: Any = unknown(height, low=height - 2 * view.radius, high=height + 2 * view.radius, prior=prior)
+    return Ground(
+        ke=stiffness,
+        delta=RAMP * speed * CONTACT_TIME / math.pi,
+        mu=unknown(FRICTION[0], prior=LogNormal(*FRICTION)),
+        offset=offset,
+        restitution=unknown(min(max(restitution, 0.1), 0.97), low=0.02, high=1.0),
+        restitution_slope=unknown(0.0, prior=Normal(0.0, SLOPE_SD)),
+        restitution_speed=round(0.6 * speed, 2),
+    )
+
+
+def _floor_height(view: View) -> float:
+    """Returns the height of the middle of the given line of the floor [m]."""
+    assert view.floor is not None
+    x1, y1, x2, y2 = view.floor
+    return view.plane_point(((x1 + x2) / 2, (y1 + y2) / 2))[1]
+
+
+def pendulum_body(view: View, numbers: Mapping[str, float], length: float) -> Pendulum:
+    """Returns a pendulum of unknown length; `numbers` are those of its fit, `length` is a guess [m]."""
+    x, y = view.plane_point((numbers["pivot_x"], numbers["pivot_y"]))
+    mass = 1.0 if view.mass is None else view.mass
+    decay = min(max(numbers["damping"], 1e-3), 5.0)
+    swing = math.hypot(numbers["angle"], numbers["speed"] / numbers["rate"])
+    pivot: Any = (_between(x, length), _between(y, length), 0.0)
+    return Pendulum(
+        BODY,
+        length=unknown(length, low=length / FREE_RANGE, high=length * FREE_RANGE),
+        mass=mass,
+        angle=_between(numbers["angle"], max(swing, 0.1)),
+        rate=_between(numbers["speed"], max(swing, 0.1) * abs(numbers["rate"])),
+        damping=unknown(decay * mass * length**2, low=1e-6 * mass * length**2, high=20 * mass * length**2),
+        pivot=pivot,
+        bob=view.radius,
+        rod=0.05 * view.radius,
+    )
+
+
+def sliding_block(view: View, numbers: Mapping[str, float]) -> tuple[Rigid, Ground, Camera, Any]:
+    """Returns a block, the plane it slides on, the camera and gravity, in a world whose x axis is along the plane.
+
+    The angle between the plane and the horizontal is that of the path in the picture; the camera may be rolled.
+    """
+    angle, right = numbers["angle"], numbers["right"]
+    g, side, mass = view.gravity_or_standard, 2 * view.radius, 1.0 if view.mass is None else view.mass
+    x, y = _rotated(view.plane_point((numbers["start_x"], numbers["start_y"])), angle * right)
+    speed = right * numbers["speed"] / view.pixels_per_metre
+    down = right * g * math.sin(angle)
+    gravity: Any = (unknown(down, prior=Normal(down, g * view.tilt)), -g * math.cos(angle), 0.0)
+    stiffness = mass * BLOCK_RATE**2 / 4
+    sag = mass * g * math.cos(angle) / (4 * stiffness)
+    friction = math.tan(angle) - numbers["acceleration"] / view.pixels_per_metre / (g * math.cos(angle))
+    ground = Ground(
+        ke=stiffness,
+        kd=0.5 * mass * BLOCK_RATE / 4,
+        kf=100.0 * mass,
+        mu=unknown(min(max(friction, 0.01), 1.9), low=0.0, high=2.0),
+        delta=0.2 * sag,
+        offset=sag - view.radius,
+    )
+    position: Any = (_between(x, 2 * PATH_MARGIN * view.radius), 0.0, 0.0)
+    velocity: Any = (_between(speed, max(abs(speed), 1.0)), 0.0, 0.0)
+    block = Rigid(BODY, box(side), mass=mass, position=position, velocity=velocity)
+    return block, ground, _rolled_camera(view, angle * right, -y), gravity
+
+
+def _rotated(point: tuple[float, float], angle: float) -> tuple[float, float]:
+    """Returns a point of the plane in axes whose x axis falls by an angle to the right."""
+    x, y = point
+    return x * math.cos(angle) - y * math.sin(angle), x * math.sin(angle) + y * math.cos(angle)
+
+
+def _rolled_camera(view: View, angle: float, height: float) -> Camera:
+    """Returns a camera that sees the x axis fall by an angle to the right, at an unknown height of the picture."""
+    level, distance = view.camera(), view.distance
+    shift: Any = _between(height, 2 * PATH_MARGIN * view.radius)
+    away: Any = level.eye[2] if level.eye is not None else distance  # type: ignore[index]
+    up = (-math.sin(angle), math.cos(angle), 0.0)
+    return Camera(eye=(0.0, shift, away), target=(0.0, shift, 0.0), up=up, fov=level.fov)
+
+
+def spring_body(view: View, numbers: Mapping[str, float]) -> tuple[Springs, Camera]:
+    """Returns a mass on a spring and the camera, in a world whose y axis is along the motion.
+
+    Gravity only shifts the rest position, so there is none. The spring is much longer than its oscillation.
+    """
+    along = (numbers["along_x"], numbers["along_y"])
+    along = along if along[1] <= 0 else (-along[0], -along[1])  # up in the picture
+    sign = 1.0 if numbers["along_y"] <= 0 else -1.0
+    mass, scale = 1.0 if view.mass is None else view.mass, view.pixels_per_metre
+    amplitude = math.hypot(numbers["cosine"], numbers["sine"]) / scale
+    length = max(10 * amplitude, 4 * view.radius)
+    start = sign * numbers["cosine"] / scale
+    speed = sign * (numbers["sine"] * numbers["rate"] - numbers["cosine"] * numbers["decay"]) / scale
+    stiffness = mass * (numbers["rate"] ** 2 + numbers["decay"] ** 2)
+    decay = max(numbers["decay"], 1e-3 * abs(numbers["rate"]))
+    velocity: Any = (0.0, _between(speed, 2 * amplitude * abs(numbers["rate"]) + 1e-3), 0.0)
+    tilt = math.atan2(along[0], -along[1])
+    x, y = _rotated(view.plane_point((numbers["rest_x"], numbers["rest_y"])), tilt)
+    position: Any = (_between(x, 2 * PATH_MARGIN * view.radius), _between(y, 2 * PATH_MARGIN * view.radius), 0.0)
+    body = Springs(
+        BODY,
+        points=[(0.0, start + length, 0.0), (0.0, start, 0.0)],
+        edges=[(0, 1)],
+        mass=mass,
+        stiffness=unknown(stiffness, low=stiffness / FREE_RANGE, high=stiffness * FREE_RANGE),
+        damping=unknown(2 * mass * decay, low=1e-6 * stiffness, high=2 * mass * abs(numbers["rate"])),
+        rest_length=unknown(length + start, low=length + start - 2 * amplitude, high=length + start + 2 * amplitude),
+        position=position,
+        velocity=velocity,
+        pinned=[0],
+        thickness=view.radius,
+    )
+    level = view.camera()
+    up = (-math.sin(tilt), math.cos(tilt), 0.0)
+    return body, Camera(eye=(0.0, 0.0, level.eye[2]), target=(0.0, 0.0, 0.0), up=up, fov=level.fov)  # type: ignore[index]

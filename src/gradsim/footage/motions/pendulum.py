@@ -1,0 +1,112 @@
+"""A pendulum: a bob that swings on a thread or a light rod."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradsim.footage.motions.draft import BODY, Draft, draft_scene, pendulum_body
+from gradsim.footage.motions.path import ImagePath, MotionFit, Predict, fit_motion, gauss_newton
+from gradsim.footage.motions.view import View
+
+NAME = "pendulum"
+MIN_TURN = 0.35  # part of a period that the path must show
+STEP = 0.02  # largest time step, in periods
+
+
+def fit_pendulum(path: ImagePath) -> MotionFit | None:
+    """Fits the motion of a damped pendulum to a path."""
+    return fit_motion(NAME, path, _fit, 7)
+
+
+def angles(
+    rate: float, angle: float, speed: float, damping: float, times: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Returns the angles of a pendulum [N] [rad], by the Runge-Kutta method.
+
+    Args:
+        rate: Square root of gravity over length [rad/s].
+        angle, speed: At time 0 [rad], [rad/s].
+        damping: Decay rate of the speed [1/s].
+        times: Increasing times [N] [s]; the first may be negative.
+    """
+
+    def slope(state: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.array([state[1], -(rate**2) * np.sin(state[0]) - damping * state[1]])
+
+    def advance(state: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
+        count = max(1, int(np.ceil(abs(duration) * rate / (2 * np.pi * STEP))))
+        h = duration / count
+        for _ in range(count):
+            k1 = slope(state)
+            k2 = slope(state + h / 2 * k1)
+            k3 = slope(state + h / 2 * k2)
+            k4 = slope(state + h * k3)
+            state = state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        return state
+
+    state, now, result = np.array([angle, speed]), 0.0, np.empty(len(times))
+    for k, t in enumerate(times):
+        state, now = advance(state, t - now) if t != now else state, t
+        result[k] = state[0]
+    return result
+
+
+def _fit(path: ImagePath) -> tuple[Predict, dict[str, float]] | None:
+    t, (x, y) = path.times - path.times[0], path.points.T
+    start = _first_guess(t, x, y)
+    if start is None:
+        return None
+    weights = np.repeat(1.0 / path.tolerance, 2)
+
+    def positions(numbers: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
+        rate, angle, speed, damping, pivot_x, pivot_y, length = numbers
+        swing = angles(abs(rate), angle, speed, damping, times)
+        return np.stack([pivot_x + length * np.sin(swing), pivot_y + length * np.cos(swing)], 1)
+
+    numbers = gauss_newton(lambda own: (positions(own, t) - path.points).ravel() * weights, start)
+    rate, angle, speed, _, _, _, length = numbers
+    if not np.isfinite(numbers).all() or length <= 0 or abs(rate) * t[-1] < MIN_TURN * 2 * np.pi:
+        return None
+    if np.hypot(angle, speed / rate) > np.pi:
+        return None
+    names = ("rate", "angle", "speed", "damping", "pivot_x", "pivot_y", "length")
+    return lambda times: positions(numbers, times), dict(zip(names, numbers.tolist(), strict=True))
+
+
+def _first_guess(t: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Returns rate, angle, speed, damping, pivot and length from the harmonic motion along x and the arc of the path.
+
+    The rate is the best of a range of values; the length in pixels is the radius of a circle through the path.
+    """
+    if len(t) < 6 or np.ptp(x) < 2 or np.ptp(x) < 0.5 * np.ptp(y):
+        return None
+    rates = 2 * np.pi / t[-1] * np.geomspace(MIN_TURN, max(2.0, len(t) / 5), 120)
+    misfits, fits = [], []
+    for rate in rates:
+        basis = np.stack([np.ones_like(t), np.cos(rate * t), np.sin(rate * t)], 1)
+        own = np.linalg.lstsq(basis, x, rcond=None)[0]
+        fits.append(own)
+        misfits.append(float(((basis @ own - x) ** 2).sum()))
+    best = int(np.argmin(misfits))
+    rate, (center, cosine, sine) = rates[best], fits[best]
+    # A circle x^2 + y^2 = 2 a x + 2 b y + c; its lowest point is below the pivot in the picture.
+    basis = np.stack([2 * x, 2 * y, np.ones_like(x)], 1)
+    a, b, c = np.linalg.lstsq(basis, x * x + y * y, rcond=None)[0]
+    radius = float(np.sqrt(max(c + a * a + b * b, 1.0)))
+    amplitude = float(np.hypot(cosine, sine))
+    if b > y.mean() or radius < amplitude:
+        radius = 3 * amplitude
+        b = float(y.max() - radius)
+    else:
+        center = a
+    return np.array([rate, cosine / radius, sine * rate / radius, 0.02, center, b, radius])
+
+
+def draft_pendulum(fit: MotionFit, view: View) -> Draft:
+    """Returns a scene with a pendulum; its length is estimated, with known gravity."""
+    length = view.gravity_or_standard / fit.numbers["rate"] ** 2  # [m]
+    view = view.with_scale_guess(fit.numbers["length"] / length)
+    body = pendulum_body(view, fit.numbers, length)
+    gravity = (0.0, -view.gravity_or_standard, 0.0)
+    return draft_scene(view, body, (f"{BODY}.length", f"{BODY}.damping"), gravity=gravity)

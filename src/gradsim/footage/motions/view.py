@@ -1,0 +1,122 @@
+"""The view of a recording: from pixels to metres in the plane of the motion.
+
+The world has x to the right, y up and z to the camera. The camera looks at the origin, which lies in the plane of the
+motion, z = 0, in the middle of the picture.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gradsim.footage.measured import Measured
+from gradsim.scene.camera import Camera
+from gradsim.scene.errors import InvalidInput
+from gradsim.scene.priors import LogNormal, Normal
+from gradsim.scene.unknown import unknown
+
+STANDARD_GRAVITY = 9.81  # [m/s^2]
+TILT = math.radians(1.0)  # standard deviation of the pitch and the roll of a camera that was levelled by eye [rad]
+ANY_DIAMETER = 0.1  # of an object whose size does not matter [m]
+FREE_RANGE = 4.0  # factor between the guess of an unknown distance and its bounds
+
+
+@dataclass(frozen=True)
+class View:
+    """Camera, scale and what else is known about a recording.
+
+    Args:
+        size: Height and width of the picture [px].
+        focal: Focal length [px].
+        scale: Pixels per metre in the plane of the motion, with a relative standard deviation; None if unknown.
+        diameter_px: Diameter of the object [px].
+        diameter: Diameter of the object [m]; None if unknown.
+        mass: Mass of the object [kg]; None if unknown.
+        gravity: Known gravity [m/s^2]; None to estimate it where that is possible.
+        floor: Line of the floor in the picture (x1, y1, x2, y2) [px]; None if unknown.
+        tilt: Standard deviation of the pitch and the roll of the camera [rad].
+    """
+
+    size: tuple[int, int]
+    focal: Measured
+    scale: Measured | None
+    diameter_px: float
+    diameter: float | None = None
+    mass: float | None = None
+    gravity: float | None = None
+    floor: tuple[float, float, float, float] | None = None
+    tilt: float = TILT
+
+    @property
+    def pixels_per_metre(self) -> float:
+        """The scale, which must be known or guessed."""
+        if self.scale is None:
+            raise InvalidInput("scale", None, "the motion does not determine it: give --scale or --diameter")
+        return self.scale.value
+
+    @property
+    def gravity_or_standard(self) -> float:
+        """Known gravity, or the standard one [m/s^2]."""
+        return STANDARD_GRAVITY if self.gravity is None else self.gravity
+
+    @property
+    def distance(self) -> float:
+        """Distance of the camera from the plane of the motion [m]."""
+        return self.focal.value / self.pixels_per_metre
+
+    @property
+    def radius(self) -> float:
+        """Radius of the object [m]."""
+        return 0.5 * (self.diameter_px / self.pixels_per_metre if self.diameter is None else self.diameter)
+
+    def scaled_by_gravity(self, acceleration: float) -> View:
+        """Returns the view with a scale from the acceleration of a fall [px/s^2], if no scale is known."""
+        return self.with_scale_guess(abs(acceleration) / self.gravity_or_standard)
+
+    def with_scale_guess(self, pixels_per_metre: float) -> View:
+        """Returns the view with a scale that is only a guess, unless one is known. Gravity is then known."""
+        if self.scale is not None:
+            return self
+        guess = Measured(pixels_per_metre, math.inf, "px/m", "the motion under known gravity")
+        return replace(self, scale=guess, gravity=self.gravity_or_standard)
+
+    def required_scale(self, motion: str) -> View:
+        """Returns the view if its scale is known, which this motion does not determine."""
+        if self.scale is None:
+            remedy = f"a {motion} does not determine it: give --scale x1,y1,x2,y2,length or --diameter"
+            raise InvalidInput("scale", None, remedy)
+        return self
+
+    def with_any_scale(self) -> View:
+        """Returns the view with some scale, for a motion whose answer does not depend on it."""
+        some = Measured(self.diameter_px / ANY_DIAMETER, 0.01 * self.diameter_px / ANY_DIAMETER, "px/m", "arbitrary")
+        return replace(self, scale=some) if self.scale is None else self
+
+    def plane_point(self, pixel: tuple[float, float]) -> tuple[float, float]:
+        """Returns the point of the plane of the motion (x, y) [m] that is seen at a pixel."""
+        height, width = self.size
+        return (pixel[0] - width / 2) / self.pixels_per_metre, (height / 2 - pixel[1]) / self.pixels_per_metre
+
+    def plane_vector(self, pixels: tuple[float, float]) -> tuple[float, float]:
+        """Returns a vector in the plane of the motion, y up [m], from one in the picture, y down [px]."""
+        return pixels[0] / self.pixels_per_metre, -pixels[1] / self.pixels_per_metre
+
+    def gravity_quantity(self, acceleration: float) -> tuple[Any, Any, Any]:
+        """Returns gravity [m/s^2]: known, or an unknown that starts with an acceleration in the picture [px/s^2]."""
+        if self.gravity is not None:
+            return 0.0, -self.gravity, 0.0
+        guess = -max(abs(acceleration) / self.pixels_per_metre, 1e-6)
+        return 0.0, unknown(guess, low=FREE_RANGE * guess, high=guess / FREE_RANGE), 0.0
+
+    def camera(self) -> Camera:
+        """Returns the camera; its height and roll are known roughly, its distance as well as the scale."""
+        distance, height = self.distance, self.size[0]
+        sd = math.inf if self.scale is None else self.scale.relative_sd
+        prior = LogNormal(distance, sd) if math.isfinite(sd) else None
+        bounds = {} if prior is not None else {"low": distance / FREE_RANGE, "high": distance * FREE_RANGE}
+        away: Any = unknown(distance, prior=prior, **bounds)
+        raised: Any = unknown(0.0, prior=Normal(0.0, self.tilt * distance))
+        rolled: Any = unknown(0.0, prior=Normal(0.0, self.tilt))
+        fov = math.degrees(2 * math.atan(0.5 * height / self.focal.value))
+        return Camera(eye=(0.0, raised, away), target=(0.0, 0.0, 0.0), up=(rolled, 1.0, 0.0), fov=fov)

@@ -1,0 +1,178 @@
+"""From a recording to a scene with unknowns: object, path, kind of motion, view and draft."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gradsim.footage.alpha import measure_object
+from gradsim.footage.choices import Choices
+from gradsim.footage.detection import Detection, find_moving_objects
+from gradsim.footage.focal import focal_length
+from gradsim.footage.lens import Lens, pinhole_lens, undistort_points
+from gradsim.footage.measured import Measured
+from gradsim.footage.motions.draft import Draft
+from gradsim.footage.motions.path import ImagePath, MotionFit
+from gradsim.footage.motions.registry import MOTIONS, fit_motions, motion_named
+from gradsim.footage.motions.view import View
+from gradsim.footage.recording import Recording
+from gradsim.footage.track import ObjectTrack
+from gradsim.scene.errors import UnexplainedMotion
+
+MIN_EXPLAINED = 0.9  # part of the deviation from uniform motion that a kind of motion must explain
+DEPTH_SD = 0.015  # of the distance between a ruler and the plane of the motion, relative to that of the camera
+DIAMETER_SD = 0.01  # of a diameter that is measured in the picture and known in metres, relative
+CLOSE_COST = 3.0  # difference of the costs of two motions, per frame, below which both are possible
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A recording that is ready for an estimate.
+
+    Args:
+        detection: The moving objects.
+        track: The measured object.
+        path: Its path, without lens distortion.
+        fits: Kinds of motion that were fitted to it, the best first.
+        fit: The chosen one.
+        view: Camera and scale.
+        draft: Scene with unknowns.
+        times: Times of the frames of the motion from the first [M] [s].
+        notes: What is uncertain, in words.
+    """
+
+    detection: Detection
+    track: ObjectTrack
+    path: ImagePath
+    fits: tuple[MotionFit, ...]
+    fit: MotionFit
+    view: View
+    draft: Draft
+    times: np.ndarray = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def recording(self) -> Recording:
+        return self.detection.recording
+
+    @property
+    def frames(self) -> np.ndarray:
+        """Numbers of the frames of the motion in the file [M]."""
+        return np.asarray(self.recording.numbers)[self.track.frames[self.fit.frames]]
+
+
+def prepare(recording: Recording, choices: Choices = Choices(), *, lens: Lens | None = None) -> Prepared:
+    """Finds the moving object of a recording, measures its path, and drafts a scene that moves like it.
+
+    Args:
+        recording: The recording, from `open_recording`.
+        choices: What is known about it.
+        lens: Calibrated lens; if None, a pinhole camera with the focal length that the file states, or a usual one.
+
+    Raises:
+        MovingCamera: The camera moves.
+        NoMovingObject: Nothing moves, or nothing at the chosen place.
+        UnexplainedMotion: No kind of motion explains the path.
+    """
+    detection = find_moving_objects(recording, object_at=choices.object, at_frame=choices.object_frame, ignore=choices.ignore)
+    track = measure_object(detection)
+    view_lens = lens.scaled(recording.size) if lens else pinhole_lens(recording.size, focal_length(recording.path))
+    path = _image_path(track, view_lens, choices.rolling_shutter)
+    fits = tuple(fit_motions(path))
+    fit = _chosen_fit(recording, path, fits, choices.motion)
+    part = path.part(fit.frames)
+    view = make_view(choices, view_lens, track, part.diameter)
+    draft = MOTIONS[fit.kind].draft(fit, view)
+    notes = (*detection_notes(detection, track), *_motion_notes(fits, fit, path), *_view_notes(view, draft, lens))
+    return Prepared(detection, track, path, fits, fit, view, draft, part.times - part.times[0], notes)
+
+
+def _image_path(track: ObjectTrack, lens: Lens, rolling_shutter: float) -> ImagePath:
+    """Returns the path of a track in the undistorted picture; each row of a rolling shutter has a time of its own."""
+    rows = track.centers[:, 1] / track.recording.size[0]
+    points = undistort_points(lens, track.centers)
+    return ImagePath(track.times + rolling_shutter * rows, points, track.diameter, track.center_sd)
+
+
+def _chosen_fit(recording: Recording, path: ImagePath, fits: tuple[MotionFit, ...], name: str | None) -> MotionFit:
+    """Returns the fit of the named kind of motion, or the best one."""
+    if name is not None:
+        motion = motion_named(name)
+        found = next((fit for fit in fits if fit.kind == motion.name), None)
+        if found is None:
+            remedy = f"{motion.text} cannot be fitted to the path of {len(path)} frames: check --object and --frames"
+            raise UnexplainedMotion("--as", name, remedy)
+        return found
+    if not fits or fits[0].explained < MIN_EXPLAINED:
+        best = f"at best {fits[0].kind}, {100 * max(fits[0].explained, 0):.0f} %" if fits else "none could be fitted"
+        remedy = "check --object and --frames, or name the kind of motion with --as to use it all the same"
+        raise UnexplainedMotion(str(recording.path), f"no kind of motion explains the path ({best})", remedy)
+    return fits[0]
+
+
+def make_view(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float) -> View:
+    """Returns the view of a recording from what is known about it: a length in the picture, or the object's size."""
+    return View(
+        size=lens.size,
+        focal=lens.focal,
+        scale=_scale(choices, lens, track, diameter_px),
+        diameter_px=diameter_px,
+        diameter=choices.diameter,
+        mass=choices.mass,
+        gravity=choices.gravity,
+        floor=choices.floor,
+    )
+
+
+def _scale(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float) -> Measured | None:
+    """Returns pixels per metre in the plane of the motion; None if no length is known."""
+    if choices.scale is not None:
+        *ends, length = choices.scale
+        points = undistort_points(lens, np.array(ends).reshape(2, 2))
+        pixels = float(np.linalg.norm(points[1] - points[0]))
+        relative = math.hypot(DEPTH_SD, math.sqrt(2) / pixels)
+        return Measured(pixels / length, relative * pixels / length, "px/m", "a known length in the picture")
+    if choices.diameter is not None:
+        value = diameter_px / choices.diameter
+        relative = math.hypot(DIAMETER_SD, track.diameter_sd / diameter_px)
+        return Measured(value, relative * value, "px/m", "the diameter of the object")
+    return None
+
+
+def detection_notes(detection: Detection, track: ObjectTrack) -> tuple[str, ...]:
+    """Returns what is uncertain about the object that was found."""
+    notes = []
+    if detection.ambiguous:
+        notes.append("another object moves as clearly: look at paths.png and choose with --object x,y")
+    if detection.camera.stabilized:
+        notes.append("the camera shakes: positions are those of the stabilized picture")
+    if track.diameter < 10:
+        notes.append(f"the object is only {track.diameter:.0f} px wide: its centre is uncertain")
+    return tuple(notes)
+
+
+def _motion_notes(fits: tuple[MotionFit, ...], fit: MotionFit, path: ImagePath) -> list[str]:
+    notes = []
+    left_out = len(path) - (fit.last - fit.first + 1)
+    if left_out:
+        notes.append(f"{left_out} of {len(path)} frames with the object are not part of the motion")
+    others = [other for other in fits if other is not fit]
+    if others:
+        runner_up = others[0]
+        close = runner_up.cost - fit.cost < CLOSE_COST * math.sqrt(len(path))
+        word = "is almost as likely" if close else "is the runner-up"
+        notes.append(f"{runner_up.kind} {word}: it explains {100 * max(runner_up.explained, 0):.1f} % of the motion")
+    if fit.explained < MIN_EXPLAINED:
+        notes.append(f"{fit.kind} explains only {100 * max(fit.explained, 0):.0f} % of the motion")
+    return notes
+
+
+def _view_notes(view: View, draft: Draft, lens: Lens | None) -> list[str]:
+    notes = []
+    if lens is None:
+        notes.append(f"the lens is not calibrated: focal length {view.focal}; see gradsim calibrate")
+    if view.scale is None:
+        notes.append("no length is known: it follows from gravity of 9.81 m/s^2; give --scale or --diameter")
+    return notes
