@@ -21,6 +21,7 @@ from gradsim.cli.estimate import estimate
 from gradsim.cli.exit_codes import INTERRUPTED, INVALID_INPUT
 from gradsim.cli.identify import identify
 from gradsim.cli.landscape import landscape
+from gradsim.cli.prepare import prepare
 from gradsim.cli.reproduce import reproduce
 from gradsim.cli.simulate import simulate
 from gradsim.scene.errors import GradsimError, InvalidInput
@@ -33,7 +34,7 @@ app = typer.Typer(
     help="Differentiable simulation from pixels to physics and back. Start with `gradsim demo`.",
     epilog="Exit codes: 0 success, 1 a check or claim failed, 2 invalid input, 130 interrupted.",
 )
-for command in (simulate, estimate, identify, landscape, control, demo):
+for command in (prepare, simulate, estimate, identify, landscape, control, demo):
     app.command()(command)
 app.add_typer(check, name="check")
 app.add_typer(reproduce, name="reproduce")

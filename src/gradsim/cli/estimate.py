@@ -102,6 +102,8 @@ def estimate(
 
         gradsim estimate bouncing_cube bounce.mp4 -o out/
 
+        gradsim estimate prepared/ -o out/
+
         gradsim estimate scene.yaml video.mov --frames 12:72 --crop 0,280,720,720 --size 128x128 --starts 4
 
         gradsim estimate scene.yaml video.mov --roughly camera,start --robust 0.1 --checkpoint fit.pt
@@ -168,6 +170,8 @@ def _subject(
     scene: str | None, video: Path | None, trials: Path | None, clip: dict[str, Any], mask: Path | None
 ) -> _Subject:
     """Loads the scene and the video, or the manifest."""
+    if scene is not None and video is None and trials is None and Path(scene).is_dir():
+        scene, trials = None, _prepared_manifest(Path(scene))
     if trials is not None:
         given: dict[str, Any] = {"SCENE": scene, "VIDEO": video, "--mask": mask}
         given |= {f"--{name}": value for name, value in clip.items()}
@@ -190,6 +194,15 @@ def _subject(
         title=inputs.file.path.stem,
         source=f"{video}: {count} frames of {height} x {width} pixels at {inputs.fps:g} fps, {codec}",
     )
+
+
+def _prepared_manifest(folder: Path) -> Path:
+    """Returns the manifest in a folder that `gradsim prepare` wrote."""
+    from gradsim.footage.prepared_files import MANIFEST, is_prepared
+
+    if not is_prepared(folder):
+        raise InvalidInput("scene", str(folder), "must be a scene file, or a folder that `gradsim prepare` wrote")
+    return folder / MANIFEST
 
 
 def _manifest_subject(manifest: Manifest) -> _Subject:

@@ -1,0 +1,138 @@
+"""gradsim prepare: from an ordinary video to a scene that can be estimated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from gradsim.cli.console import console, stderr
+from gradsim.cli.inputs import FpsOption
+from gradsim.cli.options import parse_frames
+from gradsim.footage.choices import Choices
+from gradsim.scene.errors import InvalidInput
+
+
+def prepare(
+    video: Annotated[Path, typer.Argument(help="A video of one moving object: .mp4 .mov .m4v .avi .mkv .webm .gif.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("prepared"),
+    pick: Annotated[
+        bool, typer.Option("--pick", help="Choose object, known length and floor on a local page in the browser.")
+    ] = False,
+    object_at: Annotated[
+        str | None, typer.Option("--object", help="A pixel of the object, x,y, or x,y,frame; found automatically.")
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(help="Ends of a known length in the plane of the motion [px] and the length [m]: x1,y1,x2,y2,m."),
+    ] = None,
+    diameter: Annotated[float | None, typer.Option(help="Diameter of the object [m], in place of --scale.")] = None,
+    floor: Annotated[
+        str | None, typer.Option(help="Line on which the object lands: x1,y1,x2,y2 [px]; found from the motion.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A rectangle to ignore: x1,y1,x2,y2 [px]; may be repeated.")
+    ] = None,
+    motion: Annotated[
+        str | None,
+        typer.Option("--as", help="Kind of motion: flight, bounce, pendulum, slide, oscillation; chosen by the path."),
+    ] = None,
+    gravity: Annotated[
+        float | None,
+        typer.Option(help="Known gravity [m/s^2]. By default it is estimated if a length is known, and 9.81 if not."),
+    ] = None,
+    mass: Annotated[float | None, typer.Option(help="Mass of the object [kg], for drag and for stiffnesses.")] = None,
+    lens: Annotated[Path | None, typer.Option(help="Calibration of the lens, from `gradsim calibrate`.")] = None,
+    rolling_shutter: Annotated[
+        float, typer.Option(help="Time from the exposure of the first row of a frame to that of the last [s].", min=0.0)
+    ] = 0.0,
+    frames: Annotated[str | None, typer.Option(help="Frames to use, start:stop. All by default.")] = None,
+    fps: FpsOption = None,
+) -> None:
+    """Prepare an ordinary video for an estimate: find and track the moving object, and draft a scene.
+
+    Writes the scene with its unknowns and priors (`scene.yaml`), the tracked centres (`tracks.csv`), the background,
+    masks, and `preview.mp4`, which shows what was found. Look at the preview, then estimate:
+
+        gradsim prepare throw.mp4 --scale 272,446,273,47,1.0 -o prepared/
+
+        gradsim estimate prepared/ -o out/
+
+    The camera must stand still. One known length is enough: a ruler in the plane of the motion (`--scale`) or the size
+    of the object (`--diameter`). Pixels are counted from the upper left corner of the upright picture.
+    """
+    from gradsim.footage.lens import load_lens
+    from gradsim.footage.prepare import prepare as prepare_recording
+    from gradsim.footage.prepared_files import PREVIEW, write_prepared
+    from gradsim.footage.recording import open_recording
+
+    choices = Choices(
+        object=None if object_at is None else _object(object_at)[0],
+        object_frame=None if object_at is None else _object(object_at)[1],
+        scale=None if scale is None else _numbers("--scale", scale, 5, "x1,y1,x2,y2,length, such as 100,40,100,440,1.0"),
+        diameter=diameter,
+        floor=None if floor is None else _numbers("--floor", floor, 4, "x1,y1,x2,y2, such as 0,460,640,462"),
+        ignore=tuple(_numbers("--ignore", text, 4, "x1,y1,x2,y2, such as 0,0,200,480") for text in ignore or ()),
+        motion=motion,
+        gravity=gravity,
+        mass=mass,
+        rolling_shutter=rolling_shutter,
+    )
+    selected = None if frames is None else parse_frames(frames)
+    stderr.print(f"reading {video}", highlight=False, soft_wrap=True)
+    recording = open_recording(video, frames=selected, fps=fps)
+    if pick:
+        from gradsim.footage.motions.registry import MOTIONS
+        from gradsim.footage.picking import pick_choices
+
+        choices = pick_choices(recording, choices, motions=tuple(MOTIONS))
+    stderr.print(f"looking for a moving object in {len(recording)} frames", highlight=False, soft_wrap=True)
+    prepared = prepare_recording(recording, choices, lens=None if lens is None else load_lens(lens))
+    write_prepared(prepared, out)
+    _print(prepared)
+    console.print(f"preview: {out / PREVIEW}", highlight=False, soft_wrap=True)
+    console.print(f"next: gradsim estimate {out} -o out/", highlight=False, soft_wrap=True)
+
+
+def _print(prepared: object) -> None:
+    """Prints what was found, and what is uncertain."""
+    from gradsim.footage.prepare import Prepared
+
+    assert isinstance(prepared, Prepared)
+    track, fit, view = prepared.track, prepared.fit, prepared.view
+    first, last = int(prepared.frames[0]), int(prepared.frames[-1])
+    console.print(
+        f"object: {track.diameter:.0f} px wide, in {len(track)} of {len(prepared.recording)} frames", highlight=False
+    )
+    console.print(
+        f"motion: {fit.kind}, frames {first} to {last}, explains {100 * fit.explained:.2f} % of the path",
+        highlight=False,
+    )
+    if view.scale is not None:
+        console.print(f"scale: {escape(str(view.scale))}", highlight=False, soft_wrap=True)
+    console.print(f"estimates: {escape(', '.join(prepared.draft.wanted))}", highlight=False, soft_wrap=True)
+    for note in prepared.notes:
+        console.print(f"[yellow]note:[/] {escape(note)}", highlight=False, soft_wrap=True)
+
+
+def _object(text: str) -> tuple[tuple[float, float], int | None]:
+    numbers = _floats("--object", text, "x,y or x,y,frame, such as 320,240")
+    if len(numbers) not in (2, 3):
+        raise InvalidInput("--object", text, "must be x,y or x,y,frame, such as 320,240")
+    return (numbers[0], numbers[1]), int(numbers[2]) if len(numbers) == 3 else None
+
+
+def _numbers(name: str, text: str, count: int, example: str) -> tuple[float, ...]:
+    numbers = _floats(name, text, example)
+    if len(numbers) != count:
+        raise InvalidInput(name, text, f"must be {example}")
+    return numbers
+
+
+def _floats(name: str, text: str, example: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(name, text, f"must be {example}") from None

@@ -1,0 +1,135 @@
+"""The folder that `gradsim prepare` writes: scene, tracks, background, masks and a preview."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gradsim.footage.prepare import Prepared
+from gradsim.footage.track import ObjectTrack
+from gradsim.scene.atomic import write_atomically
+from gradsim.scene.errors import InvalidInput
+from gradsim.scene.files.document import dump_yaml
+from gradsim.scene.files.save import save_scene
+from gradsim.scene.time import Time
+from gradsim.video.encoders import ENCODERS, png_bytes, write_video
+
+MANIFEST, SCENE, TRACKS, SUMMARY = "trials.yaml", "scene.yaml", "tracks.csv", "prepared.json"
+PLATE, MASKS, PREVIEW, PATHS = "plate.png", "masks.npz", "preview.mp4", "paths.png"
+PREVIEW_SIDE = 540  # shorter side of the preview [px]
+OBSERVED, PREDICTED = (255, 220, 0), (0, 200, 255)  # colours of outlines and of the fitted motion
+
+
+def is_prepared(folder: Path) -> bool:
+    """Whether a folder was written by `write_prepared`."""
+    return (folder / SUMMARY).is_file() and (folder / MANIFEST).is_file()
+
+
+def write_prepared(prepared: Prepared, folder: Path) -> None:
+    """Writes a prepared recording to a folder, atomically; an existing prepared folder is replaced."""
+    if folder.exists() and not is_prepared(folder) and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInput("--out", str(folder), "exists and is not a prepared recording: choose another folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder, lambda target: _write_files(prepared, target), InvalidInput)
+
+
+def _write_files(prepared: Prepared, folder: Path) -> None:
+    folder.mkdir()
+    recording = prepared.recording
+    rate = 1.0 / float(np.median(np.diff(prepared.times)))
+    save_scene(prepared.draft.scene, folder / SCENE, time=Time(frames=len(prepared.times), fps=rate))
+    _write_tracks(prepared, folder / TRACKS)
+    height, width = recording.size
+    trial: dict[str, Any] = {"tracks": TRACKS, "size": f"{height}x{width}", "name": recording.path.stem}
+    (folder / MANIFEST).write_text(dump_yaml({"scene": SCENE, "trials": [trial]}), encoding="utf-8")
+    plate = np.round(255 * np.clip(prepared.detection.plate.color, 0, 1)).astype(np.uint8)
+    (folder / PLATE).write_bytes(png_bytes(plate))
+    _write_masks(prepared.track, folder / MASKS)
+    prepared.detection.save_overlay(folder / PATHS)
+    images = np.stack(list(preview_images(prepared)))
+    fps = 1.0 / float(np.median(np.diff(recording.times)))
+    write_video(folder / PREVIEW, images, fps, ENCODERS["h264"], 23)
+    (folder / SUMMARY).write_text(json.dumps(summary(prepared), indent=2) + "\n", encoding="utf-8")
+
+
+def _write_tracks(prepared: Prepared, file: Path) -> None:
+    """Writes times from the first frame, centres and their standard deviations [px]."""
+    part = prepared.path.part(prepared.fit.frames)
+    name = prepared.draft.point
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        rows = csv.writer(stream)
+        rows.writerow(["time", f"{name}.x", f"{name}.y", f"{name}.sd"])
+        for t, (x, y), sd in zip(prepared.times, part.points, part.sigma, strict=True):
+            rows.writerow([f"{t:.9g}", f"{x:.4f}", f"{y:.4f}", f"{sd:.4f}"])
+
+
+def _write_masks(track: ObjectTrack, file: Path) -> None:
+    """Writes the windows around the object [N, 4] (left, top, width, height) and their alphas, 8 bits each."""
+    windows = np.array([(own.left, own.top, own.width, own.height) for own in track.windows], np.int32)
+    alphas = {f"alpha_{k}": np.round(255 * alpha).astype(np.uint8) for k, alpha in enumerate(track.alphas)}
+    np.savez_compressed(file, frames=track.frames, windows=windows, **alphas)  # type: ignore[arg-type]
+
+
+def summary(prepared: Prepared) -> dict[str, Any]:
+    """Returns what was found, as plain values."""
+    view, track, recording = prepared.view, prepared.track, prepared.recording
+    scale = view.scale
+    return {
+        "video": recording.path.name,
+        "frames": [int(prepared.frames[0]), int(prepared.frames[-1]) + 1],
+        "object": {"frames": len(track), "diameter_px": track.diameter, "color": track.color.tolist()},
+        "motion": {
+            "kind": prepared.fit.kind,
+            "explained": prepared.fit.explained,
+            "others": {fit.kind: fit.explained for fit in prepared.fits if fit is not prepared.fit},
+        },
+        "camera": {
+            "focal_px": view.focal.value,
+            "focal_source": view.focal.source,
+            "pixels_per_metre": None if scale is None else scale.value,
+            "scale_sd": None if scale is None else scale.relative_sd,
+            "scale_source": "gravity" if scale is None else scale.source,
+        },
+        "wanted": list(prepared.draft.wanted),
+        "notes": list(prepared.notes),
+    }
+
+
+def preview_images(prepared: Prepared) -> list[NDArray[np.uint8]]:
+    """Returns all frames of a recording with the outline of the object, its path and the fitted motion."""
+    recording, track, fit = prepared.recording, prepared.track, prepared.fit
+    factor = PREVIEW_SIDE / min(recording.size)
+    height, width = (int(side * factor) // 2 * 2 for side in recording.size)
+    places = {int(frame): k for k, frame in enumerate(track.frames)}
+    images, trace = [], []
+    for number, image in enumerate(recording.reduced):
+        picture = cv2.resize(image, (width, height), interpolation=cv2.INTER_LINEAR)
+        k = places.get(number)
+        if k is not None:
+            _draw_outline(picture, track, k, factor)
+            trace.append(track.centers[k] * factor)
+            if fit.first <= k <= fit.last:
+                _draw_cross(picture, fit.predicted[k - fit.first] * factor)
+        if len(trace) > 1:
+            cv2.polylines(picture, [np.round(np.array(trace) * 8).astype(np.int32)], False, OBSERVED, 1, cv2.LINE_AA, 3)
+        images.append(np.asarray(picture, np.uint8))
+    return images
+
+
+def _draw_outline(picture: NDArray[Any], track: ObjectTrack, k: int, factor: float) -> None:
+    window, alpha = track.windows[k], track.alphas[k]
+    outlines, _ = cv2.findContours((alpha > 0.5).astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    for outline in outlines:
+        points = (outline.astype(np.float64) + (window.left + 0.5, window.top + 0.5)) * factor
+        cv2.polylines(picture, [np.round(points * 8).astype(np.int32)], True, OBSERVED, 1, cv2.LINE_AA, 3)
+
+
+def _draw_cross(picture: NDArray[Any], point: NDArray[np.float64]) -> None:
+    x, y = (int(number) for number in np.round(point))
+    cv2.drawMarker(picture, (x, y), PREDICTED, cv2.MARKER_CROSS, 12, 1, cv2.LINE_AA)
