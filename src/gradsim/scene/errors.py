@@ -79,6 +79,18 @@ class NoMovingObject(InvalidInput):
     """No object moves through a recording clearly enough to be followed."""
 
 
+class NoMarker(InvalidInput):
+    """No frame of a recording shows the tag or dot that is looked for."""
+
+
+class CalibrationError(InvalidInput):
+    """Pictures do not calibrate a lens: no board is found, or the views are too few or too similar."""
+
+
+class LensFileError(InvalidInput):
+    """The file of a lens is missing, unreadable or invalid."""
+
+
 class SceneFileError(InvalidInput):
     """A scene file is missing, unreadable or invalid.
 
