@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from gradsim import __version__
 from gradsim.allocator import keep_freed_memory
+from gradsim.cli.calibrate import calibrate
 from gradsim.cli.check import check
 from gradsim.cli.console import console, stderr
 from gradsim.cli.control import control
@@ -34,7 +35,11 @@ app = typer.Typer(
     help="Differentiable simulation from pixels to physics and back. Start with `gradsim demo`.",
     epilog="Exit codes: 0 success, 1 a check or claim failed, 2 invalid input, 130 interrupted.",
 )
+<<<<<<< HEAD
 for command in (prepare, simulate, estimate, identify, landscape, control, demo):
+=======
+for command in (simulate, estimate, identify, landscape, control, calibrate, demo):
+>>>>>>> calib
     app.command()(command)
 app.add_typer(check, name="check")
 app.add_typer(reproduce, name="reproduce")

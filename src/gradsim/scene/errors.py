@@ -81,6 +81,16 @@ class NoMovingObject(InvalidInput):
 
 class UnexplainedMotion(InvalidInput):
     """No kind of motion explains the path of the object in a recording."""
+class NoMarker(InvalidInput):
+    """No frame of a recording shows the tag or dot that is looked for."""
+
+
+class CalibrationError(InvalidInput):
+    """Pictures do not calibrate a lens: no board is found, or the views are too few or too similar."""
+
+
+class LensFileError(InvalidInput):
+    """The file of a lens is missing, unreadable or invalid."""
 
 
 class SceneFileError(InvalidInput):

@@ -1,0 +1,182 @@
+"""Calibration boards: chessboards and ChArUco boards, their points, and their detection in a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gradsim.footage.dictionaries import aruco_dictionary, marker_detector
+from gradsim.scene.errors import OutOfRange, WrongType
+from gradsim.scene.validation import check_positive_length
+
+SHORT_SIDE = 720  # boards are found in pictures reduced to this shorter side [px]; corners are refined in full ones
+MIN_CORNERS = 6  # of a partly visible ChArUco board
+FLAGS = cv2.CALIB_CB_NORMALIZE_IMAGE | cv2.CALIB_CB_ACCURACY
+REFINEMENT = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 50, 1e-4)
+WINDOW = 0.35  # half width of the refinement's window, as a part of the smallest distance of two corners
+SMALLEST, LARGEST = 2, 12  # half width of the window [px]
+
+
+@dataclass(frozen=True, eq=False)
+class BoardCorners:
+    """Corners of a board in one picture.
+
+    Args:
+        ids: Indices of the corners among the board's points [N].
+        pixels: Positions [N, 2] [px]; the first pixel covers the square from 0 to 1.
+    """
+
+    ids: NDArray[np.int64] = field(repr=False)
+    pixels: NDArray[np.float64] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Chessboard:
+    """A chessboard without markers.
+
+    Args:
+        columns, rows: Inner corners, where four squares meet: one less than squares.
+        square: Side of a square [m].
+    """
+
+    columns: int
+    rows: int
+    square: float
+
+    def __post_init__(self) -> None:
+        _check_count("board", self.columns, self.rows, least=3)
+        check_positive_length("board.square", self.square)
+
+    def __str__(self) -> str:
+        return f"chessboard with {self.columns} x {self.rows} inner corners"
+
+    @property
+    def points(self) -> NDArray[np.float64]:
+        """Corners on the board [columns * rows, 3] [m]: x along a row, y from row to row, z = 0."""
+        return _grid(self.columns, self.rows, self.square)
+
+    def detect(self, gray: NDArray[np.uint8]) -> BoardCorners | None:
+        """Finds all corners in a picture [H, W] to a fraction of a pixel; None if the board is not wholly visible."""
+        factor, small = _reduced(gray)
+        found, corners = cv2.findChessboardCornersSB(small, (self.columns, self.rows), flags=FLAGS)
+        if not found:
+            return None
+        rough = (np.asarray(corners, np.float64).reshape(-1, 2) + 0.5) * factor
+        return BoardCorners(np.arange(len(rough)), _refined(gray, rough))
+
+
+@dataclass(frozen=True)
+class CharucoBoard:
+    """A chessboard with an ArUco marker in each white square. Part of it is enough.
+
+    Args:
+        columns, rows: Squares.
+        square: Side of a square [m].
+        marker: Side of a marker [m].
+        dictionary: Name of the dictionary of the markers, such as "4X4_50" or "APRILTAG_36h11".
+        legacy: Whether the board was made by OpenCV before 4.6, which began boards of an even number of rows with a
+            white square.
+    """
+
+    columns: int
+    rows: int
+    square: float
+    marker: float
+    dictionary: str = "4X4_50"
+    legacy: bool = False
+
+    def __post_init__(self) -> None:
+        _check_count("board", self.columns, self.rows, least=3)
+        check_positive_length("board.square", self.square)
+        check_positive_length("board.marker", self.marker)
+        if not self.marker < self.square:
+            raise OutOfRange("board.marker", f"{self.marker:g} m", f"must be smaller than a square, {self.square:g} m")
+        aruco_dictionary(self.dictionary)
+
+    def __str__(self) -> str:
+        return f"ChArUco board of {self.columns} x {self.rows} squares with markers {self.dictionary}"
+
+    @property
+    def points(self) -> NDArray[np.float64]:
+        """Inner corners on the board [(columns - 1) * (rows - 1), 3] [m]: x along a row, y from row to row, z = 0."""
+        return _grid(self.columns - 1, self.rows - 1, self.square)
+
+    def detect(self, gray: NDArray[np.uint8]) -> BoardCorners | None:
+        """Finds the visible corners in a picture [H, W] to a fraction of a pixel; None for fewer than six."""
+        detector = cv2.aruco.CharucoDetector(self.pattern)
+        detector.setDetectorParameters(marker_detector(self.dictionary).getDetectorParameters())
+        corners, ids, _, _ = detector.detectBoard(gray)
+        if ids is None or len(ids) < MIN_CORNERS:
+            return None
+        rough = np.asarray(corners, np.float64).reshape(-1, 2) + 0.5
+        numbers = np.asarray(ids, np.int64).reshape(-1)
+        if _is_collinear(self.points[numbers]):
+            return None
+        return BoardCorners(numbers, _refined(gray, rough))
+
+    @property
+    def pattern(self) -> cv2.aruco.CharucoBoard:
+        """OpenCV's description of the board."""
+        dictionary = aruco_dictionary(self.dictionary)
+        board = cv2.aruco.CharucoBoard((self.columns, self.rows), self.square, self.marker, dictionary)
+        board.setLegacyPattern(self.legacy)
+        return board
+
+
+Board: TypeAlias = "Chessboard | CharucoBoard"
+
+
+def find_chessboard_size(gray: NDArray[np.uint8]) -> tuple[int, int] | None:
+    """Returns how many inner corners (columns, rows) the chessboard in a picture [H, W] has; None without a board."""
+    _, small = _reduced(gray)
+    flags = cv2.CALIB_CB_NORMALIZE_IMAGE | cv2.CALIB_CB_LARGER
+    found, _, meta = cv2.findChessboardCornersSBWithMeta(small, (3, 3), flags)
+    if not found or meta is None:
+        return None
+    rows, columns = np.asarray(meta).shape[:2]
+    return max(columns, rows), min(columns, rows)
+
+
+def _grid(columns: int, rows: int, spacing: float) -> NDArray[np.float64]:
+    y, x = np.mgrid[:rows, :columns] * spacing
+    return np.stack([x.ravel(), y.ravel(), np.zeros(rows * columns)], -1)
+
+
+def _reduced(gray: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    """Returns the pixels (x, y) per pixel of a reduced picture [2], and the picture."""
+    height, width = gray.shape
+    scale = min(1.0, SHORT_SIDE / min(height, width))
+    if scale == 1.0:
+        return np.ones(2), gray
+    small = cv2.resize(gray, (round(width * scale), round(height * scale)), interpolation=cv2.INTER_AREA)
+    return np.array([width / small.shape[1], height / small.shape[0]]), np.asarray(small, np.uint8)
+
+
+def _refined(gray: NDArray[np.uint8], rough: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Refines saddle points [N, 2], in windows that contain no other corner."""
+    half = int(np.clip(WINDOW * _spacing(rough), SMALLEST, LARGEST))
+    corners = (rough - 0.5).astype(np.float32).reshape(-1, 1, 2)
+    found = cv2.cornerSubPix(gray, corners, (half, half), (-1, -1), REFINEMENT)
+    return np.asarray(found, np.float64).reshape(-1, 2) + 0.5
+
+
+def _spacing(points: NDArray[np.float64]) -> float:
+    """Returns the smallest distance of two points [N, 2]."""
+    distances = np.linalg.norm(points[:, None] - points, axis=-1)
+    return float(distances[np.triu_indices(len(points), 1)].min())
+
+
+def _is_collinear(points: NDArray[np.float64]) -> bool:
+    values = np.linalg.svd(points - points.mean(0), compute_uv=False)
+    return bool(values[1] < 1e-9 * max(values[0], 1e-300))
+
+
+def _check_count(name: str, columns: int, rows: int, *, least: int) -> None:
+    if not (isinstance(columns, int) and isinstance(rows, int)):
+        raise WrongType(name, f"{columns} x {rows}", "must be whole numbers of columns and rows")
+    if min(columns, rows) < least:
+        raise OutOfRange(name, f"{columns} x {rows}", f"must have at least {least} columns and rows")

@@ -1,0 +1,148 @@
+"""Tags and coloured dots in rendered videos."""
+
+import cv2
+import numpy as np
+import pytest
+from tests.footage.board_videos import TrueLens, image_texture, picture, rotation
+from tests.footage.videos import save
+
+from gradsim.footage.dictionaries import aruco_dictionary, dictionary_names, module_count
+from gradsim.footage.dots import track_dot
+from gradsim.footage.lens import PARAMETERS, Lens
+from gradsim.footage.markers import tag_poses, track_tags
+from gradsim.footage.pose import rotation_angle
+from gradsim.scene.errors import NoMarker, OutOfRange, UnknownName, WrongShape
+
+TRUE = TrueLens(size=(480, 640), fx=1400, fy=1400, cx=331, cy=236, k1=-0.1, k2=0.05)
+LENS = Lens(**{name: getattr(TRUE, name) for name in PARAMETERS}, size=TRUE.size)
+SIDE = 0.05  # [m]
+CENTER = np.array([SIDE / 2, SIDE / 2, 0.0])
+
+
+def tag_texture(dictionary, number):
+    modules = module_count(dictionary)
+    image = cv2.aruco.generateImageMarker(aruco_dictionary(dictionary), number, modules)
+    return image_texture(image, SIDE, SIDE, margin=SIDE / modules * 1.5)
+
+
+def tag_pose(seed, tilt):
+    """Pose of the print (y down from its upper left corner) about 1 m away, its centre, and rotation of the tag's axes."""
+    random = np.random.default_rng(seed)
+    angle = random.uniform(0, 2 * np.pi)
+    turn = rotation((tilt * np.cos(angle), tilt * np.sin(angle), random.uniform(-np.pi, np.pi)))
+    place = np.array([*random.uniform(-0.12, 0.12, 2), random.uniform(0.95, 1.05)])
+    velocity = np.array([*(0.5 / TRUE.fx * random.standard_normal(2)), 0.0])  # half a pixel during the exposure
+    return (lambda time: (turn, place + time * velocity - turn @ CENTER)), place, turn @ np.diag([1.0, -1.0, -1.0])
+
+
+TILTS = np.radians(np.repeat([10, 20, 30, 40, 50], 4))
+
+
+@pytest.fixture(scope="module")
+def tagged(tmp_path_factory):
+    """A video of a 5 cm tag at 1 m, focal length 1400 px, and its true positions and rotations."""
+    texture = tag_texture("4X4_50", 7)
+    made = [tag_pose(k, tilt) for k, tilt in enumerate(TILTS)]
+    images = np.stack([picture(TRUE, texture, pose, seed=k) for k, (pose, _, _) in enumerate(made)])
+    path = save(tmp_path_factory.mktemp("tags") / "tag.mp4", images)
+    return path, np.array([own[1] for own in made]), np.array([own[2] for own in made])
+
+
+def test_a_tag_has_its_pose_to_half_a_millimetre_and_a_third_of_a_degree(tagged):
+    path, positions, rotations = tagged
+    (track,) = track_tags(path)
+    assert track.id == 7
+    assert list(track.frames) == list(range(len(TILTS)))
+    poses = tag_poses(track, LENS, SIDE)
+    distance = np.linalg.norm(poses.positions - positions, axis=-1)
+    angle = np.array([rotation_angle(a, b) for a, b in zip(poses.rotations, rotations, strict=True)])
+    print("mm", 1e3 * np.sort(distance)[-3:], 1e3 * np.sqrt((distance**2).mean()))
+    print("deg", np.degrees(np.sort(angle)[-3:]), np.degrees(np.sqrt((angle**2).mean())), track.sd)
+    assert 1e3 * np.sqrt((distance**2).mean()) < 0.5
+    assert np.degrees(np.sqrt((angle**2).mean())) < 0.3
+    ratio = (poses.positions - positions) / poses.position_sd
+    print("ratio", np.sqrt((ratio**2).mean(0)), np.mean(np.abs(ratio) < 1.96))
+    assert np.mean(np.abs(ratio) < 1.96) > 0.8
+
+
+def test_centers_and_times_of_a_track(tagged):
+    path, positions, _ = tagged
+    (track,) = track_tags(path, frames=(4, 12))
+    assert list(track.frames) == list(range(4, 12))
+    assert track.times == pytest.approx(np.arange(4, 12) / 30)
+    assert track.centers == pytest.approx(TRUE.project(positions[4:12]), abs=0.1)
+
+
+def test_april_tags_and_several_tags_of_a_folder(tmp_path):
+    texture = tag_texture("APRILTAG_36h11", 12)
+    pose, place, turn = tag_pose(3, 0.5)
+    other = aruco_dictionary("APRILTAG_36h11")
+    image = picture(TRUE, texture, pose)
+    image[5:85, 5:85] = 220
+    image[13:77, 13:77] = cv2.aruco.generateImageMarker(other, 30, 64)[..., None]
+    cv2.imwrite(str(tmp_path / "0.png"), image)
+    first, second = track_tags(tmp_path, dictionary="apriltag_36h11")
+    assert (first.id, second.id) == (12, 30)
+    poses = tag_poses(first, LENS, SIDE)
+    assert 1e3 * np.linalg.norm(poses.positions[0] - place) < 1.5
+    assert np.degrees(rotation_angle(poses.rotations[0], turn)) < 0.5
+    assert second.corners[0] == pytest.approx(np.array([[13, 13], [77, 13], [77, 77], [13, 77]]), abs=0.06)
+
+
+def test_errors_of_tags(tagged):
+    path, _, _ = tagged
+    with pytest.raises(NoMarker, match="no tag of APRILTAG_25h9 in 3 frames"):
+        track_tags(path, dictionary="APRILTAG_25h9", frames=(0, 3))
+    with pytest.raises(UnknownName, match="must be one of"):
+        track_tags(path, dictionary="nothing")
+    (track,) = track_tags(path, frames=(0, 1))
+    with pytest.raises(OutOfRange, match="side"):
+        tag_poses(track, LENS, 0.0)
+    with pytest.raises(WrongShape, match="lens.scaled"):
+        tag_poses(track, LENS.scaled((240, 320)), SIDE)
+    assert "4X4_50" in dictionary_names()
+
+
+COLORS = {"red": (0.85, 0.1, 0.15), "green": (0.1, 0.7, 0.2), "orange": (0.95, 0.5, 0.05)}
+
+
+def dot_video(path, color, radius=6.0, count=12, size=(180, 240)):
+    """A dot on a textured wall with a gradient, blurred, noisy, in H.264; returns its centres [px]."""
+    random = np.random.default_rng(0)
+    times = np.arange(count)
+    centers = np.stack([30.3 + 14.7 * times, 120.2 - 13.1 * times + 0.9 * times**2], -1)
+    wall = 0.3 + 0.1 * np.linspace(0, 1, size[1])[None, :, None] + 0.05 * random.standard_normal((*size, 1))
+    wall = cv2.GaussianBlur(np.broadcast_to(wall, (*size, 3)).copy(), (0, 0), 2)
+    y, x = np.indices((4 * size[0], 4 * size[1])) / 4 + 0.125
+    linear = np.array(color) ** 2.2
+    images = []
+    for center in centers:
+        fine = (np.hypot(x - center[0], y - center[1]) < radius).astype(np.float64)
+        alpha = cv2.GaussianBlur(fine.reshape(size[0], 4, size[1], 4).mean((1, 3)), (0, 0), 0.7)[..., None]
+        light = np.clip(alpha * linear + (1 - alpha) * wall, 0, 1) ** (1 / 2.2)
+        images.append(np.clip(light + 0.01 * random.standard_normal(light.shape), 0, 1))
+    save(path, (255 * np.array(images)).round().astype(np.uint8))
+    return centers
+
+
+@pytest.mark.parametrize("color", COLORS)
+def test_a_dot_is_followed_to_a_fraction_of_a_pixel(tmp_path, color):
+    centers = dot_video(tmp_path / "dot.mp4", COLORS[color])
+    track = track_dot(tmp_path / "dot.mp4", COLORS[color])
+    assert len(track) == len(centers)
+    error = np.linalg.norm(track.centers - centers, axis=-1)
+    print(color, error.max(), np.sqrt((error**2).mean()), np.median(track.areas))
+    assert np.sqrt((error**2).mean()) < 0.15
+    assert np.median(track.areas) == pytest.approx(np.pi * 36, rel=0.15)
+
+
+def test_errors_of_dots(tmp_path):
+    dot_video(tmp_path / "dot.mp4", COLORS["red"], count=4)
+    with pytest.raises(NoMarker, match=r"no spot of colour \(0.10, 0.10, 0.90\) in 4 frames"):
+        track_dot(tmp_path / "dot.mp4", (0.1, 0.1, 0.9))
+    with pytest.raises(OutOfRange, match="divide 8-bit values by 255"):
+        track_dot(tmp_path / "dot.mp4", (200, 10, 10))
+    with pytest.raises(WrongShape, match="red, green, blue"):
+        track_dot(tmp_path / "dot.mp4", (0.1, 0.2))
+    with pytest.raises(OutOfRange, match="tolerance"):
+        track_dot(tmp_path / "dot.mp4", (0.1, 0.2, 0.3), tolerance=0)
