@@ -35,11 +35,7 @@ app = typer.Typer(
     help="Differentiable simulation from pixels to physics and back. Start with `gradsim demo`.",
     epilog="Exit codes: 0 success, 1 a check or claim failed, 2 invalid input, 130 interrupted.",
 )
-<<<<<<< HEAD
-for command in (prepare, simulate, estimate, identify, landscape, control, demo):
-=======
-for command in (simulate, estimate, identify, landscape, control, calibrate, demo):
->>>>>>> calib
+for command in (prepare, calibrate, simulate, estimate, identify, landscape, control, demo):
     app.command()(command)
 app.add_typer(check, name="check")
 app.add_typer(reproduce, name="reproduce")

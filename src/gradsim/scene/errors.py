@@ -81,6 +81,8 @@ class NoMovingObject(InvalidInput):
 
 class UnexplainedMotion(InvalidInput):
     """No kind of motion explains the path of the object in a recording."""
+
+
 class NoMarker(InvalidInput):
     """No frame of a recording shows the tag or dot that is looked for."""
 
