@@ -63,7 +63,7 @@ def prepare(
     The camera must stand still. One known length is enough: a ruler in the plane of the motion (`--scale`) or the size
     of the object (`--diameter`). Pixels are counted from the upper left corner of the upright picture.
     """
-    from gradsim.footage.lens import load_lens
+    from gradsim.footage.lens_files import load_lens
     from gradsim.footage.prepare import prepare as prepare_recording
     from gradsim.footage.prepared_files import PREVIEW, write_prepared
     from gradsim.footage.recording import open_recording

@@ -38,6 +38,7 @@ class ScaledUnknown:
     prior_mean: Any = None  # mean of the prior in coordinates, [size]; None takes the guess
     prior_sd: Any = None  # its standard deviation in coordinates, [size], infinite without a prior; None is infinite
     varies: bool = False  # whether the values of the trials scatter about a mean
+    nuisance: bool = False  # whether no verdict is given about it
     trial: int | None = None  # index of the trial to which the value belongs; None if trials share it
 
     def __post_init__(self) -> None:
@@ -161,7 +162,8 @@ def scaled_unknown(
     step = None
     if scale == "linear" and not bool(torch.isfinite(high - low).any()):
         step = _unbounded_step(guess, unknown.prior, magnitude)
-    scaled = ScaledUnknown(path, spec.unit, tuple(guess.shape), scale, guess, low, high, step, varies=unknown.varies)
+    flags = {"varies": unknown.varies, "nuisance": unknown.nuisance}
+    scaled = ScaledUnknown(path, spec.unit, tuple(guess.shape), scale, guess, low, high, step, **flags)
     return scaled if unknown.prior is None else _with_prior(scaled, unknown.prior)
 
 

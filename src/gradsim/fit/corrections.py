@@ -71,7 +71,10 @@ class Analysis:
         table = {}
         for unknown, part in self.problem.parameters.items():
             nuisance = units.get(unknown.path.split("@")[0])
-            if nuisance is not None and unknown.path in self.problem.nuisance_paths:
+            if unknown.nuisance:
+                value, low, high = (float(unknown.to_value(z[part] + side * deviation[part])) for side in (0, -1, 1))
+                table[unknown.path] = (value, abs(high - low) / 2, unknown.unit)
+            elif nuisance is not None and unknown.path in self.problem.nuisance_paths:
                 amount, sd = (float(x[part][0]) * nuisance.sd for x in (z, deviation))
                 table[unknown.path] = (amount, sd, nuisance.unit)
         return table

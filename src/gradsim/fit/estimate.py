@@ -261,7 +261,7 @@ def _distinct_minima(analysis: Analysis, best: SearchResult) -> list[torch.Tenso
     Along an undetermined direction every point is a minimum: that is one answer without such a value, not several.
     """
     levels = [item.level for item in analysis.uncertainty.identifiability[: len(best.z)]]
-    determined = torch.tensor([level != "not identifiable" for level in levels])
+    determined = torch.tensor([level not in ("not identifiable", "not judged") for level in levels])
     return [z for z in best.alternative_minima if bool(((z - best.z).abs() > DISTINCT_MINIMA)[determined].any())]
 
 

@@ -279,5 +279,5 @@ def _check_same(path: str, unknown: Unknown, spec: Spec, first: Unknown, first_s
     else:
         equal = equal_declarations(unknown, replace(first, guess=unknown.guess) if first.varies else first)
     if not equal or spec.unit != first_spec.unit or unknown.shape != first.shape:
-        remedy = "must be declared equally in all scenes that share it: guess, bounds, prior, per_trial and varies"
+        remedy = "must be declared equally in all scenes that share it: guess, bounds, prior and options"
         raise InvalidInput(path, f"{unknown} and {first}", remedy)

@@ -73,9 +73,9 @@ class EstimationProblem:
 
     @cached_property
     def nuisance_paths(self) -> frozenset[str]:
-        """Paths of the nuisances among the unknowns."""
+        """Paths of the nuisances among the unknowns: errors of the scene, and unknowns that are declared as nuisances."""
         names = {nuisance.path for trial in self.trials for nuisance in trial.nuisances}
-        return frozenset(u.path for u in self.parameters.unknowns if u.path.split("@")[0] in names)
+        return frozenset(u.path for u in self.parameters.unknowns if u.nuisance or u.path.split("@")[0] in names)
 
     def observation(self, key: tuple[int, int]) -> Any:
         """Returns an observation by its position."""

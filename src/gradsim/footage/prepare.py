@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -74,9 +74,12 @@ def prepare(recording: Recording, choices: Choices = Choices(), *, lens: Lens | 
     Raises:
         MovingCamera: The camera moves.
         NoMovingObject: Nothing moves, or nothing at the chosen place.
+        AmbiguousObject: Two objects move alike, and none was chosen.
         UnexplainedMotion: No kind of motion explains the path.
     """
-    detection = find_moving_objects(recording, object_at=choices.object, at_frame=choices.object_frame, ignore=choices.ignore)
+    point, frame = choices.object, choices.object_frame
+    detection = find_moving_objects(recording, object_at=point, at_frame=frame, ignore=choices.ignore)
+    detection.check_unambiguous()
     track = measure_object(detection)
     view_lens = lens.scaled(recording.size) if lens else pinhole_lens(recording.size, focal_length(recording.path))
     path = _image_path(track, view_lens, choices.rolling_shutter)
@@ -93,7 +96,8 @@ def _image_path(track: ObjectTrack, lens: Lens, rolling_shutter: float) -> Image
     """Returns the path of a track in the undistorted picture; each row of a rolling shutter has a time of its own."""
     rows = track.centers[:, 1] / track.recording.size[0]
     points = undistort_points(lens, track.centers)
-    return ImagePath(track.times + rolling_shutter * rows, points, track.diameter, track.center_sd)
+    sigma = np.linalg.norm(track.center_std, axis=1) / math.sqrt(2)
+    return ImagePath(track.times + rolling_shutter * rows, points, track.diameter, sigma)
 
 
 def _chosen_fit(recording: Recording, path: ImagePath, fits: tuple[MotionFit, ...], name: str | None) -> MotionFit:
@@ -136,16 +140,14 @@ def _scale(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float)
         return Measured(pixels / length, relative * pixels / length, "px/m", "a known length in the picture")
     if choices.diameter is not None:
         value = diameter_px / choices.diameter
-        relative = math.hypot(DIAMETER_SD, track.diameter_sd / diameter_px)
+        relative = math.hypot(DIAMETER_SD, track.diameter_uncertainty / diameter_px)
         return Measured(value, relative * value, "px/m", "the diameter of the object")
     return None
 
 
 def detection_notes(detection: Detection, track: ObjectTrack) -> tuple[str, ...]:
     """Returns what is uncertain about the object that was found."""
-    notes = []
-    if detection.ambiguous:
-        notes.append("another object moves as clearly: look at paths.png and choose with --object x,y")
+    notes = list(track.remarks)
     if detection.camera.stabilized:
         notes.append("the camera shakes: positions are those of the stabilized picture")
     if track.diameter < 10:

@@ -11,6 +11,9 @@ from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
 from gradsim.scene.priors import Prior, check_prior, equal_priors, prior_center
 
 
+FLAGS = ("per_trial", "varies", "nuisance")  # options that are true or false
+
+
 @dataclass(frozen=True, eq=False)
 class Unknown:
     """A quantity to be estimated, written `gs.unknown(guess, low=..., high=...)`.
@@ -24,11 +27,12 @@ class Unknown:
     prior: Prior | None = None
     per_trial: bool = False
     varies: bool = False
+    nuisance: bool = False
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={_short(value)}" for name, value in self.bounds.items())
         options += f", prior={self.prior}" if self.prior is not None else ""
-        options += "".join(f", {name}=True" for name in ("per_trial", "varies") if getattr(self, name))
+        options += "".join(f", {name}=True" for name in FLAGS if getattr(self, name))
         return f"unknown({_short(self.guess)}{options})"
 
     @property
@@ -48,7 +52,7 @@ class Unknown:
 def equal_declarations(unknown: Unknown, other: Unknown) -> bool:
     """Returns whether two unknowns have the same guess, bounds, prior and options."""
     arrays = (np.array_equal(getattr(unknown, name), getattr(other, name)) for name in ("guess", "low", "high"))
-    options = (getattr(unknown, name) == getattr(other, name) for name in ("per_trial", "varies"))
+    options = (getattr(unknown, name) == getattr(other, name) for name in FLAGS)
     return all(arrays) and all(options) and equal_priors(unknown.prior, other.prior)
 
 
@@ -65,6 +69,7 @@ def unknown(
     prior: Prior | None = None,
     per_trial: bool = False,
     varies: bool = False,
+    nuisance: bool = False,
 ) -> Unknown:
     """Declares a quantity to be estimated, in place of a number or vector of a scene.
 
@@ -82,6 +87,8 @@ def unknown(
         prior: What is known beforehand, `gs.Normal(mean, sd)` or `gs.LogNormal(median, sd)`.
         per_trial: Whether each trial has a value of its own, as for the initial position of a toss.
         varies: Whether the values of the trials scatter about a mean; mean and scatter are estimated.
+        nuisance: Whether the value is of no interest itself, as the tilt of a camera that was levelled by eye. It needs
+            a prior. It is estimated and widens the intervals of the others; no verdict is given about it.
     """
     arrays = {name: _array(name, value) for name, value in (("guess", guess), ("low", low), ("high", high))}
     start = arrays["guess"]
@@ -114,7 +121,9 @@ def unknown(
         center = prior_center(prior)
         if (low_ is not None and np.any(center < low_)) or (high_ is not None and np.any(center > high_)):
             raise OutOfRange("unknown.prior", prior, "its center must lie between low and high")
-    return Unknown(start, low_, high_, prior, bool(per_trial), bool(varies))
+    if nuisance and (prior is None or start.ndim):
+        raise InvalidInput("unknown.nuisance", True, "a nuisance is a single number and needs prior=gs.Normal(mean, sd)")
+    return Unknown(start, low_, high_, prior, bool(per_trial), bool(varies), bool(nuisance))
 
 
 def _array(name: str, value: Any) -> np.ndarray | None:

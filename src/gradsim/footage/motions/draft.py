@@ -14,7 +14,7 @@ from gradsim.scene.body import Body
 from gradsim.scene.camera import Camera
 from gradsim.scene.materials import Ground
 from gradsim.scene.pendula import Pendulum
-from gradsim.scene.priors import LogNormal, Normal
+from gradsim.scene.priors import LogNormal, Normal, prior_center
 from gradsim.scene.rigid import Drag, Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.surfaces import box
@@ -73,8 +73,8 @@ def ball(view: View, start: tuple[float, float], speed: tuple[float, float], *, 
     fast = math.hypot(u, v)
     reach, range_ = 2 * PATH_MARGIN * view.radius, max(fast, 1.0)
     depth = math.hypot(DEPTH_SPEED * view.distance, DEPTH_SPEED * fast)
-    spin: Any = unknown(0.0, prior=Normal(0.0, SPIN_SD)) if spins else 0.0
-    along: Any = unknown(0.0, prior=Normal(0.0, depth))
+    spin: Any = _nuisance(Normal(0.0, SPIN_SD)) if spins else 0.0
+    along: Any = _nuisance(Normal(0.0, depth))
     position: Any = (_between(x, reach), _between(y, reach), 0.0)
     velocity: Any = (_between(u, range_), _between(v, range_), along)
     mass = ball_mass(view)
@@ -97,7 +97,12 @@ def ball_mass(view: View) -> float:
 def _drag(view: View) -> Any:
     """Returns the coefficient of quadratic drag [kg/m], known as well as the mass of the ball."""
     coefficient = AIR * math.pi * view.radius**2
-    return unknown(coefficient, prior=LogNormal(coefficient, DENSITY_SD if view.mass is None else DRAG_SD))
+    return _nuisance(LogNormal(coefficient, DENSITY_SD if view.mass is None else DRAG_SD))
+
+
+def _nuisance(prior: Normal | LogNormal) -> Any:
+    """Returns an unknown of no interest itself, which starts at the centre of its prior."""
+    return unknown(prior_center(prior), prior=prior, nuisance=True)
 
 
 def _between(value: float, margin: float) -> Any:
@@ -122,10 +127,10 @@ def floor(view: View, impact_y: float, restitution: float, impact_speed: float) 
     return Ground(
         ke=stiffness,
         delta=RAMP * speed * CONTACT_TIME / math.pi,
-        mu=unknown(FRICTION[0], prior=LogNormal(*FRICTION)),
+        mu=_nuisance(LogNormal(*FRICTION)),
         offset=offset,
         restitution=unknown(min(max(restitution, 0.1), 0.97), low=0.02, high=1.0),
-        restitution_slope=unknown(0.0, prior=Normal(0.0, SLOPE_SD)),
+        restitution_slope=_nuisance(Normal(0.0, SLOPE_SD)),
         restitution_speed=round(0.6 * speed, 2),
     )
 
@@ -167,7 +172,7 @@ def sliding_block(view: View, numbers: Mapping[str, float]) -> tuple[Rigid, Grou
     x, y = _rotated(view.plane_point((numbers["start_x"], numbers["start_y"])), angle * right)
     speed = right * numbers["speed"] / view.pixels_per_metre
     down = right * g * math.sin(angle)
-    gravity: Any = (unknown(down, prior=Normal(down, g * view.tilt)), -g * math.cos(angle), 0.0)
+    gravity: Any = (_nuisance(Normal(down, g * view.tilt)), -g * math.cos(angle), 0.0)
     stiffness = mass * BLOCK_RATE**2 / 4
     sag = mass * g * math.cos(angle) / (4 * stiffness)
     friction = math.tan(angle) - numbers["acceleration"] / view.pixels_per_metre / (g * math.cos(angle))

@@ -13,7 +13,7 @@ from typing import Any
 from gradsim.footage.measured import Measured
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput
-from gradsim.scene.priors import LogNormal, Normal
+from gradsim.scene.priors import Normal
 from gradsim.scene.unknown import unknown
 
 STANDARD_GRAVITY = 9.81  # [m/s^2]
@@ -113,10 +113,10 @@ class View:
         """Returns the camera; its height and roll are known roughly, its distance as well as the scale."""
         distance, height = self.distance, self.size[0]
         sd = math.inf if self.scale is None else self.scale.relative_sd
-        prior = LogNormal(distance, sd) if math.isfinite(sd) else None
-        bounds = {} if prior is not None else {"low": distance / FREE_RANGE, "high": distance * FREE_RANGE}
-        away: Any = unknown(distance, prior=prior, **bounds)
-        raised: Any = unknown(0.0, prior=Normal(0.0, self.tilt * distance))
-        rolled: Any = unknown(0.0, prior=Normal(0.0, self.tilt))
+        prior = Normal(distance, sd * distance) if math.isfinite(sd) else None
+        bounds = {"low": distance / FREE_RANGE, "high": distance * FREE_RANGE}
+        away: Any = unknown(distance, **bounds, prior=prior, nuisance=prior is not None)
+        raised: Any = unknown(0.0, prior=Normal(0.0, self.tilt * distance), nuisance=True)
+        rolled: Any = unknown(0.0, prior=Normal(0.0, self.tilt), nuisance=True)
         fov = math.degrees(2 * math.atan(0.5 * height / self.focal.value))
         return Camera(eye=(0.0, raised, away), target=(0.0, 0.0, 0.0), up=(rolled, 1.0, 0.0), fov=fov)

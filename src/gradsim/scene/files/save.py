@@ -21,7 +21,7 @@ from gradsim.scene.paths import SceneLike
 from gradsim.scene.priors import Prior
 from gradsim.scene.quantity import PerElement, Signal
 from gradsim.scene.time import Time
-from gradsim.scene.unknown import Unknown
+from gradsim.scene.unknown import FLAGS, Unknown
 
 MAX_INLINE_SIZE = 64  # larger arrays are stored in an .npz file
 TAGGED_FIELDS = frozenset(
@@ -128,7 +128,7 @@ def _encode_unknown(value: Unknown, path: str, array_file: _ArrayFile) -> dict[s
         fields["shape"] = list(value.shape)
     if value.prior is not None:
         fields["prior"] = _encode_prior(value.prior, f"{path}.prior", array_file)
-    return fields | {name: True for name in ("per_trial", "varies") if getattr(value, name)}
+    return fields | {name: True for name in FLAGS if getattr(value, name)}
 
 
 def _encode_prior(prior: Prior, path: str, array_file: _ArrayFile) -> dict[str, Any]:

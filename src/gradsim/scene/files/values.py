@@ -22,7 +22,7 @@ from gradsim.scene.errors import InvalidInput, UnknownName, WrongType
 from gradsim.scene.priors import LogNormal, Normal, Prior
 from gradsim.scene.quantity import PerElement, Signal, Spec
 from gradsim.scene.spelling import did_you_mean
-from gradsim.scene.unknown import Unknown, unknown
+from gradsim.scene.unknown import FLAGS, Unknown, unknown
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class LoadContext:
 
 
 WRAPPERS = {
-    "unknown": ("unknown", "low", "high", "shape", "prior", "per_trial", "varies"),
+    "unknown": ("unknown", "low", "high", "shape", "prior", *FLAGS),
     "per_element": ("per_element",),
     "signal": ("signal",),
     "file": ("file", "key"),
@@ -163,7 +163,7 @@ def _new_unknown(value: Mapping[str, Any], info: ValidationInfo) -> Unknown:
     if "unknown" not in arrays:
         raise WrongType("unknown", "null", "must be a number or a list, the initial guess")
     shape = None if value.get("shape") is None else tuple(_array(value["shape"], info, "iu").reshape(-1).tolist())
-    flags = {name: value[name] for name in ("per_trial", "varies") if name in value}
+    flags = {name: value[name] for name in FLAGS if name in value}
     for name, flag in flags.items():
         if not isinstance(flag, bool):
             raise WrongType(name, abbreviate(flag), "must be true or false")
