@@ -35,6 +35,7 @@ from gradsim.render.softras import SoftRas
 from gradsim.report.fit_page import write_report
 from gradsim.report.plan_page import write_plan
 from gradsim.scene import errors
+from gradsim.scene.ball import Ball
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import (
@@ -60,7 +61,7 @@ from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.pendula import DoublePendulum, Pendulum
 from gradsim.scene.priors import LogNormal, Normal
 from gradsim.scene.quantity import Quantity, Signal, per_element, quantity
-from gradsim.scene.rigid import Push, Rigid
+from gradsim.scene.rigid import Drag, Push, Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticSphere
 from gradsim.scene.smoke import Closed, Periodic, Smoke
@@ -80,6 +81,7 @@ __all__ = [
     "Adam",
     "Adjoint",
     "AmbientLight",
+    "Ball",
     "Bending",
     "Blur",
     "BodyForce",
@@ -101,6 +103,7 @@ __all__ = [
     "DirectionalLight",
     "Diverged",
     "DoublePendulum",
+    "Drag",
     "Elements",
     "Exact",
     "ExpectedIntervals",

@@ -149,7 +149,7 @@ def scaled_unknown(
     guess = torch.tensor(unknown.guess, dtype=dtype)
     smallest = max((bound for bound in (spec.above, spec.low) if bound is not None), default=-math.inf)
     low = torch.full_like(guess, smallest) if unknown.low is None else torch.tensor(unknown.low, dtype=dtype)
-    largest = math.inf if spec.below is None else spec.below
+    largest = min((bound for bound in (spec.below, spec.high) if bound is not None), default=math.inf)
     high = torch.full_like(guess, largest) if unknown.high is None else torch.tensor(unknown.high, dtype=dtype)
     if path.endswith(".rotation"):
         scale = "rotation"

@@ -14,6 +14,8 @@ import torch
 from gradsim.render.batched import affine, broadcast_leading
 from gradsim.render.spring_surface import spring_mesh, spring_vertices
 from gradsim.render.topology import Surface, SurfaceTopology
+from gradsim.scene import ball
+from gradsim.scene.ball import Ball
 from gradsim.scene.batcher import Batcher
 from gradsim.scene.bodies import Soft, Springs, node_count
 from gradsim.scene.errors import WrongShape
@@ -118,10 +120,11 @@ def surface_pose(scene_object: Any, trajectory: Trajectory, topology: SurfaceTop
         return Pose(topology.rest_vertices[None, None], False)
     motion = trajectory[scene_object.name]
     _check_count(scene_object, motion)
-    if isinstance(motion, RigidMotion) and motion.scale is None:
+    if isinstance(motion, RigidMotion) and (motion.scale is None or isinstance(scene_object, Ball)):
         if isinstance(scene_object, Rigid) and _is_smooth_sphere(scene_object):
             motion = _unrotated(motion)
-        if not motion.points.requires_grad:
+        motion = _with_scaled_points(motion)
+        if motion.scale is None and not motion.points.requires_grad:
             return _rigid_pose(motion, topology, batcher)
     x = spring_vertices(scene_object, motion.vertices) if isinstance(scene_object, Springs) else motion.vertices
     x = _rendered(x, topology)
@@ -139,13 +142,22 @@ def _rigid_pose(motion: RigidMotion, topology: SurfaceTopology, batcher: Batcher
 
 
 def _is_smooth_sphere(body: Rigid) -> bool:
-    """Whether a body is an icosphere of one colour that is shaded smoothly, so that its rotation is invisible."""
-    call, look = body.mesh.builder_call, body.look
-    if call is None or call.builder != "icosphere" or not isinstance(look, Look):
+    """Whether a body is a sphere of one colour that is shaded smoothly, so that its rotation is invisible."""
+    subdivisions, look = _icosphere_subdivisions(body), body.look
+    if subdivisions is None or not isinstance(look, Look):
         return False
     patterned = any(getattr(look, name) is not None for name in ("vertex_colors", "face_colors", "texture"))
-    angle = ICOSPHERE_ANGLE / 2 ** call.arguments.get("subdivisions", DEFAULT_SUBDIVISIONS)
-    return not patterned and look.smooth > angle
+    return not patterned and look.smooth > ICOSPHERE_ANGLE / 2**subdivisions
+
+
+def _icosphere_subdivisions(body: Rigid) -> int | None:
+    """Returns the subdivisions of the icosphere that is a body's surface; None if it is another surface."""
+    if isinstance(body, Ball):
+        return ball.SUBDIVISIONS
+    call = body.mesh.builder_call
+    if call is None or call.builder != "icosphere":
+        return None
+    return int(call.arguments.get("subdivisions", DEFAULT_SUBDIVISIONS))
 
 
 def _unrotated(motion: RigidMotion) -> RigidMotion:
@@ -155,6 +167,13 @@ def _unrotated(motion: RigidMotion) -> RigidMotion:
     column = motion.column.clone()
     column[..., 4:7] = 0.0
     return replace(motion, center_of_mass=motion.position, rotation=still, column=column)
+
+
+def _with_scaled_points(motion: RigidMotion) -> RigidMotion:
+    """Returns the motion of a ball with points in body coordinates if its radius is one number without gradient."""
+    if motion.scale is None or motion.scale.numel() > 3 or motion.scale.requires_grad:
+        return motion
+    return replace(motion, points=motion.points * motion.scale.reshape(3), column=motion.column[..., :13])
 
 
 def _check_count(body: Any, motion: Any) -> None:

@@ -93,6 +93,12 @@ def check_contact(body: Any) -> None:
             raise WrongType(name, type(contact).__name__, "must be a gs.Contact, or gs.Contact by name of the shape")
 
 
+def contact_of(body: Any, name: str, shape: Contact) -> Contact:
+    """Returns the body's own contact parameters for a static shape of this name, or the shape's if it has none."""
+    own = body.contact.get(name) if isinstance(body.contact, Mapping) else body.contact
+    return own if own is not None else shape
+
+
 def _validate_body(body: Any, counts: dict[str, int]) -> None:
     """Validates name and quantities of a body, and the element counts of the body, its material and its bending."""
     check_name(body.name)
@@ -277,6 +283,9 @@ def node_count(body: Any) -> int:
 
 def body_size(body: Any) -> float:
     """Largest extent of a body's rest shape [m]; in the first world of a batch."""
+    radius = to_numpy(getattr(body, "radius", None))  # of a ball
+    if radius is not None:
+        return 2.0 * float(radius.reshape(-1)[0])
     size = to_numpy(getattr(body, "size", None))  # of a rigid body
     if size is not None:
         return float(size.reshape(-1, 3)[0].max())

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 import torch
 
-from gradsim.scene.errors import OutOfRange, WrongType
+from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
 from gradsim.scene.looks import Checker
-from gradsim.scene.quantity import PerElement, Quantity, is_per_element, is_unknown, quantity, unwrap
-from gradsim.scene.validation import validate_quantities
+from gradsim.scene.quantity import PerElement, Quantity, is_per_element, is_unknown, is_zero, quantity, unwrap
+from gradsim.scene.validation import check_exactly_one, validate_quantities
 
 SolidMaterial: TypeAlias = "NeoHookean | YoungSolid"
 SheetMaterial: TypeAlias = "Membrane | YoungSheet"
@@ -152,26 +152,42 @@ class Bending:
 
 @dataclass(frozen=True, eq=False)
 class Contact:
-    """Parameters of compliant contact between the nodes of a body and a surface, per node.
+    """Parameters of compliant contact between the nodes or contact points of a body and a surface, per point.
 
     Args:
         ke: Stiffness [N/m].
-        kd: Damping [N s/m].
+        kd: Damping [N s/m]; 1 if neither `kd` nor `restitution` is given.
         kf: Friction damping [N s/m]: at low slip velocity u, friction is kf |u|.
         mu: Coefficient of friction.
         delta: Depth over which stiffness and damping increase to their full values [m], which makes the contact law
             differentiable through impacts. None takes 0.5 % of the body's size; 0 gives the contact law of the gradSim
             paper (Jatavallabhula et al. 2021), which is discontinuous.
+        restitution: Ratio e of the speeds after and before an impact, instead of `kd`; for rigid bodies. It depends
+            neither on the mass nor on `ke`, and is that of impacts whose force passes through the centre of mass.
+        restitution_slope: Decrease of the restitution with the impact speed v [s/m]; 0 for a constant one. With
+            z = slope (v - restitution_speed), 1/e(v) - 1 = (1/e - 1) (z + sqrt(1 + z^2)).
+        restitution_speed: Impact speed at which `restitution` holds [m/s].
     """
 
     ke: Quantity = quantity(1e4, "N/m", low=0.0)
-    kd: Quantity = quantity(1.0, "N s/m", low=0.0)
+    kd: Quantity | None = quantity(None, "N s/m", implied=1.0, low=0.0)
     kf: Quantity = quantity(10.0, "N s/m", low=0.0)
     mu: Quantity = quantity(0.5, "1", low=0.0)
     delta: Quantity | None = quantity(None, "m", low=0.0)
+    restitution: Quantity | None = quantity(None, "1", kw_only=True, above=0.0, high=1.0)
+    restitution_slope: Quantity = quantity(0.0, "s/m", kw_only=True)
+    restitution_speed: Quantity = quantity(1.0, "m/s", kw_only=True, low=0.0)
 
     def __post_init__(self) -> None:
-        validate_quantities(self, type(self).__name__)
+        if self.kd is None and self.restitution is None:
+            object.__setattr__(self, "kd", 1.0)
+        label = type(self).__name__
+        validate_quantities(self, label)
+        check_exactly_one(label, self, "kd", "restitution")
+        if self.restitution is None and not is_zero(self.restitution_slope):
+            raise InvalidInput(
+                f"{label}.restitution_slope", self.restitution_slope, "needs a restitution, which it changes with speed"
+            )
 
 
 @dataclass(frozen=True, eq=False)

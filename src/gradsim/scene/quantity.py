@@ -70,6 +70,7 @@ class Spec:
     above: float | None = None  # exclusive lower limit
     low: float | None = None  # inclusive lower limit
     below: float | None = None  # exclusive upper limit
+    high: float | None = None  # inclusive upper limit
     per: str | None = None  # element that `per_element` counts: "node", "tet", ...; None if it is not allowed
     signal: bool = False  # whether a Signal is allowed
     optional: bool = False  # whether None is allowed
@@ -80,13 +81,21 @@ class Spec:
         def limit(name: str, choose: Callable[..., float]) -> float | None:
             return choose((x for s in (self, other) if (x := getattr(s, name)) is not None), default=None)
 
-        return dataclasses.replace(self, above=limit("above", max), low=limit("low", max), below=limit("below", min))
+        choices = {"above": max, "low": max, "below": min, "high": min}
+        return dataclasses.replace(self, **{name: limit(name, choose) for name, choose in choices.items()})
 
 
-def quantity(default: Any, unit: str, **spec: Any) -> Any:
-    """Returns a dataclass field for a physical quantity; keyword arguments as in `Spec`."""
-    optional = default is None
-    return dataclasses.field(default=default, metadata={"spec": Spec(unit=unit, optional=optional, **spec)})
+def quantity(default: Any, unit: str, *, implied: float | None = None, kw_only: bool = False, **spec: Any) -> Any:
+    """Returns a dataclass field for a physical quantity; further keyword arguments as in `Spec`.
+
+    Args:
+        default: Value if none is given.
+        unit: SI unit.
+        implied: Value that the scene object fills in where the default None stands for it.
+        kw_only: Whether the constructor takes it by keyword only.
+    """
+    metadata = {"spec": Spec(unit=unit, optional=default is None, **spec), "implied": implied}
+    return dataclasses.field(default=default, kw_only=kw_only, metadata=metadata)
 
 
 def quantities(scene_object: Any) -> tuple[tuple[str, Spec], ...]:

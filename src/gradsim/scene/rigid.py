@@ -1,4 +1,4 @@
-"""Rigid bodies, and known external forces and impulses on them."""
+"""Rigid bodies, known external forces and impulses on them, and air drag."""
 
 from __future__ import annotations
 
@@ -72,6 +72,23 @@ class Push:
 
 
 @dataclass(frozen=True, eq=False)
+class Drag:
+    """Drag of still air on a rigid body: the force -(linear + quadratic |v|) v at its centre of mass.
+
+    Args:
+        linear: Coefficient of slow motion [kg/s]; 6 pi viscosity radius for a small sphere.
+        quadratic: Coefficient of fast motion [kg/m]: half the density of the air times the drag coefficient times the
+            frontal area. In air, 0.3 kg/m^3 times the area for a smooth ball.
+    """
+
+    linear: Quantity = quantity(0.0, "kg/s", low=0.0)
+    quadratic: Quantity = quantity(0.0, "kg/m", low=0.0)
+
+    def __post_init__(self) -> None:
+        validate_quantities(self, "Drag")
+
+
+@dataclass(frozen=True, eq=False)
 class Rigid(Body):
     """A rigid body with a closed surface.
 
@@ -96,6 +113,7 @@ class Rigid(Body):
             `d = gs.unknown(0.1)`, then `size=(d, d, d)`.
         velocity_point: Point with the initial velocity `velocity`, in body coordinates [m], [..., 3], such as the one
             that motion capture follows; the centre of mass if None.
+        drag: Air drag; none if None.
     """
 
     name: str
@@ -114,6 +132,7 @@ class Rigid(Body):
     look: Look | None = Look()
     size: Quantity | None = quantity(None, "m", shape=(3,), above=0.0)
     velocity_point: Quantity | None = quantity(None, "m", shape=(3,))
+    drag: Drag | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -131,6 +150,8 @@ class Rigid(Body):
             if spec.per is not None:
                 check_element_count(f"{self.name}.{name}", getattr(self, name), spec, len(self.mesh.vertices))
         self._check_pushes()
+        if self.drag is not None and not isinstance(self.drag, Drag):
+            raise WrongType(f"{self.name}.drag", type(self.drag).__name__, "must be a gs.Drag or None")
         if self.inertia is not None:
             self._check_inertia()
 
@@ -162,6 +183,15 @@ class Rigid(Body):
         return self.mesh.faces
 
     @property
+    def is_scaled(self) -> bool:
+        """Whether body coordinates differ from those of the mesh by `scale`."""
+        return self.size is not None
+
+    def unit_solid(self, dtype: torch.dtype, device: torch.device) -> MassProperties:
+        """Returns the mass properties at unit density in mesh coordinates."""
+        return unit_solid(self.mesh, dtype, device)
+
+    @property
     def contact_points(self) -> np.ndarray:
         """Contact points in mesh coordinates [m], [P, 3]; vertices at the same position are merged."""
         points = np.unique(self.mesh.vertices, axis=0)
@@ -184,7 +214,7 @@ class Rigid(Body):
             points = points if scale is None else points * scale[..., None, :]
             computed = point_masses(points, _tensor(self.mass, dtype, device))
         else:
-            unit = unit_solid(self.mesh, dtype, device)
+            unit = self.unit_solid(dtype, device)
             unit = unit if scale is None else scaled_solid(unit, scale)
             given = _tensor(self.mass if self.density is None else self.density, dtype, device)
             density = given / unit.mass if self.density is None else given

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gradsim.scene.bodies import Springs, node_count
+from gradsim.scene.bodies import Springs, contact_of, node_count
 from gradsim.scene.body import Body, NodeBody
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongShape, WrongType
@@ -17,6 +17,7 @@ from gradsim.scene.looks import check_color, look_quantities
 from gradsim.scene.materials import Ground
 from gradsim.scene.paths import with_values
 from gradsim.scene.quantity import Quantity, Spec, TensorLike, quantities, quantity, unknowns_in
+from gradsim.scene.rigid import Rigid
 from gradsim.scene.shapes import SHAPES, StaticShape
 from gradsim.scene.smoke import Smoke
 from gradsim.scene.time import Time
@@ -29,7 +30,7 @@ class Scene:
     """Bodies and their surroundings at the initial time.
 
     Args:
-        bodies: `Soft`, `Cloth`, `Springs`, `Rigid`, `Pendulum`, `DoublePendulum`, `Smoke`, each with a unique name.
+        bodies: `Soft`, `Cloth`, `Springs`, `Rigid`, `Ball`, `Pendulum`, `DoublePendulum`, `Smoke`; names are unique.
         ground: A plane with which bodies collide, or None.
         gravity: Acceleration [m/s^2], [..., 3].
         shapes: Further static shapes by name: `Ground` (another plane), `StaticSphere`, `StaticCapsule`, `StaticBox`.
@@ -102,6 +103,15 @@ class Scene:
                 if name not in self.obstacles:
                     known = ", ".join(self.obstacles) or "none"
                     raise UnknownName(f"{body.name}.contact", repr(name), f"the scene's shapes are {known}")
+            if isinstance(body, NodeBody):
+                self._check_damping(body)
+
+    def _check_damping(self, body: NodeBody) -> None:
+        """Raises InvalidInput if the contact of a body made of nodes is damped by a restitution."""
+        for name, shape in self.obstacles.items():
+            if contact_of(body, name, shape).restitution is not None:
+                remedy = "is for rigid bodies: give this body contact=gs.Contact(kd=...), or the shape kd"
+                raise InvalidInput(f"{body.name}.contact", f"restitution of '{name}'", remedy)
 
     @property
     def obstacles(self) -> dict[str, StaticShape]:
@@ -171,6 +181,8 @@ class Scene:
             for part in ("material", "bending"):
                 if hasattr(body, part):
                     parts.append((f"{body.name}.{part}", getattr(body, part)))
+            if isinstance(body, Rigid) and body.drag is not None:
+                parts.append((f"{body.name}.drag", body.drag))
             contacts = getattr(body, "contact", None)
             if isinstance(contacts, Mapping):
                 parts += [(f"{body.name}.contact.{name}", contact) for name, contact in contacts.items()]

@@ -55,7 +55,7 @@ def _validated(name: str, value: Any, spec: Spec) -> Any:
 def _validated_signal(name: str, value: Signal, spec: Spec) -> Signal:
     if not spec.signal:
         raise WrongType(name, "Signal", "cannot vary in time; give a number or tensor")
-    sample_spec = Spec(spec.unit, spec.shape, spec.above, spec.low, spec.below, spec.per)
+    sample_spec = dataclasses.replace(spec, signal=False, optional=False)
     signal = Signal(_validated(name, value.values, sample_spec))
     samples = sample_count(signal, spec.shape)
     if samples < 2:
@@ -160,6 +160,8 @@ def _check_range(name: str, array: Any, spec: Spec) -> None:
         raise OutOfRange(name, _summary(array, smallest), f"must be >= {spec.low:g} [{spec.unit}]")
     if spec.below is not None and largest >= spec.below:
         raise OutOfRange(name, _summary(array, largest), f"must be < {spec.below:g} [{spec.unit}]")
+    if spec.high is not None and largest > spec.high:
+        raise OutOfRange(name, _summary(array, largest), f"must be <= {spec.high:g} [{spec.unit}]")
 
 
 def _extremes(array: Any) -> tuple[float, float]:

@@ -22,6 +22,7 @@ from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT
 from gradsim.simulate.forces.family import ForceFamily, no_rate
+from gradsim.simulate.state.kernels.rigid import FORMS
 from gradsim.simulate.state.kernels.rigid import ROWS as RIGID
 
 V = TypeVar("V")
@@ -120,6 +121,25 @@ class StabilityView:
         """Returns the acceleration of a rigid body's contact points per unit of force on all of them [1/kg]."""
         return self._cached(("compliance", "rigid", self.owner), lambda: _rigid_compliance(self.compiled, self.owner))
 
+    def rotational_factor(self) -> float:
+        """Returns the acceleration of a rigid body's outermost point relative to that of its centre of mass."""
+
+        def build() -> float:
+            _, reach = _flat_and_reach(self.compiled, self.owner)
+            rows = self.compiled.distinct_columns("rigid", self.owner)
+            return _point_compliance(rows, reach) / self.inverse_mass()
+
+        return self._cached(("compliance", "rotation", self.owner), build)
+
+    def inverse_mass(self) -> float:
+        """Returns the largest inverse mass of a rigid body [1/kg]."""
+        return self.largest(self.compiled.distinct_columns("rigid", self.owner)[RIGID.inverse_mass])
+
+    def rigid_speed(self) -> float:
+        """Returns the largest initial speed of a rigid body [m/s]."""
+        index = self.compiled.topology.ranges["rigid", self.owner][0]
+        return float(self.compiled.state("rigid.v")[:, index].norm(dim=-1).max())
+
     def tether_compliance(self) -> float:
         """Returns the relative acceleration of nodes and rigid body per unit of force in every tether [1/kg]."""
         topology, family = self.compiled.topology, self.family.name
@@ -167,7 +187,7 @@ def _flat_and_reach(compiled: CompiledScene, body: str) -> tuple[float, float]:
     """Returns how many points of a rigid body can touch a plane at once, and the largest distance of one [m]."""
     index, arrays = compiled.topology.ranges["rigid", body][0], compiled.topology.arrays
     flat, reach = arrays["rigid.flat"].item(index), arrays["rigid.reach"].item(index)
-    if arrays["rigid.scaled"].item(index):
+    if arrays["rigid.forms"].item(index) != FORMS.mesh:
         reach *= float(np.max(compiled.distinct_columns("rigid", body)[RIGID.scale_x : RIGID.scale_z + 1]))
     return flat, reach
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradsim.check.gradient_problems.balls import BALL, RESTITUTION
 from gradsim.check.gradient_problems.cloth import CLOTH_FLIGHT, CLOTH_IMPACT, SPRING_IMPACT
 from gradsim.check.gradient_problems.pendulum import DOUBLE_PENDULUM, PENDULUM
 from gradsim.check.gradient_problems.problem import GradientProblem
@@ -29,6 +30,8 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     RIGID_IMPACT,
     RIGID_SHAPES,
     RIGID_SIZE,
+    RESTITUTION,
+    BALL,
     SOFT_SHAPES,
     PENDULUM,
     DOUBLE_PENDULUM,

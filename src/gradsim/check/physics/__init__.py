@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from gradsim.check.physics import conservation, contact, dynamics, elements, fluids, inertia, pendula, rigid, statics
+from gradsim.check.physics import (
+    balls,
+    conservation,
+    contact,
+    drag,
+    dynamics,
+    elements,
+    fluids,
+    inertia,
+    pendula,
+    rigid,
+    statics,
+)
 from gradsim.check.physics.measure import PhysicsCheck
 from gradsim.check.result import CheckResult, Progress, no_progress
 
@@ -14,6 +26,8 @@ CHECKS: tuple[PhysicsCheck, ...] = (
     *inertia.CHECKS,
     *rigid.CHECKS,
     *contact.CHECKS,
+    *balls.CHECKS,
+    *drag.CHECKS,
     *pendula.CHECKS,
     *fluids.CHECKS,
 )

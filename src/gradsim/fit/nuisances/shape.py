@@ -1,7 +1,7 @@
 """Nuisances of the shape of bodies: scale and aspect.
 
-Rigid bodies change by their `size`, which may differ between the worlds of a batch. The meshes of soft bodies and cloth
-are the same in all worlds, so that their nuisances are not batched.
+Rigid bodies change by their `size`, balls by their radius, which may differ between the worlds of a batch. The meshes
+of soft bodies and cloth are the same in all worlds, so that their nuisances are not batched.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gradsim.cache import Cache
 from gradsim.fit.nuisances import wording
 from gradsim.fit.nuisances.changes import multiplied, tensor_of, vector, with_body
 from gradsim.fit.nuisances.nuisance import Nuisance, SceneChange
+from gradsim.scene.ball import Ball
 from gradsim.scene.bodies import Springs
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.pendula import DoublePendulum, Pendulum
@@ -39,7 +40,7 @@ def shape_nuisances(scene: Scene) -> Iterator[Nuisance]:
         if not hasattr(body, "mesh") and not isinstance(body, Springs):
             continue
         for name, exponents in STRETCHES.items():
-            if name != "scale" and not _distinct(body, np.array(exponents)):
+            if name != "scale" and (isinstance(body, Ball) or not _distinct(body, np.array(exponents))):
                 continue
             change, paths, batched = _change(body, exponents)
             text = _text(body.name, name)
@@ -52,6 +53,8 @@ def _change(body: Any, exponents: tuple[float, ...]) -> tuple[SceneChange, tuple
     """Returns the stretch of a body, the paths of the quantities that it changes, and whether it is batched."""
     if isinstance(body, Springs):
         return _springs_stretch(body.name, exponents), (f"{body.name}.points", f"{body.name}.rest_length"), True
+    if isinstance(body, Ball):
+        return _ball_scale(body.name), (f"{body.name}.radius",), True
     if isinstance(body, Rigid):
         return _rigid_stretch(body.name, exponents), (f"{body.name}.size",), True
     return _mesh_stretch(body.name, exponents), (), False
@@ -75,6 +78,15 @@ def _points(body: Springs) -> np.ndarray:
     points = points.detach().cpu().numpy() if isinstance(points, torch.Tensor) else points
     first: np.ndarray = points.reshape(-1, *points.shape[-2:])[0]
     return first
+
+
+def _ball_scale(name: str) -> SceneChange:
+    """Larger radius of a ball."""
+
+    def change(scene: Scene, amount: torch.Tensor) -> Scene:
+        return with_body(scene, name, radius=multiplied(scene[name].radius, amount / 100))
+
+    return change
 
 
 def _rigid_stretch(name: str, exponents: tuple[float, ...]) -> SceneChange:

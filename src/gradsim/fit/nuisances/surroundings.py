@@ -37,6 +37,7 @@ GRAVITY = 1.0
 HEIGHT = 0.01  # of a plane, relative to the smallest body
 CONTACT = math.log(1.5)  # of the logarithm of contact parameters
 NEW_FRICTION = 0.1  # of a coefficient of friction that is zero
+RESTITUTION_SLOPE = 0.1  # decrease of the restitution with the impact speed [s/m]
 
 MEANING = {
     "ke": "contact stiffness",
@@ -168,6 +169,8 @@ def _contact_of(path: str, owner: str, contact: Any, users: list[Any], replaced:
     for field, phrase in MEANING.items():
         value = getattr(contact, field)
         default = None
+        if value is None and field == "kd":
+            continue
         if value is None:  # the depth is relative to the size of each body
             sizes = {round(CONTACT_DEPTH * size_of(body), 15) for body in users}
             if len(sizes) > 1:
@@ -182,6 +185,31 @@ def _contact_of(path: str, owner: str, contact: Any, users: list[Any], replaced:
         change = _contact_factor(field, default, replaced)
         changes = (f"{path}.{field}",)
         yield Nuisance(f"{path}.{field}", "contact", "log", CONTACT, text, scene=change, changes=changes)
+    yield from _restitution_of(path, owner, contact, replaced)
+
+
+def _restitution_of(path: str, owner: str, contact: Any, replaced: ContactChange) -> Iterator[Nuisance]:
+    """Ratio of a restitution and its distance from 1, and its decrease with speed."""
+    if contact.restitution is None:
+        return
+
+    def ratio(scene: Scene, amount: torch.Tensor) -> Scene:
+        def value(contact: Any) -> dict[str, Any]:
+            e = tensor_of(contact.restitution, amount)
+            return {"restitution": e / (e + (1.0 - e) * torch.exp(-amount))}
+
+        return replaced(scene, value)
+
+    def slope(scene: Scene, amount: torch.Tensor) -> Scene:
+        return replaced(
+            scene, lambda contact: {"restitution_slope": tensor_of(contact.restitution_slope, amount) + amount}
+        )
+
+    text = wording.larger(f"ratio e / (1 - e) of the restitution of {owner}", log_unit=1.0)
+    name = f"{path}.restitution"
+    yield Nuisance(name, "contact", "log", CONTACT, text, scene=ratio, changes=(name,))
+    text, name = wording.of(f"decrease of the restitution of {owner} with speed", "s/m"), f"{path}.restitution_slope"
+    yield Nuisance(name, "contact", "s/m", RESTITUTION_SLOPE, text, scene=slope, changes=(name,))
 
 
 def _contact_factor(field: str, default: float | None, replaced: ContactChange) -> SceneChange:

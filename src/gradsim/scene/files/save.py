@@ -82,7 +82,10 @@ def _encode_fields(scene_object: Any, path: str, array_file: _ArrayFile) -> dict
             default = field.default_factory()
         else:
             default = field.default
-        if equal_values(value, default) or (field.name == "pinned" and not value.size):
+        implied = field.metadata.get("implied")
+        if not field.init or equal_values(value, default) or (implied is not None and equal_values(value, implied)):
+            continue
+        if field.name == "pinned" and not value.size:
             continue
         field_path = f"{path}.{field.name}".removeprefix(".")
         fields[field.name] = _encode(value, field_path, array_file, tagged=field.name in TAGGED_FIELDS)

@@ -195,7 +195,8 @@ def quantity_type(spec: Spec | None = None) -> Any:
     number: dict[str, Any] = {"type": "number"}
     schema: dict[str, Any] = {"anyOf": [number, {"type": "array"}, {"type": "object"}]}
     if spec is not None:
-        limits = {"exclusiveMinimum": spec.above, "minimum": spec.low, "exclusiveMaximum": spec.below}
+        limits = {"exclusiveMinimum": spec.above, "minimum": spec.low}
+        limits |= {"exclusiveMaximum": spec.below, "maximum": spec.high}
         number |= {name: limit for name, limit in limits.items() if limit is not None}
         per = "" if spec.per is None else f"; or {{per_element: ...}}, one for each {spec.per}"
         signal = "; or {signal: ...}" if spec.signal else ""

@@ -179,7 +179,7 @@ class Layout:
         lanes = lane_count(self.dtype) if batch >= WORLDS_IN_LANES and not coupled else 1
         constants = self._rigid_constants()
         empty = bridge.table((1, 0), self.dtype, self.device)
-        families = {"contact": "rigid_contact", "shape": "shape", "push": "push", "body": "rigid"}
+        families = {"contact": "rigid_contact", "shape": "shape", "push": "push", "drag": "drag", "body": "rigid"}
         parameters = {field: self.parameters.get(family) or empty for field, family in families.items()}
         shapes, pushes = elements.get("shape", 0), elements.get("push", 0)
         own = SIZES.pair_scratch * shapes + SIZES.push_scratch * pushes
@@ -191,6 +191,7 @@ class Layout:
             "body_count": elements["rigid"],
             "shape_count": shapes if "rigid_contact" in elements else 0,
             "push_count": pushes,
+            "drag_count": elements.get("drag", 0),
             **{name: array.ptr for name, array in constants.items()},
             **{field: table_of(table) for field, table in parameters.items()},
             **{
@@ -211,9 +212,10 @@ class Layout:
             "blocks": np.concatenate([[0], np.cumsum(-(-sizes // width))]).astype(np.int32),
             "sizes": sizes,
             "points": np.concatenate([point_blocks(own, width) for own in points]).ravel(),
-            "scaled": arrays["rigid.scaled"],
+            "forms": arrays["rigid.forms"],
             "kinds": arrays.get("shape.kinds", none),
             "pushed": arrays.get("push.bodies", none),
+            "dragged": arrays.get("drag.bodies", none),
         }
         return {name: self.constant(array) for name, array in constants.items()}
 

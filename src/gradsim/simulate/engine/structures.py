@@ -17,6 +17,7 @@ from gradsim.scene.integrators import Integrator
 from gradsim.simulate.forces import shapes
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT_ROWS
 from gradsim.simulate.forces.registry import FORCE_FAMILIES
+from gradsim.simulate.state.kernels.rigid import FORMS
 from gradsim.simulate.state.registry import STATE_PARTS
 
 NATIVE_FORCES = tuple(family for family in FORCE_FAMILIES if family.native is not None)
@@ -25,7 +26,7 @@ SIZES = Constants(
     "sizes",
     rigid_state=13,  # scalars of a rigid body's state: p, q, v, l
     point_block_rows=5,  # of a block of contact points: x, y, z, depth offset, bounding sphere
-    pair_scratch=32,  # scalars of scratch memory for a rigid body and a shape
+    pair_scratch=40,  # scalars of scratch memory for a rigid body and a shape
     push_scratch=16,  # for a push
     body_scratch=192,  # for a rigid body
     stage_scratch=32,  # for a rigid body and a stage
@@ -74,14 +75,15 @@ RIGID_STATES = ("p", "q", "v", "l")
 RIGID_BODIES = Structure(
     "RigidBodies",
     {
-        **dict.fromkeys(("world_count", "body_count", "shape_count", "push_count", "row_count"), INT64),
+        **dict.fromkeys(("world_count", "body_count", "shape_count", "push_count", "drag_count", "row_count"), INT64),
         "blocks": "const int*",  # first block of points of each body
         "sizes": "const int*",  # number of points of each body
         "points": "const T*",  # in mesh coordinates
-        "scaled": "const int*",  # whether each body has a size of its own
+        "forms": "const int*",  # of bodies: contact points, sized or not, or a ball
         "kinds": "const int*",  # of shapes
         "pushed": "const int*",  # bodies that pushes act on
-        **dict.fromkeys(("contact", "shape", "push", "body"), TABLE),
+        "dragged": "const int*",  # bodies with air drag
+        **dict.fromkeys(("contact", "shape", "push", "drag", "body"), TABLE),
         **dict.fromkeys((*RIGID_STATES, *(f"{state}_adj" for state in RIGID_STATES)), "T*"),
         "history": "T*",  # [threads, rows, rigid_state, lanes]
         "scratch": "T*",
@@ -146,6 +148,7 @@ SHARED_DEFINITIONS: tuple[Definition, ...] = (
     FORCE_KIND,
     shapes.KINDS,
     CONTACT_ROWS,
+    FORMS,
     *(family.rows for family in (*STATE_PARTS, shapes.STATIC_SHAPES, *NATIVE_FORCES)),
     TABLE,
     FORCE,

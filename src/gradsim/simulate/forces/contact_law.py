@@ -10,21 +10,21 @@ of these. A depth delta > 0 makes it continuously differentiable: the elastic fo
 and ke (c - delta/2) beyond; the damping force d = kd dc/dt is blended in by a smoothstep over delta; at separation,
 where d < 0, the normal force is e^2 / (e - d), which approaches e + d for weak damping and is never negative; and the
 friction is a u / sqrt(u^2 + (a/kf)^2) with a = mu f_n: kf u for slow slip, a for fast. delta = 0 is the paper's law.
+`restitution.py` has another damping force, for rigid bodies.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import warp as wp
 
 from gradsim.native.structures import Enumeration
-from gradsim.scene.bodies import body_size
+from gradsim.scene.bodies import body_size, contact_of
 from gradsim.scene.materials import Contact
 from gradsim.scene.quantity import unwrap
 from gradsim.scene.scene import Scene
-from gradsim.scene.shapes import StaticShape
 from gradsim.simulate.forces.family import types_of
 
 if TYPE_CHECKING:
@@ -36,29 +36,32 @@ ROWS = Enumeration("contact_row", ROW_NAMES)
 CONTACT_DEPTH = 0.005  # default of delta, as a fraction of the body's size
 
 
-def contact_columns(body: Any, scene: Scene, batcher: "SceneBatcher", pair_count: int) -> Any:
-    """Returns the contact parameters of a body's pairs with static shapes, [B, rows, pairs]; shapes vary fastest."""
-    laws = [contact_law(body, name, shape) for name, shape in scene.obstacles.items()]
+def contact_columns(
+    body: Any, scene: Scene, batcher: "SceneBatcher", pair_count: int, further: Callable[[Contact], Sequence[Any]]
+) -> Any:
+    """Returns the contact parameters of a body's pairs with static shapes, [B, rows, pairs]; shapes vary fastest.
+
+    `further` returns the values of rows after those of `ROW_NAMES`.
+    """
+    laws = [contact_of(body, name, shape) for name, shape in scene.obstacles.items()]
     depth = _default_depth(body, batcher) if any(law.delta is None for law in laws) else None
     columns = []
     for number, law in enumerate(laws):
-        values = (law.ke, law.kd, law.kf, law.mu, depth if law.delta is None else law.delta)
+        damping = np.zeros(()) if law.kd is None else law.kd
+        values = (law.ke, damping, law.kf, law.mu, depth if law.delta is None else law.delta, *further(law))
         columns.append(batcher.rows(("contact", body.name, number), values, 1))
     return batcher.concatenate(columns, 2).repeat(1, 1, pair_count // len(laws))
 
 
 def _default_depth(body: Any, batcher: "SceneBatcher") -> Any:
-    """Returns the default of delta [m]; for a rigid body with a `size` it varies with the size."""
+    """Returns the default of delta [m]; for a rigid body with a `size` or `radius` it varies with that."""
+    radius = unwrap(getattr(body, "radius", None))
+    if radius is not None:
+        return 2.0 * CONTACT_DEPTH * radius
     size = unwrap(getattr(body, "size", None))
     if size is not None:
         return CONTACT_DEPTH * (np.asarray(size.max(-1)) if isinstance(size, np.ndarray) else size.amax(-1))
     return batcher.geometry(body, lambda: np.asarray(CONTACT_DEPTH * body_size(body)))
-
-
-def contact_law(body: Any, name: str, shape: StaticShape) -> Contact:
-    """Returns the body's own contact parameters for a shape, or the shape's if it has none."""
-    own = body.contact.get(name) if isinstance(body.contact, Mapping) else body.contact
-    return own if own is not None else shape
 
 
 def contact_pairs(first: int, count: int, shape_count: int) -> dict[str, np.ndarray]:
@@ -73,6 +76,9 @@ class ContactLawFunctions(NamedTuple):
     parameters: Any  # of a pair: ke, kd, kf, mu, delta
     force: Any
     force_adjoint: Any
+    lever: Any  # elastic force over ke, with its derivatives with respect to depth and delta
+    friction: Any
+    friction_adjoint: Any
 
 
 @functools.cache
@@ -90,45 +96,11 @@ def contact_law_functions(real: Any) -> ContactLawFunctions:
         return ke, kd, kf, contact[wp.static(ROWS.mu), p], contact[wp.static(ROWS.delta), p]
 
     @wp.func
-    def contact_force(c: real, n: vec3, v: vec3, ke: real, kd: real, kf: real, mu: real, delta: real):
-        """Force on a point at depth c > 0 [m] below a surface with normal n that moves with velocity v."""
-        elastic = ke * c
-        blend = one
-        if delta > zero:
-            t = c / delta
-            elastic = ke * (c - half * delta)
-            if t < one:
-                elastic = half * ke * c * t
-                blend = t * t * (three - two * t)
-        vn = wp.dot(n, v)
-        drag = -kd * blend * vn
-        fn = elastic + drag
-        if drag < zero and delta > zero:
-            fn = elastic * elastic / (elastic - drag)
-        force = vec3()
-        if fn > zero:
-            u = v - n * vn
-            slip2 = wp.dot(u, u)
-            a = mu * fn
-            k = kf
-            if delta > zero:
-                k = a * kf / (wp.sqrt(kf * kf * slip2 + a * a) + tiny)
-            else:
-                slip = wp.sqrt(slip2 + tiny)
-                if kf * slip > a:
-                    k = a / slip
-            force = n * fn - u * k
-        return force
-
-    @wp.func
-    def contact_force_adjoint(b: vec3, c: real, n: vec3, v: vec3, ke: real, kd: real, kf: real, mu: real, delta: real):
-        """Adjoints of depth, normal, velocity and the five parameters, from the adjoint b of the force."""
-        lever = c  # elastic / ke, with its derivatives with respect to depth and delta
+    def elastic_lever(c: real, delta: real):
+        """Elastic force over ke, and its derivatives with respect to depth and delta."""
+        lever = c
         lever_c = one
         lever_delta = zero
-        blend = one
-        blend_c = zero
-        blend_delta = zero
         if delta > zero:
             t = c / delta
             lever = c - half * delta
@@ -137,9 +109,81 @@ def contact_law_functions(real: Any) -> ContactLawFunctions:
                 lever = half * c * t
                 lever_c = t
                 lever_delta = -half * t * t
-                blend = t * t * (three - two * t)
-                blend_c = six * t * (one - t) / delta
-                blend_delta = -blend_c * t
+        return lever, lever_c, lever_delta
+
+    @wp.func
+    def friction_force(n: vec3, v: vec3, fn: real, kf: real, mu: real, delta: real):
+        """Friction for a normal force fn > 0."""
+        u = v - n * wp.dot(n, v)
+        slip2 = wp.dot(u, u)
+        a = mu * fn
+        k = kf
+        if delta > zero:
+            k = a * kf / (wp.sqrt(kf * kf * slip2 + a * a) + tiny)
+        else:
+            slip = wp.sqrt(slip2 + tiny)
+            if kf * slip > a:
+                k = a / slip
+        return -(u * k)
+
+    @wp.func
+    def friction_force_adjoint(b: vec3, n: vec3, v: vec3, fn: real, kf: real, mu: real, delta: real):
+        """Adjoints of the normal force, the slip velocity, kf and mu, from the adjoint b of the force."""
+        # Friction is -k u: k and its derivatives with respect to a = mu fn, kf and u^2.
+        u = v - n * wp.dot(n, v)
+        slip2 = wp.dot(u, u)
+        a = mu * fn
+        k = kf
+        k_a = zero
+        k_kf = one
+        k_slip2 = zero
+        if delta > zero:
+            root = wp.sqrt(kf * kf * slip2 + a * a) + tiny
+            k = a * kf / root
+            k_a = kf * slip2 * (kf / root) * (kf / root) / root
+            k_kf = (a / root) * (a / root) * (a / root)
+            k_slip2 = -half * k * (kf / root) * (kf / root)
+        else:
+            slip = wp.sqrt(slip2 + tiny)
+            if kf * slip > a:
+                k = a / slip
+                k_a = one / slip
+                k_kf = zero
+                k_slip2 = -half * k / (slip2 + tiny)
+        k_adj = -wp.dot(b, u)
+        u_adj = u * (two * k_adj * k_slip2) - b * k
+        return k_adj * k_a * mu, u_adj, k_adj * k_kf, k_adj * k_a * fn
+
+    @wp.func
+    def contact_force(c: real, n: vec3, v: vec3, ke: real, kd: real, kf: real, mu: real, delta: real):
+        """Force on a point at depth c > 0 [m] below a surface with normal n that moves with velocity v."""
+        lever, lever_c, lever_delta = elastic_lever(c, delta)
+        elastic = ke * lever
+        blend = one
+        if delta > zero and c < delta:
+            t = c / delta
+            blend = t * t * (three - two * t)
+        drag = -kd * blend * wp.dot(n, v)
+        fn = elastic + drag
+        if drag < zero and delta > zero:
+            fn = elastic * elastic / (elastic - drag)
+        force = vec3()
+        if fn > zero:
+            force = n * fn + friction_force(n, v, fn, kf, mu, delta)
+        return force
+
+    @wp.func
+    def contact_force_adjoint(b: vec3, c: real, n: vec3, v: vec3, ke: real, kd: real, kf: real, mu: real, delta: real):
+        """Adjoints of depth, normal, velocity and the five parameters, from the adjoint b of the force."""
+        lever, lever_c, lever_delta = elastic_lever(c, delta)
+        blend = one
+        blend_c = zero
+        blend_delta = zero
+        if delta > zero and c < delta:
+            t = c / delta
+            blend = t * t * (three - two * t)
+            blend_c = six * t * (one - t) / delta
+            blend_delta = -blend_c * t
         vn = wp.dot(n, v)
         elastic = ke * lever
         drag = -kd * blend * vn
@@ -156,30 +200,8 @@ def contact_law_functions(real: Any) -> ContactLawFunctions:
         v_adj = vec3()
         parameters_adj = vec5()
         if fn > zero:
-            # Friction is -k u: k and its derivatives with respect to a = mu fn, kf and u^2.
-            u = v - n * vn
-            slip2 = wp.dot(u, u)
-            a = mu * fn
-            k = kf
-            k_a = zero
-            k_kf = one
-            k_slip2 = zero
-            if delta > zero:
-                root = wp.sqrt(kf * kf * slip2 + a * a) + tiny
-                k = a * kf / root
-                k_a = kf * slip2 * (kf / root) * (kf / root) / root
-                k_kf = (a / root) * (a / root) * (a / root)
-                k_slip2 = -half * k * (kf / root) * (kf / root)
-            else:
-                slip = wp.sqrt(slip2 + tiny)
-                if kf * slip > a:
-                    k = a / slip
-                    k_a = one / slip
-                    k_kf = zero
-                    k_slip2 = -half * k / (slip2 + tiny)
-            k_adj = -wp.dot(b, u)
-            u_adj = u * (two * k_adj * k_slip2) - b * k
-            fn_adj = wp.dot(b, n) + k_adj * k_a * mu
+            cone_adj, u_adj, kf_adj, mu_adj = friction_force_adjoint(b, n, v, fn, kf, mu, delta)
+            fn_adj = wp.dot(b, n) + cone_adj
             elastic_adj = fn_adj * fn_elastic
             drag_adj = fn_adj * fn_drag
             vn_adj = -drag_adj * kd * blend - wp.dot(u_adj, n)
@@ -189,10 +211,17 @@ def contact_law_functions(real: Any) -> ContactLawFunctions:
             parameters_adj = vec5(
                 elastic_adj * lever,
                 -drag_adj * blend * vn,
-                k_adj * k_kf,
-                k_adj * k_a * fn,
+                kf_adj,
+                mu_adj,
                 elastic_adj * ke * lever_delta - drag_adj * kd * blend_delta * vn,
             )
         return c_adj, n_adj, v_adj, parameters_adj
 
-    return ContactLawFunctions(contact_parameters, contact_force, contact_force_adjoint)
+    return ContactLawFunctions(
+        parameters=contact_parameters,
+        force=contact_force,
+        force_adjoint=contact_force_adjoint,
+        lever=elastic_lever,
+        friction=friction_force,
+        friction_adjoint=friction_force_adjoint,
+    )

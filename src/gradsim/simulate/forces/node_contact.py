@@ -27,7 +27,7 @@ def node_contact_elements(body: Any, place: "Placement") -> Elements:
 
 
 def node_contact_columns(body: Any, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
-    return contact_columns(body, scene, batcher, node_count(body) * len(scene.obstacles))
+    return contact_columns(body, scene, batcher, node_count(body) * len(scene.obstacles), lambda law: ())
 
 
 def contact_rate(view: "StabilityView") -> tuple[float, float]:
@@ -43,7 +43,7 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
     types = types_of(real)
     table, vec3s, ints = types.table, types.vec3s, types.ints
     module = kernel_module("node_contact_tape" if tape else "node_contact", real)
-    contact_parameters, contact_force, contact_force_adjoint = contact_law_functions(real)
+    contact_parameters, contact_force, contact_force_adjoint = contact_law_functions(real)[:3]
     distance_of, hessian_of = shape_functions(real)
     zero = real(0.0)
 

@@ -6,6 +6,7 @@ from gradsim.scene.errors import InvalidInput
 from gradsim.scene.forces import Force
 from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.bending import BENDING, HINGES
+from gradsim.simulate.forces.drag import DRAG
 from gradsim.simulate.forces.external import EXTERNAL
 from gradsim.simulate.forces.family import ForceFamily, ParameterFamily
 from gradsim.simulate.forces.node_contact import NODE_CONTACT
@@ -25,6 +26,7 @@ FORCE_FAMILIES: tuple[ForceFamily, ...] = (
     TETRAHEDRA,
     NODE_CONTACT,
     RIGID_CONTACT,
+    DRAG,
     PUSHES,
     TETHERS,
 )

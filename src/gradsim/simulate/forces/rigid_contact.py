@@ -1,20 +1,26 @@
-"""Contact of rigid bodies with static shapes at points of their surfaces, with the law of `contact_law.py`."""
+"""Contact of rigid bodies with static shapes, with the laws of `contact_law.py` and `restitution.py`.
+
+A body touches at points of its surface. A ball touches at the point of its surface nearest to the shape: its center
+minus the radius along the shape's normal, at a depth of the radius minus the distance of the center.
+"""
 
 import functools
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
 from gradsim.native import kernel_module
-from gradsim.native.structures import Rows
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
-from gradsim.simulate.forces.contact_law import ROW_NAMES, contact_columns, contact_law_functions, contact_pairs
+from gradsim.simulate.forces.contact_law import contact_columns, contact_law_functions, contact_pairs
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
+from gradsim.simulate.forces.restitution import ROWS, restitution_functions, restitution_rows
 from gradsim.simulate.forces.shapes import KINDS, shape_functions
 from gradsim.simulate.forces.shapes import ROWS as SHAPE_ROWS
-from gradsim.simulate.state.kernels.rigid import rotation_functions
+from gradsim.simulate.state.kernels.rigid import FORMS, rotation_functions
+from gradsim.simulate.state.kernels.rigid import ROWS as RIGID_ROWS
 
 if TYPE_CHECKING:
     from gradsim.simulate.compile.batcher import SceneBatcher
@@ -29,25 +35,28 @@ def rigid_contact_elements(body: Rigid, place: "Placement") -> Elements:
 
 
 def rigid_contact_columns(body: Rigid, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
-    return contact_columns(body, scene, batcher, len(scene.obstacles))
+    return contact_columns(body, scene, batcher, len(scene.obstacles), restitution_rows)
 
 
 def rigid_contact_arrays(layout: "Layout") -> tuple[Any, ...]:
-    """Returns bodies and shapes of the pairs, first point and whether it is scaled of each body, points, and kinds."""
+    """Returns bodies and shapes of the pairs, first point and form of each body, points, and kinds of shapes."""
     bodies, shapes = (
         layout.indices("rigid_contact", name, into) for name, into in (("bodies", "rigid"), ("shapes", "shape"))
     )
     sizes = layout.spread(layout.topology.arrays["rigid.sizes"])
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     points = layout.constant(layout.spread(layout.topology.arrays["rigid.points"]), "vector")
-    return bodies, shapes, layout.constant(first), layout.shared("rigid.scaled"), points, layout.shared("shape.kinds")
+    return bodies, shapes, layout.constant(first), layout.shared("rigid.forms"), points, layout.shared("shape.kinds")
 
 
 def rigid_contact_rate(view: "StabilityView") -> tuple[float, float]:
     """Stable rate, as if all points of the body's largest flat side were in contact at its largest radius."""
-    ke, kd, kf = (view.largest(view.row(row)) for row in ("ke", "kd", "kf"))
+    ke, kd, kf, loss = (view.largest(view.row(row)) for row in ("ke", "kd", "kf", "loss"))
     compliance = view.rigid_compliance()
-    return ke * compliance, max(kd, kf) * compliance
+    # A restitution multiplies the force of a fast impact by 1 + loss. For slow motion, its damping is loss sqrt(m ke).
+    squared_frequency = ke * compliance
+    damping = loss * math.sqrt(squared_frequency * view.rotational_factor())
+    return squared_frequency * (1.0 + loss), max(kd * compliance, kf * compliance, damping)
 
 
 @functools.cache
@@ -61,13 +70,77 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
     add_center_adjoint = functions.add_center_adjoint
     scale_of, add_scale_adjoint = functions.scale, functions.add_scale_adjoint
     spin_inner, rotation_inner = functions.spin_inner, functions.rotation_inner
-    contact_parameters, contact_force, contact_force_adjoint = contact_law_functions(real)
+    contact_force, contact_force_adjoint = contact_law_functions(real)[1:3]
+    contact_law, energy_lever, restitution_force, restitution_force_adjoint = restitution_functions(real)
+    elastic_lever = contact_law_functions(real).lever
     distance_of, hessian_of = shape_functions(real)
-    zero = real(0.0)
+    zero, two = real(0.0), real(2.0)
+    column = wp.types.vector(len(ROWS), real)
+
+    @wp.func
+    def ball_radius(forms: ints, body: table, i: int):
+        """Zero for bodies with contact points."""
+        radius = zero
+        if forms[i] == wp.static(FORMS.ball):
+            radius = body[wp.static(RIGID_ROWS.scale_x), i]
+        return radius
+
+    @wp.func
+    def point_force(c: real, n: vec3, v: vec3, stored: real, law: column):
+        force = vec3()
+        if law[wp.static(ROWS.inverse)] > zero:
+            force = restitution_force(c, n, v, stored, law)
+        else:
+            force = contact_force(
+                c, n, v, law[wp.static(ROWS.ke)], law[wp.static(ROWS.kd)], law[wp.static(ROWS.kf)],
+                law[wp.static(ROWS.mu)], law[wp.static(ROWS.delta)],
+            )  # fmt: skip
+        return force
+
+    @wp.func
+    def point_force_adjoint(b: vec3, c: real, n: vec3, v: vec3, stored: real, law: column):
+        c_adj = zero
+        n_adj = vec3()
+        v_adj = vec3()
+        stored_adj = zero
+        law_adj = column()
+        if law[wp.static(ROWS.inverse)] > zero:
+            c_adj, n_adj, v_adj, stored_adj, law_adj = restitution_force_adjoint(b, c, n, v, stored, law)
+        else:
+            c_adj, n_adj, v_adj, five = contact_force_adjoint(
+                b, c, n, v, law[wp.static(ROWS.ke)], law[wp.static(ROWS.kd)], law[wp.static(ROWS.kf)],
+                law[wp.static(ROWS.mu)], law[wp.static(ROWS.delta)],
+            )  # fmt: skip
+            for k in range(5):
+                law_adj[k] = five[k]
+        return c_adj, n_adj, v_adj, stored_adj, law_adj
+
+    @wp.func
+    def add_plane_adjoint(kind: int, j: int, x: vec3, c_adj: real, n_adj: vec3, shape_adj: table):
+        if kind == wp.static(KINDS.plane):
+            m_adj = n_adj - x * c_adj
+            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.x), j, m_adj[0])
+            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.y), j, m_adj[1])
+            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.z), j, m_adj[2])
+            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.radius), j, c_adj)
+
+    @wp.func
+    def elastic_energy(
+        first: ints, points: vec3s, kind: int, j: int, shape: table, i: int,
+        R: mat33, p: vec3, center: vec3, scale: vec3, radius: real, law: column,
+    ):  # fmt: skip
+        """Energy of all points of body i in shape j [J]."""
+        energy = zero
+        for k in range(first[i], first[i + 1]):
+            gap, n = distance_of(kind, shape, j, p + R * (wp.cw_mul(points[k], scale) - center))
+            if gap < radius:
+                lever, lever_delta = energy_lever(radius - gap, law[wp.static(ROWS.delta)])
+                energy += law[wp.static(ROWS.ke)] * lever
+        return energy
 
     @wp.kernel(enable_backward=False, module=module)
     def rigid_contact_force(
-        bodies: ints, shapes: ints, first: ints, scaled: ints, points: vec3s, kinds: ints,
+        bodies: ints, shapes: ints, first: ints, forms: ints, points: vec3s, kinds: ints,
         contact: table, shape: table, body: table,
         p: vec3s, q: quats, v: vec3s, l: vec3s, f: vec3s, t: vec3s,
     ):  # fmt: skip
@@ -79,15 +152,20 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
         w = spin(q[i], l[i], inverse_inertia(body, i))
         center = center_of_mass(body, i)
         scale = scale_of(body, i)
-        ke, kd, kf, mu, delta = contact_parameters(contact, e)
+        radius = ball_radius(forms, body, i)
+        law = contact_law(contact, e)
+        stored = zero
+        if law[wp.static(ROWS.inverse)] > zero:
+            energy = elastic_energy(first, points, kinds[j], j, shape, i, R, p[i], center, scale, radius, law)
+            stored = two * energy * body[wp.static(RIGID_ROWS.inverse_mass), i]
         force = vec3()
         torque = vec3()
         for k in range(first[i], first[i + 1]):
             arm = R * (wp.cw_mul(points[k], scale) - center)
             gap, n = distance_of(kinds[j], shape, j, p[i] + arm)
-            if gap < zero:
-                u = v[i] + wp.cross(w, arm)
-                push = contact_force(-gap, n, u, ke, kd, kf, mu, delta)
+            if gap < radius:
+                arm = arm - n * radius
+                push = point_force(radius - gap, n, v[i] + wp.cross(w, arm), stored, law)
                 force += push
                 torque += wp.cross(arm, push)
         wp.atomic_add(f, i, force)
@@ -95,7 +173,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
 
     @wp.kernel(enable_backward=False, module=module)
     def rigid_contact_force_adjoint(
-        bodies: ints, shapes: ints, first: ints, scaled: ints, points: vec3s, kinds: ints,
+        bodies: ints, shapes: ints, first: ints, forms: ints, points: vec3s, kinds: ints,
         contact: table, shape: table, body: table,
         p: vec3s, q: quats, v: vec3s, l: vec3s, f_adj: vec3s, t_adj: vec3s,
         contact_adj: table, shape_adj: table, body_adj: table,
@@ -109,7 +187,13 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
         w = spin(q[i], l[i], J)
         center = center_of_mass(body, i)
         scale = scale_of(body, i)
-        ke, kd, kf, mu, delta = contact_parameters(contact, e)
+        radius = ball_radius(forms, body, i)
+        law = contact_law(contact, e)
+        inverse_mass = body[wp.static(RIGID_ROWS.inverse_mass), i]
+        energy = zero
+        if law[wp.static(ROWS.inverse)] > zero:
+            energy = elastic_energy(first, points, kinds[j], j, shape, i, R, p[i], center, scale, radius, law)
+        stored = two * energy * inverse_mass
         in_contact = wp.int32(0)
         p_sum_adj = vec3()
         v_sum_adj = vec3()
@@ -117,38 +201,64 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
         arms_adj = vec3()
         R_adj = mat33()
         scale_adj = vec3()
+        radius_adj = zero
+        stored_adj = zero
+        law_adj = column()
         for k in range(first[i], first[i + 1]):
             local = wp.cw_mul(points[k], scale) - center
-            arm = R * local
-            x = p[i] + arm
+            x = p[i] + R * local
             gap, n = distance_of(kinds[j], shape, j, x)
-            if gap < zero:
+            if gap < radius:
                 in_contact = wp.int32(1)
+                arm = R * local - n * radius
                 u = v[i] + wp.cross(w, arm)
-                push = contact_force(-gap, n, u, ke, kd, kf, mu, delta)
+                push = point_force(radius - gap, n, u, stored, law)
                 b = f_adj[i] + wp.cross(t_adj[i], arm)
-                c_adj, n_adj, u_adj, parameters_adj = contact_force_adjoint(b, -gap, n, u, ke, kd, kf, mu, delta)
-                for m in range(5):
-                    contact_adj[m, e] = contact_adj[m, e] + parameters_adj[m]
-                if kinds[j] == wp.static(KINDS.plane):
-                    m_adj = n_adj - x * c_adj
-                    wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.x), j, m_adj[0])
-                    wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.y), j, m_adj[1])
-                    wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.z), j, m_adj[2])
-                    wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.radius), j, c_adj)
+                c_adj, n_adj, u_adj, own_adj, parameters_adj = point_force_adjoint(b, radius - gap, n, u, stored, law)
+                stored_adj += own_adj
+                law_adj += parameters_adj
+                arm_adj = wp.cross(u_adj, w) + wp.cross(push, t_adj[i])
+                n_adj = n_adj - arm_adj * radius
+                add_plane_adjoint(kinds[j], j, x, c_adj, n_adj, shape_adj)
                 x_adj = hessian_of(kinds[j], shape, j, x, n, n_adj) - n * c_adj
-                arm_adj = x_adj + wp.cross(u_adj, w) + wp.cross(push, t_adj[i])
+                radius_adj += c_adj - wp.dot(n, arm_adj)
+                arm_adj = arm_adj + x_adj
                 p_sum_adj += x_adj
                 v_sum_adj += u_adj
                 w_adj += wp.cross(arm, u_adj)
                 arms_adj += arm_adj
                 R_adj += wp.outer(arm_adj, local)
                 scale_adj += wp.cw_mul(points[k], wp.transpose(R) * arm_adj)
+        energy_adj = two * inverse_mass * stored_adj
+        if energy_adj != zero:
+            for k in range(first[i], first[i + 1]):
+                local = wp.cw_mul(points[k], scale) - center
+                x = p[i] + R * local
+                gap, n = distance_of(kinds[j], shape, j, x)
+                if gap < radius:
+                    delta = law[wp.static(ROWS.delta)]
+                    lever, lever_c, lever_delta = elastic_lever(radius - gap, delta)
+                    own, own_delta = energy_lever(radius - gap, delta)
+                    c_adj = energy_adj * law[wp.static(ROWS.ke)] * lever
+                    law_adj[wp.static(ROWS.ke)] += energy_adj * own
+                    law_adj[wp.static(ROWS.delta)] += energy_adj * law[wp.static(ROWS.ke)] * own_delta
+                    add_plane_adjoint(kinds[j], j, x, c_adj, vec3(), shape_adj)
+                    x_adj = -(n * c_adj)
+                    radius_adj += c_adj
+                    p_sum_adj += x_adj
+                    arms_adj += x_adj
+                    R_adj += wp.outer(x_adj, local)
+                    scale_adj += wp.cw_mul(points[k], wp.transpose(R) * x_adj)
+            wp.atomic_add(body_adj, wp.static(RIGID_ROWS.inverse_mass), i, two * energy * stored_adj)
         if in_contact == 1:
+            for m in range(wp.static(len(ROWS))):
+                contact_adj[m, e] = contact_adj[m, e] + law_adj[m]
             b3, q_spin, l_spin, J_adj = wp.grad(spin_inner)(w_adj, q[i], l[i], J)
             B, q_turn = wp.grad(rotation_inner)(R_adj, q[i])
             add_center_adjoint(-(wp.transpose(R) * arms_adj), body_adj, i)
-            if scaled[i] == 1:
+            if forms[i] == wp.static(FORMS.ball):
+                scale_adj = vec3(radius_adj, zero, zero)
+            if forms[i] != wp.static(FORMS.mesh):
                 add_scale_adjoint(scale_adj, body_adj, i)
             wp.atomic_add(p_adj, i, p_sum_adj)
             wp.atomic_add(v_adj, i, v_sum_adj)
@@ -161,7 +271,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
 
 RIGID_CONTACT = ForceFamily(
     name="rigid_contact",
-    rows=Rows("rigid_contact", *ROW_NAMES),
+    rows=ROWS,
     owners=(Rigid,),
     elements=rigid_contact_elements,
     columns=rigid_contact_columns,

@@ -2,29 +2,39 @@
 // ../forces/contact_law.py defines it; its portable functions are the reference. A point out of contact has depth 0,
 // where force and gradients vanish.
 #pragma once
-#include "space.h"
+#include "restitution.h"
 
 namespace gradsim {
 
 template <class S> struct ContactLaw {
     S ke, kd, kf, mu, delta, per_delta;
-    bool any_nonsmooth;  // some lanes have delta = 0
+    bool any_nonsmooth;            // some lanes have delta = 0
+    S loss, slope, speed, inverse;  // of a restitution
+    bool restitution;              // instead of kd
 };
 template <class S> LANES_INLINE auto broadcast(const ContactLaw<S>& a) -> ContactLaw<decltype(broadcast(a.ke))> {
     return {broadcast(a.ke),    broadcast(a.kd),        broadcast(a.kf), broadcast(a.mu),
-            broadcast(a.delta), broadcast(a.per_delta), a.any_nonsmooth};
+            broadcast(a.delta), broadcast(a.per_delta), a.any_nonsmooth, broadcast(a.loss),
+            broadcast(a.slope), broadcast(a.speed),     broadcast(a.inverse), a.restitution};
 }
 
 // Normal force: elastic = ke lever, where t = min(c / delta, 1) unites the parabola and the line of the law, and
-// damping.
+// damping. With a restitution, `stored` is 2 E/m and part the ratio of normal and elastic force.
 template <class L> struct Normal {
     L t, lever, blend, vn, elastic, drag, part, force;
-    template <class T> LANES_MEMBER Normal(const ContactLaw<L>& law, L c, const Vector<L>& n, const Vector<L>& u, T) {
+    template <class T>
+    LANES_MEMBER Normal(const ContactLaw<L>& law, L c, const Vector<L>& n, const Vector<L>& u, L stored, T) {
         t = smaller(c * law.per_delta, splat(T(1)));
         lever = t * (c - T(0.5) * law.delta * t);
-        blend = t * t * (T(3) - T(2) * t);
         vn = dot(n, u);
         elastic = law.ke * lever;
+        if (law.restitution) {
+            const L ratio = DampingRatio<L>(law, -vn, stored, T(0)).value;
+            part = ratio < 0 ? T(1) / (T(1) - ratio) : T(1) + ratio;
+            force = elastic * part;
+            return;
+        }
+        blend = t * t * (T(3) - T(2) * t);
         drag = -law.kd * blend * vn;
         auto separating = drag < 0;
         if (law.any_nonsmooth) separating &= law.delta > 0;
@@ -34,10 +44,11 @@ template <class L> struct Normal {
     }
 };
 
-template <class T> LANES_INLINE Vector<Lanes<T>> contact_force(const ContactLaw<Lanes<T>>& law, Lanes<T> c,
-                                                               const Vector<Lanes<T>>& n, const Vector<Lanes<T>>& v) {
+template <class T>
+LANES_INLINE Vector<Lanes<T>> contact_force(const ContactLaw<Lanes<T>>& law, Lanes<T> c, const Vector<Lanes<T>>& n,
+                                            const Vector<Lanes<T>>& v, Lanes<T> stored = {}) {
     typedef Lanes<T> L;
-    const Normal<L> normal(law, c, n, v, T(0));
+    const Normal<L> normal(law, c, n, v, stored, T(0));
     const Vector<L> u = v - n * normal.vn;
     const L slip2 = dot(u, u), a = law.mu * normal.force;
     L k = a * law.kf * inverse_root(law.kf * law.kf * slip2 + a * a + T(1e-30));
@@ -51,14 +62,14 @@ template <class T> LANES_INLINE Vector<Lanes<T>> contact_force(const ContactLaw<
 // Adjoints of all inputs of the force, for the adjoint b of the force; also the force itself.
 template <class L> struct ContactAdjoint {
     Vector<L> force, n, v;
-    L c, law[contact_row::count];
+    L c, stored, law[rigid_contact_row::count];  // rows after those of contact_row: only with a restitution
 };
 template <class T>
 LANES_INLINE ContactAdjoint<Lanes<T>> contact_force_adjoint(const ContactLaw<Lanes<T>>& law, const Vector<Lanes<T>>& b,
                                                             Lanes<T> c, const Vector<Lanes<T>>& n,
-                                                            const Vector<Lanes<T>>& v) {
+                                                            const Vector<Lanes<T>>& v, Lanes<T> stored = {}) {
     typedef Lanes<T> L;
-    const Normal<L> normal(law, c, n, v, T(0));
+    const Normal<L> normal(law, c, n, v, stored, T(0));
     const L fn = normal.force, vn = normal.vn, t = normal.t;
     const auto active = fn > 0;
     const Vector<L> u = v - n * vn;
@@ -82,19 +93,38 @@ LANES_INLINE ContactAdjoint<Lanes<T>> contact_force_adjoint(const ContactLaw<Lan
     const Vector<L> u_adj = u * (T(2) * k_adj * k_slip2) - b * k;
     L fn_adj = dot(b, n) + k_adj * k_a * law.mu;
     fn_adj = active ? fn_adj : L{};
+    ContactAdjoint<L> adj;
+    adj.force = n * fn - u * k;
+    adj.law[contact_row::kf] = k_adj * k_kf;
+    adj.law[contact_row::mu] = k_adj * k_a * fn;
+    if (law.restitution) {
+        const L gain = normal.part, lever_adj = fn_adj * law.ke * gain;
+        const DampingRatio<L> ratio(law, -vn, stored, T(0));
+        const L gain_ratio = ratio.value < 0 ? gain * gain : splat(T(1));
+        const auto damping = ratio.adjoint(law, fn_adj * normal.elastic * gain_ratio, T(0));
+        const L vn_adj = -damping.rate - dot(u_adj, n);
+        adj.c = lever_adj * t;
+        adj.n = b * fn - u_adj * vn + v * vn_adj;
+        adj.v = u_adj + n * vn_adj;
+        adj.stored = damping.stored;
+        adj.law[contact_row::ke] = fn_adj * normal.lever * gain;
+        adj.law[contact_row::kd] = {};
+        adj.law[contact_row::delta] = law.delta > 0 ? T(-0.5) * lever_adj * t * t : L{};
+        adj.law[rigid_contact_row::loss] = damping.loss;
+        adj.law[rigid_contact_row::slope] = damping.slope;
+        adj.law[rigid_contact_row::speed] = damping.speed;
+        adj.law[rigid_contact_row::inverse] = damping.inverse;
+        return adj;
+    }
     const L part = active ? normal.part : L{};
     const L elastic_adj = fn_adj * part * (T(2) - part), drag_adj = fn_adj * part * part;
     const L vn_adj = -drag_adj * law.kd * normal.blend - dot(u_adj, n);
     const L blend_adj = -drag_adj * law.kd * vn, blend_c = T(6) * t * (T(1) - t) * law.per_delta;
-    ContactAdjoint<L> adj;
-    adj.force = n * fn - u * k;
     adj.c = elastic_adj * law.ke * t + blend_adj * blend_c;
     adj.n = b * fn - u_adj * vn + v * vn_adj;
     adj.v = u_adj + n * vn_adj;
     adj.law[contact_row::ke] = elastic_adj * normal.lever;
     adj.law[contact_row::kd] = -drag_adj * normal.blend * vn;
-    adj.law[contact_row::kf] = k_adj * k_kf;
-    adj.law[contact_row::mu] = k_adj * k_a * fn;
     adj.law[contact_row::delta] = T(-0.5) * elastic_adj * law.ke * t * t - blend_adj * blend_c * t;
     L& delta_adj = adj.law[contact_row::delta];
     if (law.any_nonsmooth) delta_adj = law.delta > 0 ? delta_adj : L{};

@@ -1,5 +1,5 @@
 // A rigid body, of one world or of several in lanes: its parameters, state and history, the forces on it, and their
-// adjoints. ../state/kernels/rigid.py and ../forces/{rigid_contact,pushes}.py define these; their portable kernels are
+// adjoints. ../state/kernels/rigid.py and ../forces/{rigid_contact,pushes,drag}.py define these; their portable kernels are
 // the reference. Only the form differs: contact and spin are computed in the body's axes, and the adjoint of a rotation
 // is a vector, the gradient with respect to a rotation about the world axes.
 #pragma once
@@ -15,7 +15,7 @@ template <class S> struct ShapePair {
     S shape[shape_row::count];
     ContactLaw<S> law;
     Vector<S> normal_adj;
-    S offset_adj, law_adj[contact_row::count];
+    S offset_adj, law_adj[rigid_contact_row::count];
     int kind;
 };
 template <class S> struct Push {
@@ -50,13 +50,14 @@ template <class T, class S> struct RigidBody {
     Vector<S> gravity, center, scale;
     Symmetric<S> inverse_inertia;
     Points<T> points;  // in mesh coordinates
-    bool scaled;       // whether body coordinates differ from these by `scale`
+    int form;          // whether body coordinates differ from these by `scale`, and whether the body is a ball
     ShapePair<S>* pairs;
     Push<S>* pushes;
-    int push_count = 0;
+    int push_count = 0, drag = -1;  // element of the air drag on the body
+    S drag_linear = {}, drag_quadratic = {};
     T* rows;  // of the history
 
-    S inverse_mass_adj = {};
+    S inverse_mass_adj = {}, drag_linear_adj = {}, drag_quadratic_adj = {};
     Vector<S> gravity_adj = {}, center_adj = {}, scale_adj = {};
     Symmetric<S> inverse_inertia_adj = {};
 
@@ -77,7 +78,7 @@ template <class T, class S> struct RigidBody {
         center = {value(rigid_row::center_x), value(rigid_row::center_y), value(rigid_row::center_z)};
         for (int k = 0; k < 6; k++) inverse_inertia.c[k] = value(rigid_row::inverse_inertia_xx + k);
         scale = {value(rigid_row::scale_x), value(rigid_row::scale_y), value(rigid_row::scale_z)};
-        scaled = all.scaled[index];
+        form = all.forms[index];
         const int first = all.blocks[index];
         points = {all.points + (long long)first * sizes::point_block_rows * LaneTypes<T>::width,
                   all.blocks[index + 1] - first, all.sizes[index]};
@@ -94,6 +95,7 @@ template <class T, class S> struct RigidBody {
             radius2 = larger(dot(arm, arm), radius2);
         }
         radius = square_root(radius2) * T(1.0001);
+        if (form == rigid_form::ball) radius += scale.x * T(1.0001);
         for (int j = 0; j < all.shape_count; j++) {
             ShapePair<S>& pair = pairs[j];
             pair = {};
@@ -107,8 +109,16 @@ template <class T, class S> struct RigidBody {
             auto value = [&](int row) LANES_LAMBDA { return worlds.read(law + row * all.contact.stride, step); };
             const S delta = value(contact_row::delta), huge = S{} + T(1e30);
             const S per_delta = delta > 0 ? 1 / delta : huge;
+            const S inverse = value(rigid_contact_row::inverse);
             pair.law = {value(contact_row::ke), value(contact_row::kd), value(contact_row::kf), value(contact_row::mu),
-                        delta, per_delta, any(delta <= 0)};
+                        delta, per_delta, any(delta <= 0), value(rigid_contact_row::loss),
+                        value(rigid_contact_row::slope), value(rigid_contact_row::speed), inverse, any(inverse > 0)};
+        }
+        for (int e = 0; e < all.drag_count; e++) {
+            if (all.dragged[e] != index) continue;
+            drag = e;
+            drag_linear = worlds.read(all.drag.value + drag_row::linear * all.drag.stride + e, all.drag_count);
+            drag_quadratic = worlds.read(all.drag.value + drag_row::quadratic * all.drag.stride + e, all.drag_count);
         }
         for (int e = 0; e < all.push_count; e++) {
             if (all.pushed[e] != index) continue;
@@ -186,12 +196,14 @@ template <class T, class S> struct RigidBody {
         }
     }
 
-    // Calls visit with the scale of the points.
-    template <class F> LANES_MEMBER void with_scale(F visit) const {
-        if (scaled)
-            visit(Scale<L>{broadcast(scale), broadcast(larger(scale.x, larger(scale.y, scale.z)))});
+    // Calls visit with the body's surface.
+    template <class F> LANES_MEMBER void with_surface(F visit) const {
+        if (form == rigid_form::ball)
+            visit(Ball<L>(broadcast(scale.x)));
+        else if (form == rigid_form::sized_mesh)
+            visit(SizedMesh<L>(broadcast(scale), broadcast(larger(scale.x, larger(scale.y, scale.z)))));
         else
-            visit(Unscaled<L>{});
+            visit(Mesh<L>{});
     }
 
     // Force and torque about the center of mass, in world axes; `slope` is that of the stage.
@@ -202,10 +214,10 @@ template <class T, class S> struct RigidBody {
             Vector<L> force = {}, torque = {};
             bool in_contact = false;
             const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
-            const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w)};
+            const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w), broadcast(inverse_mass)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool) LANES_LAMBDA {
-                with_scale([&](const auto& factors) LANES_LAMBDA {
-                    in_contact |= add_rigid_contact<T, S>(points, broadcast(shape), factors, broadcast(pair.law),
+                with_surface([&](const auto& surface) LANES_LAMBDA {
+                    in_contact |= add_rigid_contact<T, S>(points, broadcast(shape), surface, broadcast(pair.law),
                                                           motion, force, torque);
                 });
             });
@@ -224,6 +236,7 @@ template <class T, class S> struct RigidBody {
             f += force;
             t += cross(R * (pushes[e].point - center), force);
         }
+        if (drag >= 0) f -= s.v * (drag_linear + drag_quadratic * length(s.v));
     }
 
     // --- adjoints ------------------------------------------------------------------------------------------------
@@ -246,12 +259,12 @@ template <class T, class S> struct RigidBody {
         if (all.shape_count) {
             const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
             const Vector<S> f_own = transpose(R) * f_adj, t_own = transpose(R) * t_adj;
-            const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w)};
+            const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w), broadcast(inverse_mass)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool plane) LANES_LAMBDA {
                 RigidContactAdjoint<L> sum = {};
                 bool in_contact = false;
-                with_scale([&](const auto& factors) LANES_LAMBDA {
-                    in_contact = add_rigid_contact_adjoint<T, S>(points, broadcast(shape), factors, broadcast(pair.law),
+                with_surface([&](const auto& surface) LANES_LAMBDA {
+                    in_contact = add_rigid_contact_adjoint<T, S>(points, broadcast(shape), surface, broadcast(pair.law),
                                                                  motion, broadcast(f_own), broadcast(t_own), plane,
                                                                  sum);
                 });
@@ -271,12 +284,24 @@ template <class T, class S> struct RigidBody {
                 } else {
                     sum_lanes(sum.x, x), sum_lanes(sum.rotation, rotation);
                 }
-                for (int k = 0; k < contact_row::count; k++) {
+                auto add_law = [&](int k) LANES_LAMBDA {
                     S part;
                     sum_lanes(sum.law[k], part);
                     pair.law_adj[k] += part;
+                };
+                for (int k = 0; k < contact_row::count; k++) add_law(k);
+                if (pair.law.restitution) {
+                    for (int k = contact_row::count; k < rigid_contact_row::count; k++) add_law(k);
+                    S part;
+                    sum_lanes(sum.inverse_mass, part);
+                    inverse_mass_adj += part;
                 }
-                if (scaled) {
+                if (form == rigid_form::ball) {
+                    S part;
+                    sum_lanes(sum.radius, part);
+                    scale_adj.x += part;
+                }
+                if (form == rigid_form::sized_mesh) {
                     Vector<S> factors;
                     sum_lanes(sum.scale, factors);
                     scale_adj += Vector<S>{factors.x / scale.x, factors.y / scale.y, factors.z / scale.z};
@@ -301,7 +326,16 @@ template <class T, class S> struct RigidBody {
             center_adj -= point_adj;
             adj.rotation += cross(arm, arm_adj);
         }
+        if (drag >= 0) total += add_drag_adjoint(s.v, f_adj, adj);
         return total;
+    }
+    // Adds the adjoints of the air drag, and returns it.
+    LANES_MEMBER Vector<S> add_drag_adjoint(const Vector<S>& v, const Vector<S>& f_adj, Adjoint& adj) {
+        const S speed = length(v), power = dot(f_adj, v), k = drag_linear + drag_quadratic * speed;
+        drag_linear_adj -= power;
+        drag_quadratic_adj -= power * speed;
+        adj.v -= f_adj * k + v * (drag_quadratic * power / (speed + (S{} + T(1e-30))));
+        return -(v * k);
     }
     // Adds a stage's term of the inverse mass's adjoint, for its total force.
     LANES_MEMBER void add_mass_adjoint(const Vector<S>& a_adj, const Vector<S>& force) {
@@ -342,8 +376,12 @@ template <class T, class S> struct RigidBody {
             const ShapePair<S>& pair = pairs[j];
             add3(all.shape, shape_row::x, j, shapes, pair.normal_adj);
             add(all.shape, shape_row::radius, j, shapes, pair.offset_adj);
-            for (int k = 0; k < contact_row::count; k++)
+            for (int k = 0; k < (pair.law.restitution ? rigid_contact_row::count : contact_row::count); k++)
                 add(all.contact, k, index * shapes + j, bodies * shapes, pair.law_adj[k]);
+        }
+        if (drag >= 0) {
+            add(all.drag, drag_row::linear, drag, all.drag_count, drag_linear_adj);
+            add(all.drag, drag_row::quadratic, drag, all.drag_count, drag_quadratic_adj);
         }
         for (int e = 0, own = 0; e < all.push_count; e++) {
             if (all.pushed[e] != index) continue;

@@ -18,62 +18,102 @@ template <class T> struct Points {
         return {b[0], b[width], b[2 * width]};
     }
 };
-// Factors from mesh to body coordinates. A body without a size of its own needs no products.
-template <class L> struct Scale {
+// The surface of a body: points in its coordinates, the depth and the contact point of one, and the shape's normal
+// there. A mesh is scaled by factors, or not; a ball has one point, its center, and touches at radius from it.
+template <class L> struct Mesh {
+    enum { is_scaled = false, is_ball = false };
+    LANES_MEMBER const Vector<L>& point(const Vector<L>& x) const { return x; }
+    LANES_MEMBER const L& length(const L& a) const { return a; }
+    LANES_MEMBER L depth(const L& offset, const L& distance) const { return offset - distance; }
+    LANES_MEMBER const Vector<L>& contact_arm(const Vector<L>& arm, const Vector<L>&) const { return arm; }
+    template <class Shape> LANES_MEMBER Vector<L> normal(const Shape& shape, const Vector<L>& x) const {
+        return shape.normal(x);
+    }
+    template <class Shape>
+    LANES_MEMBER Vector<L> hessian(const Shape& shape, const Vector<L>& x, const Vector<L>& n, const Vector<L>& a) const {
+        return shape.hessian(x, n, a);
+    }
+};
+template <class L> struct SizedMesh : Mesh<L> {
+    enum { is_scaled = true };
     Vector<L> factors;
     L largest;
+    LANES_MEMBER SizedMesh(const Vector<L>& f, const L& a) : factors(f), largest(a) {}
     LANES_MEMBER Vector<L> point(const Vector<L>& x) const { return multiply(x, factors); }
     LANES_MEMBER L length(const L& a) const { return a * largest; }
 };
-template <class L> struct Unscaled {
-    LANES_MEMBER const Vector<L>& point(const Vector<L>& x) const { return x; }
-    LANES_MEMBER const L& length(const L& a) const { return a; }
-};
-template <class A> struct is_scaled {
-    enum { value = false };
-};
-template <class L> struct is_scaled<Scale<L>> {
-    enum { value = true };
+template <class L> struct Ball : Mesh<L> {
+    enum { is_ball = true };
+    L radius;
+    LANES_MEMBER Ball(const L& r) : radius(r) {}
+    LANES_MEMBER L depth(const L& offset, const L& distance) const { return offset + (radius - distance); }
+    LANES_MEMBER Vector<L> contact_arm(const Vector<L>& arm, const Vector<L>& n) const { return arm - n * radius; }
+    template <class Shape> LANES_MEMBER Vector<L> normal(const Shape& shape, const Vector<L>& x) const {
+        return shape.outer_normal(x);
+    }
+    template <class Shape>
+    LANES_MEMBER Vector<L> hessian(const Shape& shape, const Vector<L>& x, const Vector<L>& n, const Vector<L>& a) const {
+        return shape.outer_hessian(x, n, a);
+    }
 };
 
 // Calls visit(x, offset) for lanes that may lie in the shape: points of one body (S = T), or the same point of several
-// worlds (S = Lanes<T>). `scale` is a Scale or Unscaled.
+// worlds (S = Lanes<T>).
 template <class T, class S, class Shape, class A, class F>
-LANES_INLINE void for_each_point(const Points<T>& points, const Shape& shape, const A& scale, F visit) {
+LANES_INLINE void for_each_point(const Points<T>& points, const Shape& shape, const A& surface, F visit) {
     typedef Lanes<T> L;
     constexpr int width = LaneTypes<T>::width;
     for (int k = 0; k < points.block_count; k++) {
         const T* b = points.block(k);
         if constexpr (sizeof(S) == sizeof(T)) {
-            visit(scale.point(Vector<L>{load(b), load(b + width), load(b + 2 * width)}), load(b + 3 * width));
+            visit(surface.point(Vector<L>{load(b), load(b + width), load(b + 2 * width)}), load(b + 3 * width));
         } else {
             const T* sphere = b + 4 * width;
-            const Vector<L> center = scale.point(Vector<L>{splat(sphere[0]), splat(sphere[1]), splat(sphere[2])});
-            if (points.block_count > 1 && !any(shape.distance(center) < scale.length(splat(sphere[3])))) continue;
+            const Vector<L> center = surface.point(Vector<L>{splat(sphere[0]), splat(sphere[1]), splat(sphere[2])});
+            if (points.block_count > 1 && !any(shape.distance(center) < surface.length(splat(sphere[3])))) continue;
             const int remaining = points.count - k * width;
             for (int i = 0; i < (remaining < width ? remaining : width); i++)
-                visit(scale.point(Vector<L>{splat(b[i]), splat(b[i + width]), splat(b[i + 2 * width])}), L{});
+                visit(surface.point(Vector<L>{splat(b[i]), splat(b[i + width]), splat(b[i + 2 * width])}), L{});
         }
     }
 }
 
-// Motion of a body: center of mass, velocity and spin in the body's axes.
+// Motion of a body: center of mass, velocity and spin in the body's axes; and its inverse mass.
 template <class L> struct Motion {
     Vector<L> center, v, w;
+    L inverse_mass;
 };
 
+// Elastic energy of all points in a shape, the same in all lanes that hold points of one body.
 template <class T, class S, class Shape, class A>
-LANES_INLINE bool add_rigid_contact(const Points<T>& points, const Shape& shape, const A& scale,
+LANES_INLINE Lanes<T> elastic_energy(const Points<T>& points, const Shape& shape, const A& surface,
+                                     const ContactLaw<Lanes<T>>& law) {
+    typedef Lanes<T> L;
+    L sum = {};
+    for_each_point<T, S>(points, shape, surface, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
+        const L c = larger(surface.depth(offset, shape.distance(x)), L{});
+        sum += law.ke * energy_lever(c, smaller(c * law.per_delta, splat(T(1))), law.delta, T(0));
+    });
+    S total;
+    sum_lanes(sum, total);
+    return broadcast(total);
+}
+
+template <class T, class S, class Shape, class A>
+LANES_INLINE bool add_rigid_contact(const Points<T>& points, const Shape& shape, const A& surface,
                                     const ContactLaw<Lanes<T>>& law, const Motion<Lanes<T>>& body,
                                     Vector<Lanes<T>>& force, Vector<Lanes<T>>& torque) {
     typedef Lanes<T> L;
     bool in_contact = false;
-    for_each_point<T, S>(points, shape, scale, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
-        const L depth = offset - shape.distance(x);
+    L stored = {};
+    if (law.restitution) stored = T(2) * elastic_energy<T, S>(points, shape, surface, law) * body.inverse_mass;
+    for_each_point<T, S>(points, shape, surface, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
+        const L depth = surface.depth(offset, shape.distance(x));
         if (!any(depth > 0)) return;
         in_contact = true;
-        const Vector<L> arm = x - body.center, u = body.v + cross(body.w, arm);
-        const Vector<L> f = contact_force<T>(law, larger(depth, L{}), shape.normal(x), u);
+        const Vector<L> n = surface.normal(shape, x), arm = surface.contact_arm(x - body.center, n);
+        const Vector<L> u = body.v + cross(body.w, arm);
+        const Vector<L> f = contact_force<T>(law, larger(depth, L{}), n, u, stored);
         force += f;
         torque += cross(arm, f);
     });
@@ -88,41 +128,89 @@ template <class L> struct RigidContactAdjoint {
     Vector<L> normal;       // of a plane's normal, and of the distances to it
     L distance;
     Vector<L> scale;  // times the scale
-    L law[contact_row::count];
+    L radius, inverse_mass, stored;
+    L law[rigid_contact_row::count];
+
+    // Adds the adjoints of depth and normal at the point x.
+    template <class Shape, class A>
+    LANES_MEMBER void add_depth(const Shape& shape, const A& surface, bool plane, const Vector<L>& x,
+                                const Vector<L>& arm, const Vector<L>& n, const L& c_adj, const Vector<L>& n_adj) {
+        if constexpr (A::is_ball) radius += c_adj;
+        if (plane) {
+            normal += n_adj - arm * c_adj;
+            distance -= c_adj;
+        } else {
+            const Vector<L> x_adj = surface.hessian(shape, x, n, n_adj) - n * c_adj;
+            this->x += x_adj;
+            rotation += cross(arm, x_adj) + cross(n_adj, n);
+        }
+    }
 };
 
+// Adds the adjoints of the elastic energy, for the sum of the adjoints of `stored`.
 template <class T, class S, class Shape, class A>
-LANES_INLINE bool add_rigid_contact_adjoint(const Points<T>& points, const Shape& shape, const A& scale,
+LANES_INLINE void add_energy_adjoint(const Points<T>& points, const Shape& shape, const A& surface,
+                                     const ContactLaw<Lanes<T>>& law, const Motion<Lanes<T>>& body, Lanes<T> energy,
+                                     bool plane, RigidContactAdjoint<Lanes<T>>& sum) {
+    typedef Lanes<T> L;
+    S stored_adj;
+    sum_lanes(sum.stored, stored_adj);
+    const L energy_adj = T(2) * broadcast(stored_adj) * body.inverse_mass;
+    sum.inverse_mass += T(2) * energy * sum.stored;
+    for_each_point<T, S>(points, shape, surface, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
+        const L depth = surface.depth(offset, shape.distance(x));
+        if (!any(depth > 0)) return;
+        const L c = larger(depth, L{}), t = smaller(c * law.per_delta, splat(T(1)));
+        const L c_adj = energy_adj * law.ke * t * (c - T(0.5) * law.delta * t);
+        const Vector<L> n = surface.normal(shape, x);
+        sum.law[contact_row::ke] += energy_adj * energy_lever(c, t, law.delta, T(0));
+        sum.law[contact_row::delta] += energy_adj * law.ke * energy_lever_delta(c, t, law.delta, T(0));
+        sum.add_depth(shape, surface, plane, x, x - body.center, n, c_adj, Vector<L>{});
+        if constexpr (A::is_scaled) sum.scale -= multiply(x, n * c_adj);
+    });
+}
+
+template <class T, class S, class Shape, class A>
+LANES_INLINE bool add_rigid_contact_adjoint(const Points<T>& points, const Shape& shape, const A& surface,
                                             const ContactLaw<Lanes<T>>& law, const Motion<Lanes<T>>& body,
                                             const Vector<Lanes<T>>& force_adj, const Vector<Lanes<T>>& torque_adj,
                                             bool plane, RigidContactAdjoint<Lanes<T>>& sum) {
     typedef Lanes<T> L;
     bool in_contact = false;
-    for_each_point<T, S>(points, shape, scale, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
-        const L depth = offset - shape.distance(x);
+    L energy = {};
+    if (law.restitution) energy = elastic_energy<T, S>(points, shape, surface, law);
+    const L stored = T(2) * energy * body.inverse_mass;
+    for_each_point<T, S>(points, shape, surface, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
+        const L depth = surface.depth(offset, shape.distance(x));
         if (!any(depth > 0)) return;
         in_contact = true;
-        const Vector<L> arm = x - body.center, u = body.v + cross(body.w, arm), n = shape.normal(x);
+        const Vector<L> n = surface.normal(shape, x), center_arm = x - body.center;
+        const Vector<L> arm = surface.contact_arm(center_arm, n), u = body.v + cross(body.w, arm);
         const Vector<L> b = force_adj + cross(torque_adj, arm);
-        const ContactAdjoint<L> adj = contact_force_adjoint<T>(law, b, larger(depth, L{}), n, u);
+        const ContactAdjoint<L> adj = contact_force_adjoint<T>(law, b, larger(depth, L{}), n, u, stored);
         sum.force += adj.force;
         sum.torque += cross(arm, adj.force);
         sum.v += adj.v;
         sum.w += cross(arm, adj.v);
         for (int k = 0; k < contact_row::count; k++) sum.law[k] += adj.law[k];
-        if (plane) {
-            sum.normal += adj.n - arm * adj.c;
-            sum.distance -= adj.c;
-        } else {
-            const Vector<L> x_adj = shape.hessian(x, n, adj.n) - n * adj.c;
-            sum.x += x_adj;
-            sum.rotation += cross(arm, x_adj) + cross(adj.n, n);
+        if (law.restitution) {
+            sum.stored += adj.stored;
+            for (int k = contact_row::count; k < rigid_contact_row::count; k++) sum.law[k] += adj.law[k];
         }
-        if constexpr (is_scaled<A>::value) {
+        Vector<L> n_adj = adj.n;
+        if constexpr (A::is_ball) {
+            const Vector<L> arm_adj = cross(adj.v, body.w) + cross(adj.force, torque_adj);
+            n_adj -= arm_adj * surface.radius;
+            sum.radius -= dot(n, arm_adj);
+        }
+        sum.add_depth(shape, surface, plane, x, center_arm, n, adj.c, n_adj);
+        if constexpr (A::is_scaled) {
             const Vector<L> x_adj = shape.hessian(x, n, adj.n) - n * adj.c;
             sum.scale += multiply(x, x_adj + cross(adj.v, body.w) + cross(adj.force, torque_adj));
         }
     });
+    if (law.restitution && in_contact)
+        add_energy_adjoint<T, S>(points, shape, surface, law, body, energy, plane, sum);
     return in_contact;
 }
 

@@ -21,7 +21,7 @@ template <class S> LANES_INLINE Vector<S> second_vector(const S* c) {
 }
 
 // Each kind has the signed `distance` and, where that is negative, its gradient `normal` and the product `hessian` of
-// its Hessian with a.
+// its Hessian with a; `outer_normal` and `outer_hessian` are the same at all points.
 template <class S> struct Plane {
     Vector<S> n;
     S offset;
@@ -34,6 +34,8 @@ template <class S> struct Plane {
     LANES_MEMBER S distance(const Vector<S>& x) const { return dot(n, x) - offset; }
     LANES_MEMBER Vector<S> normal(const Vector<S>&) const { return n; }
     LANES_MEMBER Vector<S> hessian(const Vector<S>&, const Vector<S>&, const Vector<S>&) const { return {}; }
+    LANES_MEMBER Vector<S> outer_normal(const Vector<S>&) const { return n; }
+    LANES_MEMBER Vector<S> outer_hessian(const Vector<S>&, const Vector<S>&, const Vector<S>&) const { return {}; }
 };
 template <class S> LANES_INLINE auto broadcast(const Plane<S>& a) -> Plane<decltype(broadcast(a.offset))> {
     return {broadcast(a.n), broadcast(a.offset)};
@@ -64,6 +66,10 @@ template <class S> struct Capsule {
         const S t = axis_parameter(x), along = dot(axis, a) * per_axis2;
         const Vector<S> flat = n * dot(n, a) + axis * (((t > 0) & (t < 1)) ? along : S{});
         return (a - flat) * (1 / (length(offset_from_axis(x)) + (S{} + 1e-30f)));
+    }
+    LANES_MEMBER Vector<S> outer_normal(const Vector<S>& x) const { return normal(x); }
+    LANES_MEMBER Vector<S> outer_hessian(const Vector<S>& x, const Vector<S>& n, const Vector<S>& a) const {
+        return hessian(x, n, a);
     }
 };
 template <class S> LANES_INLINE auto broadcast(const Capsule<S>& a) -> Capsule<decltype(broadcast(a.radius))> {
@@ -98,6 +104,21 @@ template <class S> struct Box {
                                 on_x ? zero : q.y >= q.z ? zero : sz};
     }
     LANES_MEMBER Vector<S> hessian(const Vector<S>&, const Vector<S>&, const Vector<S>&) const { return {}; }
+    LANES_MEMBER Vector<S> outer_normal(const Vector<S>& x) const {
+        const Vector<S> a = transpose(axes) * (x - center), q = face_distances(a), inner = normal(x);
+        const S zero = {}, px = larger(q.x, zero), py = larger(q.y, zero), pz = larger(q.z, zero);
+        const S gap = length(Vector<S>{px, py, pz}), per_gap = 1 / (gap + (S{} + 1e-30f));
+        const Vector<S> outer = axes * Vector<S>{(a.x < 0 ? -px : px) * per_gap, (a.y < 0 ? -py : py) * per_gap,
+                                                 (a.z < 0 ? -pz : pz) * per_gap};
+        return {gap > 0 ? outer.x : inner.x, gap > 0 ? outer.y : inner.y, gap > 0 ? outer.z : inner.z};
+    }
+    LANES_MEMBER Vector<S> outer_hessian(const Vector<S>& x, const Vector<S>& n, const Vector<S>& b) const {
+        const Vector<S> q = face_distances(transpose(axes) * (x - center)), local = transpose(axes) * b;
+        const S zero = {}, gap = length(Vector<S>{larger(q.x, zero), larger(q.y, zero), larger(q.z, zero)});
+        const Vector<S> outward = {q.x > 0 ? local.x : zero, q.y > 0 ? local.y : zero, q.z > 0 ? local.z : zero};
+        const S per_gap = gap > 0 ? 1 / (gap + (S{} + 1e-30f)) : zero;
+        return (axes * outward - n * dot(n, b)) * per_gap;
+    }
 };
 template <class S> LANES_INLINE auto broadcast(const Box<S>& a) -> Box<decltype(broadcast(a.half.x))> {
     return {broadcast(a.center), broadcast(a.half), broadcast(a.axes)};

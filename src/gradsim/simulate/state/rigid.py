@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from gradsim.scene.ball import Ball
 from gradsim.scene.quantity import is_per_element, is_zero
-from gradsim.scene.rigid import Rigid, unit_solid
+from gradsim.scene.rigid import Rigid
 from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import RigidMotion
 from gradsim.simulate.forces.family import Elements
-from gradsim.simulate.state.kernels.rigid import ROWS, rigid_kernels
+from gradsim.simulate.state.kernels.rigid import FORMS, ROWS, rigid_kernels
 from gradsim.simulate.state.part import StatePart
 
 if TYPE_CHECKING:
@@ -25,17 +26,24 @@ if TYPE_CHECKING:
 
 def rigid_key(body: Rigid) -> Hashable:
     """Returns a key that is equal for bodies with equal contact points in mesh coordinates and numbers of pushes."""
-    return body.mesh.key, body.face_samples, len(body.pushes), body.size is not None
+    return body.mesh.key, body.face_samples, len(body.pushes), rigid_form(body)
+
+
+def rigid_form(body: Rigid) -> int:
+    if isinstance(body, Ball):
+        return FORMS.ball
+    return FORMS.sized_mesh if body.is_scaled else FORMS.mesh
 
 
 def rigid_elements(body: Rigid, place: Placement) -> Elements:
     points = body.contact_points
-    reach = np.linalg.norm(points - points.mean(0), axis=1).max()
+    is_ball = isinstance(body, Ball)
+    reach = 1.0 if is_ball else np.linalg.norm(points - points.mean(0), axis=1).max()
     numbers = {
         "sizes": len(points),
-        "flat": flat_count(body),
+        "flat": 1 if is_ball else flat_count(body),
         "reach": reach,
-        "scaled": np.int32(body.size is not None),
+        "forms": np.int32(rigid_form(body)),
     }
     return Elements(1, {"points": points, **{name: np.array([number]) for name, number in numbers.items()}})
 
@@ -54,7 +62,7 @@ def flat_count(body: Rigid) -> int:
 
 def rigid_columns(body: Rigid, scene: Scene, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Returns inverse mass, gravity, centre of mass, inverse inertia and scale, [B, rows, 1]."""
-    if body.inertia is None and body.size is None and not is_per_element(body.mass):
+    if body.inertia is None and not body.is_scaled and not is_per_element(body.mass):
         return _solid_columns(body, scene, batcher)
     mass, center, inertia = batcher.mass_properties(body)
     scale = body.scale(batcher.dtype, batcher.device)
@@ -66,12 +74,12 @@ def _solid_columns(body: Rigid, scene: Scene, batcher: SceneBatcher) -> torch.Te
     """Returns the columns of a body of uniform density; all that depends only on its shape is computed once."""
 
     def fixed() -> torch.Tensor:
-        _, center, _ = unit_solid(body.mesh, batcher.dtype, batcher.device)
+        _, center, _ = body.unit_solid(batcher.dtype, batcher.device)
         own = center.cpu().numpy() if body.center is None else body.center
         return _columns(np.zeros(1), scene.gravity, own, np.zeros((3, 3)), np.ones(3), batcher)
 
     def per_mass() -> torch.Tensor:
-        volume, _, inertia = (a.cpu().numpy() for a in unit_solid(body.mesh, batcher.dtype, batcher.device))
+        volume, _, inertia = (a.cpu().numpy() for a in body.unit_solid(batcher.dtype, batcher.device))
         inverse = np.linalg.inv(inertia)
         own = (1.0 / volume, inverse) if body.mass is None else (np.ones(()), volume * inverse)
         return _columns(own[0][None], np.zeros(3), np.zeros(3), own[1], np.zeros(3), batcher)
@@ -104,10 +112,10 @@ def initial_center(body: Rigid, topology: Topology, batcher: SceneBatcher) -> to
 
 def _center(body: Rigid, batcher: SceneBatcher) -> torch.Tensor:
     """Returns the centre of mass in body coordinates [m], [B, 1, 3]."""
-    if is_per_element(body.mass) or body.center is not None or body.size is not None:
+    if is_per_element(body.mass) or body.center is not None or body.is_scaled:
         return batcher(batcher.mass_properties(body).center, 1, (3,))
     # independent of a uniform density
-    return unit_solid(body.mesh, batcher.dtype, batcher.device).center.expand(batcher.world_count, 1, 3)
+    return body.unit_solid(batcher.dtype, batcher.device).center.expand(batcher.world_count, 1, 3)
 
 
 def initial_rotation(body: Rigid, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
@@ -139,7 +147,7 @@ def rigid_motion(body: Rigid, compiled: CompiledScene, states: dict[str, torch.T
         index = compiled.topology.ranges["rigid", body.name][0]
         p, q, v, momentum = (states[name].select(-2, index) for name in RIGID_BODIES.state_names)
         column = compiled.parameters["rigid"].select(2, index).view(*compiled.batch, 1, -1)
-        column = column[..., : ROWS.scale_x] if body.size is None else column
+        column = column[..., : ROWS.scale_x] if not body.is_scaled else column
         points = compiled.batcher.cached(("vertices", body.name), lambda: compiled.batcher.tensor(body.mesh.vertices))
         return RigidMotion(p, q, v, momentum, column, points)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import warp as wp
 
 from gradsim.native import kernel_module
-from gradsim.native.structures import Rows
+from gradsim.native.structures import Enumeration, Rows
 from gradsim.simulate.forces.family import types_of
 from gradsim.simulate.state.kernels import UpdateKernels
 
@@ -26,6 +26,10 @@ ROWS = Rows(
     *(f"inverse_inertia_{axes}" for axes in ("xx", "yy", "zz", "yz", "zx", "xy")),  # body's axes [1/(kg m^2)]
     *(f"scale_{axis}" for axis in "xyz"),  # from mesh to body coordinates
 )
+
+
+# A body with the contact points of its mesh, one with a size of its own, and a ball, whose scale is its radius.
+FORMS = Enumeration("rigid_form", ("mesh", "sized_mesh", "ball"))
 
 
 class RotationFunctions(NamedTuple):
