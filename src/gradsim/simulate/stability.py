@@ -8,6 +8,7 @@ step dt. The step of a body with several families is (sum of their dt^-2)^-1/2.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from functools import partial
@@ -121,15 +122,15 @@ class StabilityView:
         """Returns the acceleration of a rigid body's contact points per unit of force on all of them [1/kg]."""
         return self._cached(("compliance", "rigid", self.owner), lambda: _rigid_compliance(self.compiled, self.owner))
 
-    def rotational_factor(self) -> float:
-        """Returns the acceleration of a rigid body's outermost point relative to that of its centre of mass."""
+    def slip_compliance(self) -> float:
+        """Returns the same for friction [1/kg]; it turns a ball, which normal forces do not."""
+        if not _is_ball(self.compiled, self.owner):
+            return self.rigid_compliance()
+        return self._cached(("compliance", "slip", self.owner), lambda: _ball_compliance(self.compiled, self.owner)[1])
 
-        def build() -> float:
-            _, reach = _flat_and_reach(self.compiled, self.owner)
-            rows = self.compiled.distinct_columns("rigid", self.owner)
-            return _point_compliance(rows, reach) / self.inverse_mass()
-
-        return self._cached(("compliance", "rotation", self.owner), build)
+    def contact_count(self) -> float:
+        """Returns how many points of a rigid body can be in contact with a plane at once."""
+        return _flat_and_reach(self.compiled, self.owner)[0]
 
     def inverse_mass(self) -> float:
         """Returns the largest inverse mass of a rigid body [1/kg]."""
@@ -179,8 +180,28 @@ def _point_compliance(rows: Any, reach: float) -> float:
 
 
 def _rigid_compliance(compiled: CompiledScene, body: str) -> float:
+    if _is_ball(compiled, body):
+        return _ball_compliance(compiled, body)[0]
     points, reach = _flat_and_reach(compiled, body)
     return _point_compliance(compiled.distinct_columns("rigid", body), reach) * points
+
+
+def _ball_compliance(compiled: CompiledScene, body: str) -> tuple[float, float]:
+    """Returns the acceleration of a ball's contact point per unit of normal force and of friction on it [1/kg].
+
+    A normal force turns the ball only if the centre of mass is not that of the sphere.
+    """
+    rows = compiled.distinct_columns("rigid", body)
+    offset = np.sqrt(sum(np.square(rows[RIGID.center_x + k]) for k in range(3)))
+    moment = functools.reduce(np.maximum, (rows[RIGID.inverse_inertia_xx + k] for k in range(3)))
+    arms = offset, offset + rows[RIGID.scale_x]
+    normal, slip = (StabilityView.largest(rows[RIGID.inverse_mass] + moment * arm**2) for arm in arms)
+    return normal, slip
+
+
+def _is_ball(compiled: CompiledScene, body: str) -> bool:
+    index = compiled.topology.ranges["rigid", body][0]
+    return bool(compiled.topology.arrays["rigid.forms"].item(index) == FORMS.ball)
 
 
 def _flat_and_reach(compiled: CompiledScene, body: str) -> tuple[float, float]:

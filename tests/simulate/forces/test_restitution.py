@@ -1,6 +1,8 @@
 """Restitution and air drag of rigid bodies: declarations, files, stability and gradients at special values."""
 
+import dataclasses
 import math
+import warnings
 
 import pytest
 import torch
@@ -71,7 +73,7 @@ def test_bodies_made_of_nodes_have_no_restitution():
     with pytest.raises(gs.InvalidInput, match=r"jelly\.contact = restitution of 'ground': is for rigid bodies"):
         gs.Scene([soft], gs.Ground(restitution=0.5))
     damped = gs.Soft("jelly", gs.meshes.tet_box(0.1, 1), 500.0, contact=gs.Contact(kd=2.0))
-    gs.simulate(gs.Scene([damped], gs.Ground(restitution=0.5)), frames=2, substeps=50)
+    gs.simulate(gs.Scene([damped], gs.Ground(restitution=0.5)), frames=2, substeps=150)
 
 
 def test_a_restitution_is_an_unknown_by_its_path():
@@ -103,14 +105,19 @@ def test_scene_files_keep_restitution_drag_and_radius(tmp_path):
 
 
 @pytest.mark.parametrize("integrator", [gs.SymplecticEuler(), gs.Midpoint()], ids=lambda i: type(i).__name__)
-@pytest.mark.parametrize("restitution", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize("speed", [0.05, 3.0])
-def test_estimated_step_is_stable_with_restitution(restitution, speed, integrator):
-    """At the estimated step a ball bounces with about its restitution; at rest it stays at rest."""
-    scene = dropped(restitution, speed=speed)
-    substeps = math.ceil(1.0 / gs.stable_dt(scene, integrator))
-    found = gs.simulate(scene, frames=2, fps=1.0, substeps=substeps, integrator=integrator)["ball"].velocity[-1, 1]
-    assert float(found) / speed == pytest.approx(restitution, abs=0.12)
+@pytest.mark.parametrize("restitution", [0.02, 0.1, 0.4])
+def test_a_ball_comes_to_rest_at_the_estimated_step(restitution, integrator):
+    """A small restitution damps so strongly that it limits the step; at four times that step the ball does not rest."""
+    scene = dataclasses.replace(dropped(restitution, speed=0.02), gravity=(0.0, -9.81, 0.0))
+    speeds = []
+    for factor in (1.0, 4.0):
+        substeps = math.ceil(1.0 / (factor * gs.stable_dt(scene, integrator)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", gs.StabilityWarning)
+            motion = gs.simulate(scene, frames=3, fps=1.0, substeps=substeps, integrator=integrator)["ball"]
+        speeds.append(float(motion.velocity[-1, 1].abs()))
+    assert speeds[0] < 1e-5
+    assert speeds[1] > 20 * speeds[0]
 
 
 def test_a_cube_at_rest_stays_at_rest():
@@ -120,7 +127,7 @@ def test_a_cube_at_rest_stays_at_rest():
     motion = gs.simulate(scene, frames=4, fps=1.0, substeps=substeps)["cube"]
     assert float(motion.velocity[-1, 1].abs()) < 1e-6
     depth = 0.05 - float(motion.position[-1, 1])
-    assert depth == pytest.approx(0.5 * 9.81 / (4 * 2e4) + 0.0005 / 2, rel=0.05)
+    assert depth == pytest.approx(math.sqrt(2 * 0.0005 * 0.5 * 9.81 / (4 * 2e4)), rel=1e-3)  # ke c^2 / (2 delta)
 
 
 def test_drag_needs_a_drag_object():

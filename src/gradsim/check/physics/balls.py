@@ -43,17 +43,18 @@ def ball_restitution(
     restitution, speed, mass = torch.broadcast_tensors(restitution, speed, mass)
     velocity = torch.stack([torch.zeros_like(speed), -speed, torch.zeros_like(speed)], -1)
     ball = Ball("ball", radius=0.1, mass=mass, position=(0.0, 0.1, 0.0), velocity=velocity)
-    ground = Ground(ke=mass * frequency**2, restitution=restitution, restitution_slope=slope, delta=delta)
+    bounce = {"restitution": restitution, "restitution_slope": slope}
+    ground = Ground(ke=mass * frequency**2, kf=0.0, mu=0.0, delta=delta, **bounce)
     run = simulate(Scene([ball], ground, gravity=NO_GRAVITY), frames=2, fps=4.0, substeps=25000, integrator=Midpoint())
     return run["ball"].velocity[..., -1, 1] / speed
 
 
 def restitution() -> list[CheckResult]:
     """Checks the restitution of a ball: it depends neither on speed and mass nor on stiffness and depth of contact."""
-    e, speeds, masses = _tensor(RESTITUTIONS), _tensor((0.02, 0.3, 1.0, 10.0)), _tensor((1e-3, 1.0, 1e3))
-    found = ball_restitution(e[:, None, None], speeds[:, None], masses)
+    e, speeds = _tensor(RESTITUTIONS), _tensor((0.02, 0.3, 1.0, 10.0))
+    found = [ball_restitution(e[:, None], speeds, _tensor((mass,))) for mass in (1e-3, 1.0, 1e3)]
     results = []
-    for wanted, ratios in zip(RESTITUTIONS, found.flatten(1), strict=True):
+    for wanted, ratios in zip(RESTITUTIONS, torch.cat(found, 1), strict=True):
         worst = ratios[(ratios - wanted).abs().argmax()]
         name = f"restitution {wanted:g}, worst of 0.02-10 m/s and 1 g-1000 kg"
         results.append(expect_close("ball with restitution", name, wanted, float(worst), 0.02))
@@ -66,7 +67,7 @@ def restitution() -> list[CheckResult]:
 
 def restitution_of_speed() -> list[CheckResult]:
     """Checks 1/e - 1 = (1/e0 - 1) (z + sqrt(1 + z^2)), z = slope (v - 1 m/s)."""
-    speeds, results = _tensor((0.1, 1.0, 3.0, 6.0)), []
+    speeds, results = _tensor((0.1, 1.0, 3.0)), []
     for e, slope in ((0.7, 0.1), (0.5, 0.1), (0.85, -0.05)):
         found = ball_restitution(_tensor((e,)), speeds, _tensor((0.5,)), slope=slope)
         for speed, got in zip(speeds.tolist(), found.tolist(), strict=True):

@@ -247,7 +247,7 @@ def _material_type(cls: Any, types: TypesByName) -> Any:
 def _file_types() -> TypesByName:
     """Returns the types in a file for the names in the annotations of scene objects."""
     types: TypesByName = {"float": StrictFloat, "int": StrictInt, "bool": StrictBool, "str": StrictStr}
-    types["Sequence"] = Sequence  # for classes outside gradsim that inherit fields
+    types |= {"Sequence": Sequence, "Mapping": Mapping}  # for classes in other modules that inherit fields
     types |= {name: quantity_type() for name in ("Quantity", "TensorLike")}
     types |= dict.fromkeys(("Any", "ArrayLike", "Floats", "Ints"), ARRAY)
     for cls in UNTAGGED:

@@ -50,13 +50,17 @@ def rigid_contact_arrays(layout: "Layout") -> tuple[Any, ...]:
 
 
 def rigid_contact_rate(view: "StabilityView") -> tuple[float, float]:
-    """Stable rate, as if all points of the body's largest flat side were in contact at its largest radius."""
+    """Stable rate, as if all points of the body's largest flat side were in contact at its largest radius.
+
+    A restitution multiplies the force of a fast impact by 1 + loss. At low speed, it damps n points like
+    kd = loss sqrt(m ke / n) each.
+    """
     ke, kd, kf, loss = (view.largest(view.row(row)) for row in ("ke", "kd", "kf", "loss"))
     compliance = view.rigid_compliance()
-    # A restitution multiplies the force of a fast impact by 1 + loss. For slow motion, its damping is loss sqrt(m ke).
-    squared_frequency = ke * compliance
-    damping = loss * math.sqrt(squared_frequency * view.rotational_factor())
-    return squared_frequency * (1.0 + loss), max(kd * compliance, kf * compliance, damping)
+    rates = [kd * compliance, kf * view.slip_compliance()]
+    if loss > 0.0:
+        rates.append(loss * math.sqrt(ke / (view.inverse_mass() * view.contact_count())) * compliance)
+    return ke * compliance * (1.0 + loss), max(rates)
 
 
 @functools.cache
