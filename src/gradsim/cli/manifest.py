@@ -19,8 +19,8 @@ import yaml
 from gradsim.cli.inputs import checked_camera, checked_unknowns, load_clip, substeps_at
 from gradsim.cli.options import parse_size, unknown_offset
 from gradsim.cli.tables import MeasuredTable, load_table
+from gradsim.fit.footage_trial import named_point, weights_from_deviations
 from gradsim.fit.observations.base import Observation
-from gradsim.fit.observations.points import Bob, Center, Point, Vertex
 from gradsim.fit.observations.states import States
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.trials import Trial
@@ -193,7 +193,7 @@ def _states(label: str, entry: TrialEntry, table: MeasuredTable) -> States:
 
 def _tracks(label: str, entry: TrialEntry, table: MeasuredTable) -> Tracks:
     paths = [path for path in table.values if not path.endswith(DEVIATION)]
-    points = [_point(label, path) for path in paths]
+    points = [named_point(path) for path in paths]
     values = np.stack([table.values[path] for path in paths], 1)
     options = {"noise": entry.noise, "robust": entry.robust, "weights": _weights(label, paths, table)}
     if values.shape[-1] == 3:
@@ -204,26 +204,18 @@ def _tracks(label: str, entry: TrialEntry, table: MeasuredTable) -> Tracks:
 
 
 def _weights(label: str, paths: Sequence[str], table: MeasuredTable) -> np.ndarray | None:
-    """Returns weights of the points [T, K] from their standard deviations, such as cube.center.sd; None without any."""
+    """Returns weights [T, K] or [T, K, n] from standard deviations of points, such as cube.center.sd, or of their
+    coordinates, such as cube.center.sd.x; None without any."""
     found = [table.values.get(path + DEVIATION) for path in paths]
     if all(column is None for column in found):
         return None
     if any(column is None for column in found):
         raise InvalidInput(f"{label}.tracks", DEVIATION, "give the standard deviation of each point, or of none")
-    deviations = np.stack([column[:, 0] for column in found if column is not None], 1)
+    deviations = np.stack([column for column in found if column is not None], 1)
+    deviations = deviations[..., 0] if deviations.shape[-1] == 1 else deviations
     if not (deviations[np.isfinite(deviations)] > 0).all():
         raise OutOfRange(f"{label}.tracks", DEVIATION, "standard deviations must be > 0")
-    return np.nan_to_num((np.nanmedian(deviations) / deviations) ** 2)
-
-
-def _point(label: str, path: str) -> Point:
-    body, _, point = path.partition(".")
-    if point == "center":
-        return Center(body)
-    for word, kind in (("vertex", Vertex), ("bob", Bob)):
-        if point.startswith(word) and point[len(word) :].isdigit():
-            return kind(body, int(point[len(word) :]))
-    raise InvalidInput(f"{label}.tracks", repr(path), "columns are named cube.center.x, cube.vertex3.x or arm.bob0.x")
+    return weights_from_deviations(deviations)
 
 
 def _with_start(label: str, scene: Scene, values: Mapping[str, Any]) -> Scene:

@@ -23,7 +23,7 @@ from gradsim.scene.errors import UnexplainedMotion
 
 MIN_EXPLAINED = 0.9  # part of the deviation from uniform motion that a kind of motion must explain
 DEPTH_SD = 0.015  # of the distance between a ruler and the plane of the motion, relative to that of the camera
-DIAMETER_SD = 0.01  # of a diameter that is measured in the picture and known in metres, relative
+DIAMETER_SD = 0.015  # of a diameter that is measured in the picture and known in metres, relative
 CLOSE_COST = 3.0  # difference of the costs of two motions, per frame, below which both are possible
 
 
@@ -58,6 +58,18 @@ class Prepared:
         return self.detection.recording
 
     @property
+    def deviations(self) -> np.ndarray:
+        """Standard deviations of the coordinates of the motion [M, 2] [px]."""
+        sigma = self.path.part(self.fit.frames).sigma
+        return np.hypot(sigma[:, None], np.array(self.fit.spread))
+
+    @property
+    def substeps(self) -> int | None:
+        """Time steps between two frames that the motion needs for accuracy; None for any number that is stable."""
+        dt = self.draft.dt
+        return None if dt is None else max(1, math.ceil(float(np.median(np.diff(self.times))) / dt))
+
+    @property
     def frames(self) -> np.ndarray:
         """Numbers of the frames of the motion in the file [M]."""
         return np.asarray(self.recording.numbers)[self.track.frames[self.fit.frames]]
@@ -86,7 +98,7 @@ def prepare(recording: Recording, choices: Choices = Choices(), *, lens: Lens | 
     fits = tuple(fit_motions(path))
     fit = _chosen_fit(recording, path, fits, choices.motion)
     part = path.part(fit.frames)
-    view = make_view(choices, view_lens, track, part.diameter)
+    view = make_view(choices, view_lens, track, usual_diameter(track, fit))
     draft = MOTIONS[fit.kind].draft(fit, view)
     notes = (*detection_notes(detection, track), *_motion_notes(fits, fit, path), *_view_notes(view, draft, lens))
     return Prepared(detection, track, path, fits, fit, view, draft, part.times - part.times[0], notes)
@@ -114,6 +126,13 @@ def _chosen_fit(recording: Recording, path: ImagePath, fits: tuple[MotionFit, ..
         remedy = "check --object and --frames, or name the kind of motion with --as to use it all the same"
         raise UnexplainedMotion(str(recording.path), f"no kind of motion explains the path ({best})", remedy)
     return fits[0]
+
+
+def usual_diameter(track: ObjectTrack, fit: MotionFit) -> float:
+    """Returns the diameter of the object during the motion [px], from the frames in which it is slow."""
+    diameters = track.diameters[fit.frames]
+    smears = np.linalg.norm(track.smears[fit.frames], axis=1)
+    return float(np.median(diameters[smears <= np.median(smears)]))
 
 
 def make_view(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float) -> View:

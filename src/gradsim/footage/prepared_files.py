@@ -43,7 +43,7 @@ def _write_files(prepared: Prepared, folder: Path) -> None:
     folder.mkdir()
     recording = prepared.recording
     rate = 1.0 / float(np.median(np.diff(prepared.times)))
-    save_scene(prepared.draft.scene, folder / SCENE, time=Time(frames=len(prepared.times), fps=rate))
+    save_scene(prepared.draft.scene, folder / SCENE, time=Time(len(prepared.times), rate, prepared.substeps))
     _write_tracks(prepared, folder / TRACKS)
     height, width = recording.size
     trial: dict[str, Any] = {"tracks": TRACKS, "size": f"{height}x{width}", "name": recording.path.stem}
@@ -64,9 +64,9 @@ def _write_tracks(prepared: Prepared, file: Path) -> None:
     name = prepared.draft.point
     with file.open("w", newline="", encoding="utf-8") as stream:
         rows = csv.writer(stream)
-        rows.writerow(["time", f"{name}.x", f"{name}.y", f"{name}.sd"])
-        for t, (x, y), sd in zip(prepared.times, part.points, part.sigma, strict=True):
-            rows.writerow([f"{t:.9g}", f"{x:.4f}", f"{y:.4f}", f"{sd:.4f}"])
+        rows.writerow(["time", f"{name}.x", f"{name}.y", f"{name}.sd.x", f"{name}.sd.y"])
+        for t, (x, y), (right, down) in zip(prepared.times, part.points, prepared.deviations, strict=True):
+            rows.writerow([f"{t:.9g}", f"{x:.4f}", f"{y:.4f}", f"{right:.4f}", f"{down:.4f}"])
 
 
 def _write_masks(track: ObjectTrack, file: Path) -> None:

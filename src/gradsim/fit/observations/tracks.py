@@ -26,7 +26,7 @@ class Tracks(Observation):
         pixels: Image positions (x, y) from the upper left corner [px], [T, K, 2].
         size: Height and width of the image that `pixels` refers to [px].
         positions: Positions in space [m], [T, K, 3], in place of `pixels`.
-        weights: Weights of the points, [K] or [T, K].
+        weights: Weights of the points, [K] or [T, K], or of their coordinates, [T, K, 2] or [T, K, 3].
         options: `noise` and `robust` in px or m, `frames`, `offset`, and `camera` for image positions; see
             `Observation`.
     """
@@ -73,10 +73,10 @@ class Tracks(Observation):
         missing = torch.isnan(tracks).any(-1)
         if given is None and not bool(missing.any()):
             return None
-        weights = (
-            torch.ones(tracks.shape[:2], dtype=torch.float64) if given is None else given.expand(*tracks.shape[:2])
-        )
-        return torch.where(missing, 0.0, weights)[..., None].expand_as(tracks).flatten(1)
+        weights = torch.ones_like(tracks) if given is None else given
+        if weights.ndim < 3:
+            weights = weights.expand(*tracks.shape[:2])[..., None].expand_as(tracks)
+        return torch.where(missing[..., None], 0.0, weights).flatten(1)
 
     def series(self) -> torch.Tensor:
         tracks: torch.Tensor = vars(self)["_tracks"]
@@ -135,9 +135,11 @@ def _checked_tracks(name: str, values: Any, count: int, width: int) -> torch.Ten
 
 
 def _checked_weights(weights: Any, tracks: torch.Tensor) -> torch.Tensor:
-    array, shape = measurements("weights", weights), tuple(tracks.shape[:2])
-    if tuple(array.shape) not in (shape, shape[1:]):
-        raise WrongShape("weights", f"shape {tuple(array.shape)}", f"must be {shape[1:]} or {shape}, one per point")
+    array, whole = measurements("weights", weights), tuple(tracks.shape)
+    shape = whole[:2]
+    if tuple(array.shape) not in (shape, shape[1:], whole):
+        remedy = f"must be {shape[1:]} or {shape}, one per point, or {whole}, one per coordinate"
+        raise WrongShape("weights", f"shape {tuple(array.shape)}", remedy)
     if not float(array.min()) >= 0:
         raise OutOfRange("weights", f"smallest weight {float(array.min()):g}", "must be >= 0")
     return array

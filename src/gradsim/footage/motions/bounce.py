@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsim.footage.motions.draft import Draft, ball, draft_scene, floor
+from gradsim.footage.motions.draft import CONTACT_TIME, IMPACT_STEPS, Draft, ball, draft_scene, floor
 from gradsim.footage.motions.path import ImagePath, MotionFit, Predict, fit_motion, gauss_newton, point
 from gradsim.footage.motions.view import View
 
@@ -17,7 +18,15 @@ MAX_BOUNCES = 12
 
 def fit_bounce(path: ImagePath) -> MotionFit | None:
     """Fits parabolas with a common acceleration that a floor reflects with a common restitution."""
-    return fit_motion(NAME, path, _fit, 7)
+    fit = fit_motion(NAME, path, _fit, 7)
+    return None if fit is None else replace(fit, spread=(_irregularity(path.part(fit.frames)), 0.0))
+
+
+def _irregularity(path: ImagePath) -> float:
+    """Returns the deviation of the horizontal motion from uniform motion [px]: spin and an uneven floor change it."""
+    basis = np.stack([np.ones(len(path)), path.times - path.times[0]], 1)
+    x = path.points[:, 0]
+    return float(np.std(x - basis @ np.linalg.lstsq(basis, x, rcond=None)[0]))
 
 
 def heights(numbers: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -147,7 +156,8 @@ def draft_bounce(fit: MotionFit, view: View) -> Draft:
     """Returns a scene in which a ball bounces on the ground; its restitution is estimated."""
     fall, start, speed = fit.numbers["acceleration_y"], point(fit, "start"), point(fit, "speed")
     view = view.scaled_by_gravity(fall)
-    body = ball(view, start, speed, spins=True)
+    body = ball(view, start, speed)
     impact = math.sqrt(max(speed[1] ** 2 + 2 * fall * (fit.numbers["floor_y"] - start[1]), 0.0))
     ground = floor(view, fit.numbers["floor_y"], fit.numbers["restitution"], impact)
-    return draft_scene(view, body, ("ground.restitution",), gravity=view.gravity_quantity(fall), ground=ground)
+    gravity, dt = view.gravity_quantity(fall), CONTACT_TIME / IMPACT_STEPS
+    return draft_scene(view, body, ("ground.restitution",), gravity=gravity, ground=ground, dt=dt)

@@ -26,10 +26,9 @@ DENSITY_SD = 1.0  # of its logarithm
 DRAG_SD = 0.3  # of the logarithm of the drag coefficient of a body of known mass
 AIR = 0.5 * 1.2 * 0.47  # half the density of air [kg/m^3] times the drag coefficient of a ball
 DEPTH_SPEED = 0.05  # standard deviation of the speed along the view, relative to the distance [1/s] and to the speed
-SPIN_SD = 5.0  # [rad/s]
-CONTACT_TIME = 0.002  # duration of an impact [s]
+CONTACT_TIME = 0.004  # duration of an impact [s]
+IMPACT_STEPS = 64  # time steps of an impact
 RAMP = 0.5  # depth over which contact becomes stiff, relative to the depth of an impact
-FRICTION = (0.3, 0.7)  # median and standard deviation of the logarithm of the friction of a floor
 SLOPE_SD = 0.1  # of the dependence of restitution on speed [s/m]
 FLOOR_SD = 2.0  # of a line of the floor that was given [px]
 PATH_MARGIN = 3.0  # bounds of the start, in diameters
@@ -44,36 +43,43 @@ class Draft:
         scene: The scene at the time of the first frame.
         point: Name of the tracked point, such as "object.center".
         wanted: Paths of the unknowns that are asked for; the others are nuisances.
+        dt: Time step that the motion needs for accuracy [s]; None for any that is stable.
     """
 
     scene: Scene
     point: str
     wanted: tuple[str, ...]
+    dt: float | None = None
 
 
 def draft_scene(
-    view: View, body: Body, wanted: Sequence[str], *, gravity: Any, ground: Ground | None = None, camera: Any = None
+    view: View,
+    body: Body,
+    wanted: Sequence[str],
+    *,
+    gravity: Any,
+    ground: Ground | None = None,
+    camera: Camera | None = None,
+    dt: float | None = None,
 ) -> Draft:
     """Returns the draft of a scene with one body in front of the camera of a view."""
     points = {Pendulum: "bob0", Springs: "vertex1"}
     scene = Scene([body], ground=ground, gravity=gravity, camera=camera or view.camera(), lights=())
     names = [path for path in (*wanted, "scene.gravity[1]") if path in scene.unknowns]
-    return Draft(scene, f"{BODY}.{points.get(type(body), 'center')}", tuple(names))
+    return Draft(scene, f"{BODY}.{points.get(type(body), 'center')}", tuple(names), dt)
 
 
-def ball(view: View, start: tuple[float, float], speed: tuple[float, float], *, spins: bool = False) -> Ball:
+def ball(view: View, start: tuple[float, float], speed: tuple[float, float]) -> Ball:
     """Returns a ball in the plane of the motion, with drag.
 
     Args:
         view: The view.
         start, speed: In the picture [px], [px/s].
-        spins: Whether its spin matters, because it touches a floor.
     """
     (x, y), (u, v) = view.plane_point(start), view.plane_vector(speed)
     fast = math.hypot(u, v)
     reach, range_ = 2 * PATH_MARGIN * view.radius, max(fast, 1.0)
     depth = math.hypot(DEPTH_SPEED * view.distance, DEPTH_SPEED * fast)
-    spin: Any = _nuisance(Normal(0.0, SPIN_SD)) if spins else 0.0
     along: Any = _nuisance(Normal(0.0, depth))
     position: Any = (_between(x, reach), _between(y, reach), 0.0)
     velocity: Any = (_between(u, range_), _between(v, range_), along)
@@ -84,7 +90,6 @@ def ball(view: View, start: tuple[float, float], speed: tuple[float, float], *, 
         mass=mass,
         position=position,
         velocity=velocity,
-        angular_velocity=(0.0, 0.0, spin),
         drag=Drag(quadratic=_drag(view)),
     )
 
@@ -127,9 +132,9 @@ def floor(view: View, impact_y: float, restitution: float, impact_speed: float) 
     return Ground(
         ke=stiffness,
         delta=RAMP * speed * CONTACT_TIME / math.pi,
-        mu=_nuisance(LogNormal(*FRICTION)),
+        mu=0.0,  # friction acts on the horizontal motion, which is not used
         offset=offset,
-        restitution=unknown(min(max(restitution, 0.1), 0.97), low=0.02, high=1.0),
+        restitution=unknown(min(max(restitution, 0.15), 0.97), low=0.1, high=1.0),
         restitution_slope=_nuisance(Normal(0.0, SLOPE_SD)),
         restitution_speed=round(0.6 * speed, 2),
     )

@@ -56,6 +56,8 @@ class MotionFit:
         free_numbers: Number of values that were fitted.
         explained: Explained part of the deviation from uniform motion, 1 for all of it.
         cost: Smaller for a better explanation of the whole path; see `motion_cost`.
+        spread: Standard deviation of what the motion does not describe, along x and y [px], such as the sideways
+            motion of a ball that bounces irregularly.
     """
 
     kind: str
@@ -66,6 +68,7 @@ class MotionFit:
     free_numbers: int
     explained: float
     cost: float
+    spread: tuple[float, float] = (0.0, 0.0)
 
     @property
     def frames(self) -> slice:

@@ -1,0 +1,38 @@
+"""The trial of a prepared recording."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradsim.fit.observations.points import Bob, Center, Point, Vertex
+from gradsim.fit.observations.tracks import Tracks
+from gradsim.fit.trials import Trial
+from gradsim.footage.prepare import Prepared
+from gradsim.scene.errors import InvalidInput
+
+POINTS: dict[str, type[Vertex] | type[Bob]] = {"vertex": Vertex, "bob": Bob}  # points with an index
+
+
+def named_point(path: str) -> Point:
+    """Returns the point of a path such as "ball.center", "cube.vertex3" or "arm.bob0"."""
+    body, _, point = path.partition(".")
+    if point == "center":
+        return Center(body)
+    for word, kind in POINTS.items():
+        if point.startswith(word) and point[len(word) :].isdigit():
+            return kind(body, int(point[len(word) :]))
+    raise InvalidInput("point", repr(path), "must be named like cube.center, cube.vertex3 or arm.bob0")
+
+
+def weights_from_deviations(deviations: np.ndarray) -> np.ndarray:
+    """Returns weights that are relative to the median of standard deviations; 0 where one is NaN."""
+    return np.nan_to_num((np.nanmedian(deviations) / deviations) ** 2)
+
+
+def prepared_trial(prepared: Prepared) -> Trial:
+    """Returns the trial of a prepared recording: its scene and the track of its object."""
+    part = prepared.path.part(prepared.fit.frames)
+    weights = weights_from_deviations(prepared.deviations)
+    point = named_point(prepared.draft.point)
+    tracks = Tracks([point], part.points[:, None], prepared.view.size, weights=weights[:, None])
+    return Trial(prepared.draft.scene, tracks, times=prepared.times, name=prepared.recording.path.stem)
