@@ -59,6 +59,8 @@ class Browser:
             self.log.append(message)
 
     def open(self, url, width, height, scale=1):
+        """Opens a new tab, and forgets the one before."""
+        self.session, self.log = None, []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):

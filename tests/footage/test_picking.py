@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 import cv2
 import numpy as np
 import pytest
+from tests.footage.picking_session import NOTHING, session_of
+from tests.footage.videos import Clip, draw, recording_of, save
 
 from gradsim.footage.choices import Choices
 from gradsim.footage.picking import pick_choices
@@ -20,8 +22,6 @@ from gradsim.footage.picking.picked import merge_picked
 from gradsim.footage.picking.server import MAX_BODY
 from gradsim.footage.recording import open_recording
 from gradsim.scene.errors import InvalidInput, VideoFileError
-from tests.footage.picking_session import NOTHING, session_of
-from tests.footage.videos import Clip, draw, recording_of, save
 
 BALL = {**NOTHING, "object": [30.5, 100.25], "object_frame": 2, "scale": [10, 20, 10, 120, 0.5], "motion": "bounce"}
 
@@ -117,7 +117,9 @@ def test_token_is_long_and_new_each_time(recording, session):
     assert min(len(first), len(second)) >= 40
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "0.0.0.0", "", "localhost:x"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "0.0.0.0", "", "localhost:x"]
+)
 def test_other_hosts_are_refused(session, host):
     assert session.request(headers={"Host": host})[0] == 403
 
@@ -248,8 +250,9 @@ def test_names_are_escaped():
     assert data["file"] == recording.path.name
 
 
-def test_motion_that_was_given_is_offered(recording):
-    with session_of(recording, Choices(motion="toss")) as session:
+@pytest.mark.parametrize("motions", [(), ("bounce", "flight"), {"toss": "a body that is thrown"}])
+def test_motion_that_was_given_is_offered(recording, motions):
+    with session_of(recording, Choices(motion="toss"), motions=motions) as session:
         assert session.post({**NOTHING, "motion": "toss"})[0] == 200
         assert session.choices.result(20).motion == "toss"
 

@@ -1,15 +1,16 @@
 """The page for picking in a browser: clicks and keys make choices, to the pixel."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from gradsim.footage.choices import Choices
-from gradsim.footage.recording import open_recording
 from tests.footage.chromium import CHROMIUM, NO_CHROMIUM, open_browser
 from tests.footage.picking_session import session_of
 from tests.footage.videos import Clip, draw, save
+
+from gradsim.footage.choices import Choices
+from gradsim.footage.recording import open_recording
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 
@@ -51,9 +52,9 @@ class Page:
         self.browser.click_on("#done")
 
 
-@pytest.fixture
-def browser(tmp_path):
-    with open_browser(tmp_path) as own:
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with open_browser(tmp_path_factory.mktemp("browser")) as own:
         yield own
 
 
@@ -86,7 +87,7 @@ def test_choices_by_clicking(recording, browser):
         browser.type("#mass", "26")
         browser.evaluate("byId('mass-unit').value = 'g'; update()")
         page.settle()
-        assert "--scale 20.5," in page.text("command")
+        assert re.search(r" --object \S+,3 \\\n  --scale 20\.5,\S+,0\.25 \\\n", page.text("command"))
         page.done()
         choices = session.choices.result(20)
         browser.wait_until("!byId('finished').hidden")
@@ -126,7 +127,8 @@ def test_errors_are_shown_and_can_be_mended(recording, browser):
         page.click("ruler", (50, 50))
         page.done()
         page.settle()
-        assert "other end of the ruler" in page.text("error")
+        assert page.text("missing") == "Still missing: the other end of the ruler."
+        assert browser.evaluate("byId('missing').className + ' ' + document.activeElement.id") == "open urgent picture"
         browser.evaluate("place('ruler', {x: 51, y: 50}); update()")
         browser.type("#length", "1")
         page.done()
@@ -217,10 +219,11 @@ def test_portrait_picture_fits_every_window(tmp_path, browser, width, height, sc
 
 
 def test_every_field_has_a_label(recording, browser):
-    named = "[...document.querySelectorAll('input, select, button, canvas')].map(e => e.labels?.[0]?.textContent.trim() || e.getAttribute('aria-label') || e.textContent.trim())"
+    fields = "[...document.querySelectorAll('input, select, button, canvas')]"
+    name = "e.labels?.[0]?.textContent.trim() || e.getAttribute('aria-label') || e.textContent.trim()"
     with session_of(recording) as session:
         Page(browser, session.url)
-        names = browser.evaluate(named)
+        names = browser.evaluate(f"{fields}.map(e => {name})")
     assert len(names) > 20
     assert all(names)
     tools = [name for name in names if name.startswith(("Undo", "Clear"))]

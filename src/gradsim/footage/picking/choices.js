@@ -107,12 +107,13 @@ function answer() {
 
 /** The command line with the same choices. */
 function commandText() {
-  const { object, scale, diameter, floor, ignore, motion, gravity, mass } = answer();
-  const options = [["--object", object], ["--scale", scale], ["--diameter", diameter], ["--floor", floor],
+  const { object, object_frame, scale, diameter, floor, ignore, motion, gravity, mass } = answer();
+  const place = object && [...object, object_frame ?? []].flat();
+  const options = [["--object", place], ["--scale", scale], ["--diameter", diameter], ["--floor", floor],
     ...ignore.map(box => ["--ignore", box]), ["--as", motion], ["--gravity", gravity], ["--mass", mass]];
   const file = /^[\w./][\w./-]*$/.test(data.file) ? data.file : `'${data.file.replaceAll("'", "'\\''")}'`;
   const given = options.filter(([, value]) => value !== null && ![value].flat().includes(null));
-  return ["gradsim prepare", file, ...given.map(([name, value]) => `${name} ${value}`), "-o prepared/"].join(" ");
+  return [`gradsim prepare ${file} -o prepared/`, ...given.map(([name, value]) => `${name} ${value}`)].join(" \\\n  ");
 }
 
 /** Fills marks and form with the choices that were there before. */

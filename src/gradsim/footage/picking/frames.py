@@ -66,5 +66,7 @@ def _jpeg(frame: NDArray[np.uint8]) -> bytes:
     encoded, data = cv2.imencode(".jpg", cv2.cvtColor(frame, cv2.COLOR_RGB2BGR), JPEG_OPTIONS)
     if not encoded:
         height, width = frame.shape[:2]
-        raise VideoFileError("frame", f"{height} x {width}", "is too large to be shown: JPEG has at most 65500 pixels a side")
+        raise VideoFileError(
+            "frame", f"{height} x {width}", "is too large to be shown: JPEG has at most 65500 pixels a side"
+        )
     return data.tobytes()

@@ -113,8 +113,10 @@ function showState() {
 
 function showMissing() {
   const open = problems();
+  if (!open.length) byId("missing").classList.remove("urgent");
   byId("missing").classList.toggle("open", open.length > 0);
-  setText("missing", open.length ? `Still missing: ${open.map(problem => problem.text).join("; ")}.` : ["Ready.", ...automatic()].join(" "));
+  setText("missing", open.length ? `Still missing: ${open.map(problem => problem.text).join("; ")}.` : "Ready.");
+  setText("automatic", automatic().join(" "));
 }
 
 function showFrame(index) {
@@ -240,7 +242,10 @@ function showError(text, place) {
 async function send(event) {
   event.preventDefault();
   const [problem] = problems();
-  if (problem) return showError(`Still missing: ${problem.text}.`, problem.place);
+  if (problem) {
+    byId("missing").classList.add("urgent");
+    return showError("", problem.place);
+  }
   showError("");
   byId("done").disabled = true;
   const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(answer()) };
@@ -264,7 +269,7 @@ for (const input of document.querySelectorAll("[name=tool]")) input.addEventList
 document.querySelectorAll(".actions").forEach(addActions);
 for (const id of ["length-unit", "diameter-unit"]) addOptions(id, Object.keys(LENGTHS).map(unit => [unit, unit]));
 addOptions("mass-unit", Object.keys(MASSES).map(unit => [unit, unit]));
-addOptions("motion", data.motions.map(([name, text]) => [name, `${name}: ${text}`]));
+addOptions("motion", data.motions.map(([name, text]) => [name, text ? `${name}: ${text}` : name]));
 byId("frame").max = data.frames.length - 1;
 const last = data.frames.at(-1);
 byId("facts").textContent = `${data.width} × ${data.height} px, ${last.time.toFixed(2)} s`;

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import Thread
 
 from gradsim.footage.choices import Choices
@@ -24,7 +24,7 @@ def pick_choices(
     recording: Recording,
     choices: Choices = Choices(),
     *,
-    motions: Mapping[str, str] | None = None,
+    motions: Mapping[str, str] | Iterable[str] = (),
     open_browser: bool = True,
     announce: Callable[[str], object] = print,
     timeout: float | None = None,
@@ -36,7 +36,7 @@ def pick_choices(
     Args:
         recording: The recording; the page shows up to 40 of its frames.
         choices: What is already known: the page starts with it.
-        motions: Kinds of motion to choose from, name and description. Only the automatic choice if None.
+        motions: Kinds of motion to choose from, besides the automatic choice: names, or names with descriptions.
         open_browser: Opens the page in the default browser, where there is a display.
         announce: Called with a line that contains the address of the page.
         timeout: Largest time to wait [s]; without limit if None.
@@ -50,9 +50,7 @@ def pick_choices(
     """
     if timeout is not None and not timeout > 0:
         raise OutOfRange("timeout", timeout, "must be > 0 [s], or None to wait without limit")
-    offered = dict(motions or {})
-    if choices.motion is not None:
-        offered.setdefault(choices.motion, "as given")
+    offered = _offered_motions(motions, choices)
     shown = spread_frames(recording)
     with encoded_frames(shown) as images:
         server = PickServer(
@@ -69,6 +67,14 @@ def pick_choices(
         finally:
             server.shutdown()
             server.server_close()
+
+
+def _offered_motions(motions: Mapping[str, str] | Iterable[str], choices: Choices) -> dict[str, str]:
+    """Returns names and descriptions, with that of the choices among them."""
+    offered = dict(motions) if isinstance(motions, Mapping) else dict.fromkeys(motions, "")
+    if choices.motion is not None:
+        offered.setdefault(choices.motion, "")
+    return offered
 
 
 def _answer(server: PickServer, timeout: float | None) -> Choices:

@@ -75,7 +75,7 @@ function stroke(color, width, path) {
   path();
   pen.lineCap = pen.lineJoin = "round";
   pen.strokeStyle = "#000b";
-  pen.lineWidth = width + 2.5;
+  pen.lineWidth = 2.2 * width;
   pen.stroke();
   pen.strokeStyle = color;
   pen.lineWidth = width;
