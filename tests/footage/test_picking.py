@@ -1,5 +1,6 @@
 """The server of the page for picking: what it serves, what it refuses, and what it returns."""
 
+import _thread
 import json
 import re
 import threading
@@ -188,17 +189,19 @@ def test_time_limit_names_the_options(recording):
         pick_choices(recording, open_browser=False, announce=lambda line: None, timeout=0.3)
 
 
-def test_interrupt_stops_the_server(recording, monkeypatch):
+def test_interrupt_stops_the_server(recording):
+    """Ctrl-C while it waits for the answer."""
     lines = []
-    monkeypatch.setattr("gradsim.footage.picking.pick._answer", lambda server, timeout: _raise(KeyboardInterrupt))
+    interrupt = threading.Timer(0.5, _thread.interrupt_main)
+
+    def announce(line):
+        lines.append(line)
+        interrupt.start()
+
     with pytest.raises(KeyboardInterrupt):
-        pick_choices(recording, open_browser=False, announce=lines.append)
+        pick_choices(recording, open_browser=False, announce=announce)
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(re.search(r"http://\S+", lines[0])[0], timeout=5)
-
-
-def _raise(error):
-    raise error
 
 
 @pytest.mark.parametrize(("display", "opened"), [("", 0), (":0", 1)])

@@ -1,6 +1,8 @@
 """The page for picking in a browser: clicks and keys make choices, to the pixel."""
 
+import itertools
 import re
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +12,7 @@ from tests.footage.picking_session import session_of
 from tests.footage.videos import Clip, draw, save
 
 from gradsim.footage.choices import Choices
+from gradsim.footage.picking import frames
 from gradsim.footage.recording import open_recording
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
@@ -228,6 +231,27 @@ def test_every_field_has_a_label(recording, browser):
     assert all(names)
     tools = [name for name in names if name.startswith(("Undo", "Clear"))]
     assert len(set(tools)) == len(tools) == 8
+
+
+def test_done_does_not_wait_for_frames(recording, browser, monkeypatch):
+    """Frames of a large video take a while; a browser has six connections to one server."""
+    decoded, encode, counter = threading.Event(), frames._jpeg, itertools.count()
+
+    def encode_slowly(frame):
+        assert next(counter) == 0 or decoded.wait(60)
+        return encode(frame)
+
+    monkeypatch.setattr(frames, "_jpeg", encode_slowly)
+    with session_of(recording) as session:
+        page = Page(browser, session.url)
+        for index in range(1, 12):
+            browser.evaluate(f"showFrame({index})")
+            page.settle()
+        assert "Reading" in page.text("loading")
+        page.done()
+        browser.wait_until("!byId('finished').hidden", timeout=10)
+        decoded.set()
+        assert session.choices.result(20) == Choices()
 
 
 def test_frame_that_cannot_be_read_is_reported(recording, browser):

@@ -9,7 +9,11 @@ const MASSES = { kg: 1, g: 0.001 };  // [kg]
 
 // ------------------------------------------------------------------------------------------------------------ marks
 
-const record = tool => undoStack.push({ tool, before: structuredClone(chosen[tool]) });
+/** Keeps the state of a tool before it changes; an error shown for that state is outdated. */
+function record(tool) {
+  undoStack.push({ tool, before: structuredClone(chosen[tool]) });
+  byId("error").textContent = "";
+}
 
 /** Takes back the last change of a tool, or of any tool. */
 function undo(tool) {
@@ -17,6 +21,7 @@ function undo(tool) {
   const last = undoStack.findLastIndex(change => !tool || change.tool === tool);
   if (last < 0) return;
   const [change] = undoStack.splice(last, 1);
+  byId("error").textContent = "";
   chosen[change.tool] = change.before;
 }
 

@@ -8,7 +8,7 @@ let drag = null;
 const HINTS = {
   object: () => "Click the object, in a frame in which it is clear to see.",
   ruler: () => ["Click one end of a known length in the plane of the motion.", "Click its other end.",
-    "Enter its length. Click or drag to correct an end."][chosen.ruler.length],
+    `${byId("length").value ? "" : "Enter its length. "}Click or drag to correct an end.`][chosen.ruler.length],
   floor: () => ["Click a point on the line where the object lands.", "Click a second point on that line.",
     "Click or drag to correct a point."][chosen.floor.length],
   ignore: () => corner ? "Click the opposite corner." : "Drag a rectangle over whatever else moves.",
@@ -115,11 +115,22 @@ function showMissing() {
   const open = problems();
   if (!open.length) byId("missing").classList.remove("urgent");
   byId("missing").classList.toggle("open", open.length > 0);
-  setText("missing", open.length ? `Still missing: ${open.map(problem => problem.text).join("; ")}.` : "Ready.");
+  const ready = byId("error").textContent ? "" : "Ready.";
+  setText("missing", open.length ? `Still missing: ${open.map(problem => problem.text).join("; ")}.` : ready);
   setText("automatic", automatic().join(" "));
 }
 
+/** Stops waiting for a frame: a browser has few connections to one server, and the answer needs one. */
+function dropPending(index) {
+  const image = images.get(index);
+  if (!image || image.complete) return;
+  image.onload = image.onerror = null;
+  image.src = "";
+  images.delete(index);
+}
+
 function showFrame(index) {
+  dropPending(shown);
   shown = clamp(index, 0, data.frames.length - 1);
   byId("frame").value = shown;
   byId("frame").setAttribute("aria-valuetext", `frame ${data.frames[shown].number}`);

@@ -103,7 +103,9 @@ function drawBox(color, a, b) {
   stroke(color, 2, () => pen.rect(a.x, a.y, b.x - a.x, b.y - a.y));
 }
 
+/** Writes a text where it is visible, unless its place is not. */
 function drawLabel(color, text, x, y) {
+  if (x < -40 || y < -40 || x > canvas.clientWidth + 40 || y > canvas.clientHeight + 40) return;
   pen.font = "600 12px system-ui, 'DejaVu Sans', sans-serif";
   const width = pen.measureText(text).width + 12;
   const left = clamp(x, 2, canvas.clientWidth - width - 2), top = clamp(y, 2, canvas.clientHeight - 22);
