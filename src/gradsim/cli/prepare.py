@@ -87,7 +87,7 @@ def prepare(
         from gradsim.footage.motions.registry import MOTIONS
         from gradsim.footage.picking import pick_choices
 
-        choices = pick_choices(recording, choices, motions=tuple(MOTIONS))
+        choices = pick_choices(recording, choices, motions={motion.name: motion.text for motion in MOTIONS.values()})
     stderr.print(f"looking for a moving object in {len(recording)} frames", highlight=False, soft_wrap=True)
     prepared = prepare_recording(recording, choices, lens=None if lens is None else load_lens(lens))
     write_prepared(prepared, out)
