@@ -79,6 +79,14 @@ class NoMovingObject(InvalidInput):
     """No object moves through a recording clearly enough to be followed."""
 
 
+class SceneCut(InvalidInput):
+    """A recording consists of several takes: the picture changes completely from one frame to the next."""
+
+
+class AmbiguousObject(InvalidInput):
+    """Several objects of a recording move alike, and none was chosen."""
+
+
 class SceneFileError(InvalidInput):
     """A scene file is missing, unreadable or invalid.
 
