@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from tests.footage.videos import Clip, bounces, clutter, draw, recording_of, save
 
-from gradsim.footage.alpha import color_mixture, measure_object, whole_blobs
+from gradsim.footage.alpha import measure_object, whole_blobs
 from gradsim.footage.detection import find_moving_objects
+from gradsim.footage.mixture import color_mixture
 from gradsim.footage.objects import is_shadow
 from gradsim.footage.recording import open_recording
 from gradsim.scene.errors import NoMovingObject
@@ -80,6 +81,7 @@ def test_shadows_have_the_color_of_the_plate():
 def test_a_mixture_ignores_shadows_and_finds_coverage():
     plate, color = np.full((1, 5, 3), (0.6, 0.55, 0.5)), np.array([0.1, 0.5, 0.2])
     cover = np.linspace(0, 1, 5)[None, :, None]
-    mixed = color_mixture((1 - cover) * plate + cover * color, plate, color)
+    mixed, rest = color_mixture((1 - cover) * plate + cover * color, plate, color)
     assert mixed == pytest.approx(cover[..., 0], abs=1e-9)
-    assert np.abs(color_mixture(0.7 * plate, plate, color)).max() < 0.12
+    assert rest == pytest.approx(1 - cover[..., 0], abs=1e-9)
+    assert np.abs(color_mixture(0.7 * plate, plate, color)[0]).max() < 0.12

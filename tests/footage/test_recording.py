@@ -54,8 +54,11 @@ def test_large_frames_are_reduced_by_area(tmp_path):
     assert np.abs(own.reduced[0] - smooth.reshape(200, 3, 300, 3, 3).mean((1, 3))).max() < 3
 
 
-def test_rotation_metadata_is_applied(mp4, tmp_path):
-    turned = tmp_path / "portrait.mp4"
+QUARTERS = {1: (0, -1, 1, 0), 2: (-1, 0, 0, -1), 3: (0, 1, -1, 0)}
+
+
+def turned_copy(mp4, turned, turns):
+    """Copies a file and adds metadata that turn its frames by quarters, counter-clockwise."""
     with av.open(str(mp4)) as source, av.open(str(turned), "w") as output:
         stream = output.add_stream_from_template(source.streams.video[0])
         for packet in source.demux(source.streams.video[0]):
@@ -64,13 +67,19 @@ def test_rotation_metadata_is_applied(mp4, tmp_path):
                 output.mux(packet)
     content = bytearray(turned.read_bytes())
     identity = np.array([0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000], ">i4").tobytes()
-    quarter = np.array([0, 0x10000, 0, -0x10000, 0, 0, 0, 0, 0x40000000], ">i4").tobytes()
+    a, b, c, d = (0x10000 * number for number in QUARTERS[turns])
+    quarter = np.array([a, b, 0, c, d, 0, 0, 0, 0x40000000], ">i4").tobytes()
     place = content.index(identity, content.index(b"tkhd"))
     content[place : place + 36] = quarter
     turned.write_bytes(content)
-    own = open_recording(turned)
-    assert own.size == (160, 120)
-    upright = np.rot90(open_recording(mp4).reduced, -1, axes=(1, 2))
+    return turned
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_rotation_metadata_is_applied(mp4, tmp_path, turns):
+    own = open_recording(turned_copy(mp4, tmp_path / "portrait.mp4", turns))
+    assert own.size == ((160, 120) if turns % 2 else (120, 160))
+    upright = np.rot90(open_recording(mp4).reduced, turns, axes=(1, 2))
     assert np.array_equal(own.reduced, upright)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tests.footage.videos import Clip, clutter, draw, recording_of
 
-from gradsim.footage.stabilization import shift_image, still_frames
+from gradsim.footage.stabilization import shift_image, still_picture
 from gradsim.scene.errors import MovingCamera
 
 CLIP = Clip(count=12)
@@ -17,19 +17,21 @@ def images():
 
 
 def test_a_still_camera_is_left_alone(images):
-    frames, camera, plate = still_frames(recording_of(images))
-    assert camera.is_still
-    assert np.array_equal(frames, images)
-    assert plate.noise_level < 0.03
+    picture = still_picture(recording_of(images))
+    assert picture.camera.is_still
+    assert np.array_equal(picture.frames, images)
+    assert picture.plate.noise_level < 0.03
+    assert picture.exposure.largest < 0.01
 
 
 def test_shaking_is_removed(images):
     truth = np.random.default_rng(3).uniform(-3, 3, (len(images), 2))
     truth[0] = 0
     shaken = np.stack([shift_image(image, own) for image, own in zip(images, truth, strict=True)])
-    frames, camera, _ = still_frames(recording_of(shaken))
-    assert camera.stabilized
-    assert np.abs(camera.shift - truth).max() < 0.3
+    picture = still_picture(recording_of(shaken))
+    frames = picture.frames
+    assert picture.camera.stabilized
+    assert np.abs(picture.camera.shift - truth).max() < 0.3
     inside = (slice(None), slice(8, -8), slice(8, -8))
     error = [np.abs(own[inside].astype(int) - images[inside]).mean() for own in (frames, shaken)]
     assert error[0] < 0.5 * error[1]
@@ -39,7 +41,7 @@ def test_an_object_that_moves_in_some_tiles_is_no_camera_motion(images):
     swinging = images.copy()
     for k, image in enumerate(swinging):
         image[:, 100 + k : 110 + k] = 240  # a bright bar in front of two of the six tiles
-    assert still_frames(recording_of(swinging))[1].is_still
+    assert still_picture(recording_of(swinging)).camera.is_still
 
 
 def test_a_zoom_is_reported():
@@ -48,4 +50,4 @@ def test_a_zoom_is_reported():
     matrices = [cv2.getRotationMatrix2D(center, 2 * k, 1 + 0.04 * k) for k in range(12)]
     zoomed = np.stack([cv2.warpAffine(background, own, CLIP.size[::-1]) for own in matrices])
     with pytest.raises(MovingCamera, match=r"clip.mp4 = the camera moves .* use a tripod"):
-        still_frames(recording_of(zoomed))
+        still_picture(recording_of(zoomed))

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import av
 import numpy as np
+import torch
 
 from gradsim.footage.recording import Recording
+from gradsim.video.srgb import linear_to_srgb, srgb_to_linear
 
 REAL = Path(__file__).parents[2].parent / "shared" / "real"
 
@@ -23,6 +25,7 @@ class Clip:
     noise: float = 0.01  # of full scale
     shadow: bool = True
     shutter: float = 0.3  # fraction of a frame
+    light: bool = False  # whether light is mixed, as in a camera, or sRGB values
     seed: int = 0
 
 
@@ -76,18 +79,37 @@ def draw(clip, motion=parabola, background=None):
     random = np.random.default_rng(clip.seed + 1)
     background = clutter(clip.size, clip.seed) if background is None else background
     images = []
+    into, back = (to_light, to_values) if clip.light else (np.asarray, np.asarray)
+    phases = (np.arange(41) + 0.5) / 41 - 0.5 if clip.light else (-0.4, -0.2, 0.0, 0.2, 0.4)
     for k in range(clip.count):
-        exposure = [motion(clip, k + clip.shutter * f) for f in (-0.4, -0.2, 0.0, 0.2, 0.4)]
+        exposure = [motion(clip, k + clip.shutter * f) for f in phases]
         alpha = np.mean([coverage(center, clip.radius, clip.size) for center in exposure], 0)[..., None]
         dark = (
             coverage(motion(clip, k) + np.array([14, 26]), 1.1 * clip.radius, clip.size)[..., None]
             if clip.shadow
             else 0.0
         )
-        image = alpha * np.array(clip.color) + (1 - alpha) * background * (1 - 0.3 * dark)
+        image = back(alpha * into(np.array(clip.color)) + (1 - alpha) * into(background) * (1 - 0.3 * dark))
         images.append(image + clip.noise * random.standard_normal(image.shape))
     bytes_ = (np.clip(images, 0, 1) * 255).round().astype(np.uint8)
     return bytes_, motion(clip, np.arange(clip.count))
+
+
+def to_light(values):
+    return srgb_to_linear(torch.as_tensor(np.asarray(values, float))).numpy()
+
+
+def to_values(light):
+    return linear_to_srgb(torch.as_tensor(np.asarray(light, float))).numpy()
+
+
+def with_hand(images, top, *, width=50, color=(0.75, 0.55, 0.45)):
+    """Images with an arm that reaches down from the upper edge: `top` has its lower end in each frame [T] [px]."""
+    images = images.copy()
+    left = images.shape[2] // 2
+    for image, end in zip(images, np.asarray(top, int), strict=True):
+        image[: max(end, 0), left : left + width] = (255 * np.array(color)).astype(np.uint8)
+    return images
 
 
 def recording_of(images, fps=30.0):
@@ -95,14 +117,14 @@ def recording_of(images, fps=30.0):
     return Recording(Path("clip.mp4"), range(len(images)), np.arange(len(images)) / fps, images.shape[1:3], images)
 
 
-def save(path, images, fps=30):
-    return save_at(path, images, np.arange(len(images)), rate=fps)
+def save(path, images, fps=30, keyframes=250):
+    return save_at(path, images, np.arange(len(images)), rate=fps, keyframes=keyframes)
 
 
-def save_at(path, images, ticks, *, rate=600):
-    """Writes frames at given times in ticks of 1/rate s, with H.264 at crf 20."""
+def save_at(path, images, ticks, *, rate=600, keyframes=250):
+    """Writes frames at given times in ticks of 1/rate s, with H.264 at crf 20 and a key frame every so often."""
     # The conversion to YUV puts chroma samples between two pixels; without chromaloc, readers assume them at the left.
-    options = {"crf": "20", "x264-params": "asm=AVX2:chromaloc=1"}
+    options = {"crf": "20", "x264-params": f"asm=AVX2:chromaloc=1:keyint={keyframes}"}
     with av.open(str(path), "w", options={"movflags": "+faststart"}) as output:
         stream = output.add_stream("libx264", rate=30, options=options)
         stream.height, stream.width, stream.pix_fmt = *images.shape[1:3], "yuv420p"

@@ -1,177 +1,213 @@
-"""Soft alpha masks of an object at full resolution, and the centres and sizes that follow from them.
+"""Measuring an object at full resolution: masks, centres, sizes and the exposure time.
 
-Each pixel near the object is explained as a mixture of the background and the colour of the object. A shadow darkens
-the background without adding the colour of the object, so it gets an alpha of zero.
+Alpha masks in linear light come first. A disc that is smeared by its motion is fitted to each of them. If the object is
+not round, the centroid and the area of alpha are used instead, which motion blur does not change.
 """
 
 from __future__ import annotations
 
-import cv2
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from gradsim.footage.crops import Crops, read_crops
 from gradsim.footage.detection import Detection
+from gradsim.footage.masks import Masks, Steps, measured_steps
+from gradsim.footage.mixture import main_colors, object_alpha, shadow_tint
 from gradsim.footage.objects import Blob
-from gradsim.footage.plate import Plate, background_plate, sample_numbers
+from gradsim.footage.outlines import fit_discs, measured_outlines
 from gradsim.footage.recording import Recording
-from gradsim.footage.stabilization import CameraMotion, shift_image
-from gradsim.footage.track import ObjectTrack, Window
+from gradsim.footage.rotation import measured_angles
+from gradsim.footage.track import ObjectTrack, PointMap
 from gradsim.footage.tracklets import Tracklet
+from gradsim.scene.errors import NoMovingObject
+from gradsim.video.srgb import linear_to_srgb
 
 AREA_RANGE = (0.72, 1.4)  # a blob of another area, relative to its neighbours, is partly hidden or merged
 NEIGHBORS = 7  # blobs on either side
 MIN_RUN = 4  # blobs between two gaps
-RIDGE = 0.03  # weight of "background and object add up to one" against the colours
-ALPHA_RANGE = (0.07, 0.96)  # values of the mixture that are stretched to 0 and 1
-MIN_ALPHA = 0.15  # of the pixels that are connected with the object
 MAX_CUT = 0.25  # length at the edge of the picture of an object that is still whole, in diameters
-PLATE_BYTES = 400_000_000  # largest memory for the frames of a plate at full resolution
+CORE = 0.32  # radius in which the colours of the object are sampled [diameters]
+COLOR_FRAMES = 20
+LARGE_DRIFT = 0.1  # of the exposure, which is worth a remark
+TONE_FRAMES = 12  # the fastest ones tell how the recording mixes colours
+TONE_MARGIN = 0.85  # misfit with mixed sRGB values, relative to that with mixed light, below which they are used
+MIN_TONE_STEP = 4.0  # motion in a frame [px of the windows]
 
 
-def measure_object(detection: Detection, tracklet: Tracklet | None = None) -> ObjectTrack:
-    """Measures an object at full resolution, in windows around its blobs. Decodes the file twice.
+def measure_object(
+    detection: Detection, tracklet: Tracklet | None = None, *, lens: PointMap | None = None
+) -> ObjectTrack:
+    """Measures an object at full resolution, in windows around its blobs. Decodes its frames once.
 
     Args:
         detection: The objects of a recording.
         tracklet: The object; the best one if None.
+        lens: Removes the distortion of the lens from points: see `ObjectTrack.undistorted`.
+
+    Raises:
+        NoMovingObject: The object is whole in fewer than four frames.
     """
-    blobs = whole_blobs((tracklet or detection.best).blobs)
-    recording, camera = detection.recording, detection.camera
-    windows = {blob.frame: _window(blob, recording) for blob in blobs}
-    region = _region(list(windows.values()))
-    plate = _full_plate(recording, camera, windows, region)
-    crops = _crops(recording, camera, windows)
-    color = _object_color(crops, windows, blobs, recording.scale)
-    alphas = {k: _alpha(crops[k], plate.color[windows[k].inside(region)], color) for k in windows}
-    frames = np.array([k for k in windows if not _is_cut(alphas[k], windows[k], recording.size)], np.int64)
-    moments = np.array([_moments(alphas[k], windows[k]) for k in frames]).reshape(-1, 3)
-    return ObjectTrack(
-        recording=recording,
-        frames=frames,
-        times=recording.times[frames],
-        centers=moments[:, :2],
-        diameters=np.sqrt(4 * moments[:, 2] / np.pi),
-        color=color,
-        windows=tuple(windows[k] for k in frames),
-        alphas=tuple(alphas[k] for k in frames),
-    )
+    own = tracklet or detection.best
+    blobs = whole_blobs(own.blobs)
+    diameter = _slow_diameter(blobs) * float(np.sqrt(np.prod(detection.recording.scale)))
+    crops = read_crops(detection, blobs, own.blobs, diameter)
+    colors = _object_colors(crops, blobs, detection.recording.scale)
+    masks = _masks(detection, crops, colors, diameter / crops.factor)
+    track = _assembled(detection, own, crops, colors[0], masks)
+    return track if lens is None else track.undistorted(lens)
 
 
-def whole_blobs(blobs: tuple[Blob, ...]) -> list[Blob]:
-    """Returns the blobs whose area is that of the object: partly hidden, merged and smeared ones are left out."""
+def whole_blobs(blobs: Sequence[Blob]) -> list[Blob]:
+    """Returns the blobs whose area is that of the object: partly hidden and merged ones are left out.
+
+    Motion blur makes a blob longer by up to its speed, or shorter where its ends are faint.
+    """
     areas = np.array([blob.area for blob in blobs])
     local = np.array([np.median(areas[max(0, k - NEIGHBORS) : k + NEIGHBORS + 1]) for k in range(len(areas))])
-    usual = (local + np.median(areas)) / 2
-    whole = [blob for blob, ratio in zip(blobs, areas / usual, strict=True) if AREA_RANGE[0] < ratio < AREA_RANGE[1]]
+    ratios = areas / ((local + np.median(areas)) / 2)
+    stretch = np.minimum(_speeds(blobs) / np.sqrt(4 * np.median(areas) / np.pi), 2.0)
+    good = (ratios > AREA_RANGE[0] - 0.15 * stretch) & (ratios < AREA_RANGE[1] + 0.6 * stretch)
+    whole = [blob for blob, own in zip(blobs, good, strict=True) if own]
     breaks = np.flatnonzero(np.diff([blob.frame for blob in whole]) > MIN_RUN) + 1
     runs = [run for run in np.split(np.arange(len(whole)), breaks) if len(run) >= MIN_RUN]
     return [whole[k] for run in runs for k in run] if runs else list(blobs)
 
 
-def _window(blob: Blob, recording: Recording) -> Window:
-    """Returns the window around a blob, with room for the soft edge of the object and for background."""
-    scale = recording.scale
-    left, top, width, height = blob.box
-    margin = 0.25 * blob.diameter * scale + 4
-    low = np.floor(np.array([left, top]) * scale - margin).astype(int)
-    high = np.ceil(np.array([left + width, top + height]) * scale + margin).astype(int)
-    return Window.clipped(low, high, recording.size)
+def _speeds(blobs: Sequence[Blob]) -> NDArray[np.float64]:
+    """Returns how far each blob moves in a frame, the slower of before and after [N] [px of the reduced copy]."""
+    centers = np.array([blob.center for blob in blobs])
+    steps = np.linalg.norm(np.diff(centers, axis=0), axis=1) / np.diff([blob.frame for blob in blobs])
+    return np.minimum(np.append(steps, steps[-1]), np.insert(steps, 0, steps[0]))
 
 
-def _region(windows: list[Window]) -> Window:
-    """Returns the smallest window that contains all others."""
-    low = np.min([(own.left, own.top) for own in windows], 0)
-    high = np.max([(own.left + own.width, own.top + own.height) for own in windows], 0)
-    return Window(int(low[0]), int(low[1]), int(high[0] - low[0]), int(high[1] - low[1]))
+def _slow_diameter(blobs: Sequence[Blob]) -> float:
+    """Returns the diameter of the slower half of the blobs [px of the reduced copy]."""
+    slow = np.argsort(_speeds(blobs))[: max(4, len(blobs) // 2)]
+    return float(np.median([blobs[k].diameter for k in slow]))
 
 
-def _full_plate(recording: Recording, camera: CameraMotion, windows: dict[int, Window], region: Window) -> Plate:
-    """Returns the background of a region at full resolution, without the object where it is."""
-    limit = max(9, PLATE_BYTES // (3 * region.width * region.height))
-    numbers = sample_numbers(len(recording), min(41, limit))
-    crops = _crops(recording, camera, {int(k): region for k in numbers})
-    hidden = np.zeros((len(numbers), region.height, region.width), np.bool_)
-    for n, k in enumerate(numbers):
-        if int(k) in windows:
-            hidden[n][windows[int(k)].inside(region)] = True
-    return background_plate(np.stack([crops[int(k)] for k in numbers]), hidden)
+def _object_colors(crops: Crops, blobs: Sequence[Blob], scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the colours of the object [K, 3] in linear light, from the middle of the slower half of the blobs."""
+    speeds, samples = _speeds(blobs), []
+    slow = [own for own, speed in zip(blobs, speeds, strict=True) if speed <= np.median(speeds)]
+    for blob in slow[:: max(1, len(slow) // COLOR_FRAMES)]:
+        if blob.frame in crops.light:
+            window, radius = crops.windows[blob.frame], CORE * blob.diameter * scale.min() / crops.factor
+            image = crops.light[blob.frame].astype(np.float64)
+            x, y = (np.array(blob.center) * scale - (window.left, window.top)) / crops.factor
+            rows, columns = (np.arange(length) + 0.5 for length in image.shape[:2])
+            samples.append(image[np.hypot(columns - x, rows[:, None] - y) < max(radius, 1.0)])
+    return main_colors(np.concatenate(samples))
 
 
-def _crops(recording: Recording, camera: CameraMotion, windows: dict[int, Window]) -> dict[int, NDArray[np.uint8]]:
-    """Returns the windows of the frames at full resolution [height, width, 3], stabilized if the camera shakes."""
-    crops = {}
-    for k, image in enumerate(recording.full_frames()):
-        if k not in windows:
-            continue
-        if camera.stabilized:
-            image = shift_image(image, -camera.shift[k] * recording.scale)
-        crops[k] = image[windows[k].slices].copy()
-    return crops
+def _masks(detection: Detection, crops: Crops, colors: NDArray[np.float64], diameter: float) -> Masks:
+    """Returns the alpha masks of all frames, with light or sRGB values mixed, whichever explains the motion blur."""
+    alphas, usable = _mixed(crops, colors, diameter, False)
+    masks = Masks(crops.factor, crops.windows, detection.recording.times, diameter, alphas, usable)
+    steps = measured_steps(masks.times[masks.frames], masks.moments(masks.frames)[:, :2])
+    lengths = np.linalg.norm(steps.mean, axis=1)
+    fast = np.sort(np.argsort(lengths)[-TONE_FRAMES:])
+    if len(fast) < TONE_FRAMES // 2 or np.median(lengths[fast]) < MIN_TONE_STEP:
+        return masks
+    part, frames = Steps(steps.before[fast], steps.after[fast]), [masks.frames[n] for n in fast]
+    alphas, usable = _mixed(crops, colors, diameter, True)
+    values = replace(masks, alphas=alphas, usable=usable)
+    misfits = [np.median([1 - own.overlap for own in fit_discs(each, frames, part)]) for each in (values, masks)]
+    return values if misfits[0] < TONE_MARGIN * misfits[1] else masks
 
 
-def _object_color(
-    crops: dict[int, NDArray[np.uint8]], windows: dict[int, Window], blobs: list[Blob], scale: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Returns the median colour around the centres of the blobs [3], in [0, 1]."""
-    colors = []
-    for blob in blobs:
-        own, radius = windows[blob.frame], max(1, int(0.2 * blob.diameter * scale.min()))
-        x, y = (np.array(blob.center) * scale - (own.left, own.top)).astype(int)
-        core = crops[blob.frame][max(0, y - radius) : y + radius + 1, max(0, x - radius) : x + radius + 1]
-        colors.append(np.median(core.reshape(-1, 3), 0))
-    return np.median(colors, 0) / 255
+def _mixed(
+    crops: Crops, colors: NDArray[np.float64], diameter: float, in_values: bool
+) -> tuple[dict[int, NDArray[np.float64]], dict[int, NDArray[np.bool_]]]:
+    """Returns the alpha masks and usable pixels of all frames, with light or sRGB values mixed."""
+
+    def converted(image: NDArray[Any]) -> NDArray[np.float64]:
+        own = image.astype(np.float64)
+        return linear_to_srgb(torch.from_numpy(np.clip(own, 0, 1))).numpy() if in_values else own
+
+    images = {k: (converted(crops.light[k]), converted(crops.plates[k])) for k in crops.light}
+    palette = converted(colors)
+    some = list(images.values())[:: max(1, len(images) // COLOR_FRAMES)]
+    tint = shadow_tint([own[0] for own in some], [own[1] for own in some], palette)
+    found = {k: object_alpha(*own, palette, diameter, tint) for k, own in images.items()}
+    return {k: own[0] for k, own in found.items()}, {k: own[1] for k, own in found.items()}
 
 
-def _alpha(crop: NDArray[np.uint8], plate: NDArray[np.float32], color: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Returns the alpha [height, width] of the connected region of the object."""
-    mixture = color_mixture(crop.astype(np.float64) / 255, plate.astype(np.float64), color)
-    alpha = np.clip((mixture - ALPHA_RANGE[0]) / (ALPHA_RANGE[1] - ALPHA_RANGE[0]), 0, 1)
-    count, labels = cv2.connectedComponents((alpha > MIN_ALPHA).astype(np.uint8))
-    if count > 2:
-        largest = 1 + int(np.argmax(np.bincount(labels.ravel(), alpha.ravel(), minlength=count)[1:]))
-        region = (labels == largest).astype(np.uint8)
-    else:
-        region = (labels > 0).astype(np.uint8)
-    return (np.maximum(alpha, _interior(alpha)) * cv2.dilate(region, np.ones((5, 5), np.uint8))).astype(np.float32)
+def _assembled(
+    detection: Detection, tracklet: Tracklet, crops: Crops, color: NDArray[np.float64], masks: Masks
+) -> ObjectTrack:
+    recording = detection.recording
+    whole = [k for k in masks.frames if not _is_cut(masks, k, recording.size)]
+    if len(whole) < MIN_RUN:
+        raise _too_short(recording, len(whole))
+    measured = measured_outlines(masks, whole)
+    if len(measured.frames) < MIN_RUN:
+        raise _too_short(recording, len(measured.frames))
+    angles = measured_angles(crops, masks, measured)
+    ranges = tuple(detection.free_ranges(tracklet))
+    return ObjectTrack(
+        recording=recording,
+        frames=measured.frames,
+        times=recording.times[measured.frames],
+        centers=measured.centers,
+        center_std=measured.center_std,
+        diameters=measured.diameters,
+        diameter_std=measured.diameter_std,
+        smears=measured.smears,
+        color=linear_to_srgb(torch.from_numpy(np.clip(color, 0, 1))).numpy(),
+        windows=tuple(masks.windows[int(k)] for k in measured.frames),
+        covers=tuple(masks.alphas[int(k)].astype(np.float32) for k in measured.frames),
+        is_round=measured.is_round,
+        shutter=measured.shutter,
+        shutter_std=measured.shutter_std,
+        angles=None if angles is None else angles[0],
+        angle_std=None if angles is None else angles[1],
+        free_ranges=ranges,
+        remarks=_remarks(detection, tracklet, measured.frames, ranges),
+    )
 
 
-def color_mixture(
-    image: NDArray[np.float64], plate: NDArray[np.float64], color: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Returns the coefficient a [h, w] of the least-squares fit image = g plate + a color, with g + a near one."""
-    plate_plate = (plate * plate).sum(-1) + RIDGE
-    plate_color = plate @ color + RIDGE
-    color_color = float(color @ color) + RIDGE
-    image_plate = (image * plate).sum(-1) + RIDGE
-    image_color = image @ color + RIDGE
-    determinant = np.maximum(plate_plate * color_color - plate_color**2, 1e-6)
-    return (plate_plate * image_color - plate_color * image_plate) / determinant
+def _too_short(recording: Recording, count: int) -> NoMovingObject:
+    remedy = f"needs an object that is whole, and not hidden by a hand, in at least {MIN_RUN} frames"
+    return NoMovingObject(str(recording.path), f"the object is whole in {count} frames", remedy)
 
 
-def _interior(alpha: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """Returns the pixels inside the outline of the object: highlights and texture do not make holes."""
-    solid = (alpha > 0.5).astype(np.uint8)
-    outlines, _ = cv2.findContours(solid, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
-    filled = np.zeros_like(solid)
-    cv2.drawContours(filled, outlines, -1, 1, cv2.FILLED)
-    return np.asarray(cv2.erode(filled, np.ones((3, 3), np.uint8), iterations=2), np.uint8)
-
-
-def _is_cut(alpha: NDArray[np.float32], window: Window, size: tuple[int, int]) -> bool:
+def _is_cut(masks: Masks, frame: int, size: tuple[int, int]) -> bool:
     """Whether an edge of a picture of `size` (H, W) cuts the object."""
+    alpha, window = masks.alphas[frame], masks.windows[frame]
     edges = (
         (window.top == 0, alpha[0]),
         (window.left == 0, alpha[:, 0]),
-        (window.top + window.height == size[0], alpha[-1]),
-        (window.left + window.width == size[1], alpha[:, -1]),
+        (window.top + window.height > size[0] - masks.factor, alpha[-1]),
+        (window.left + window.width > size[1] - masks.factor, alpha[:, -1]),
     )
     length = max(at_edge * int((line > 0.5).sum()) for at_edge, line in edges)
     return length > MAX_CUT * float(np.sqrt(4 * alpha.sum() / np.pi))
 
 
-def _moments(alpha: NDArray[np.float32], window: Window) -> tuple[float, float, float]:
-    """Returns the centre (x, y) [px of the full picture] and the area [px^2]."""
-    area = max(float(alpha.sum()), 1e-9)
-    x = window.left + float(alpha.sum(0) @ (np.arange(window.width) + 0.5)) / area
-    y = window.top + float(alpha.sum(1) @ (np.arange(window.height) + 0.5)) / area
-    return x, y, area
+def _remarks(
+    detection: Detection, tracklet: Tracklet, frames: NDArray[np.int64], ranges: Sequence[tuple[int, int]]
+) -> tuple[str, ...]:
+    """Returns sentences about what limits the measurement."""
+    remarks, numbers = [], detection.recording.numbers
+    if any(blob.at_edge for blob in tracklet.blobs):
+        first, last = numbers[int(frames[0])], numbers[int(frames[-1])]
+        remarks.append(f"The object is cut by the edge of the picture outside of frames {first} to {last}.")
+    if ranges and ranges[0][1] - ranges[0][0] < 0.9 * (tracklet.frames[-1] + 1 - tracklet.frames[0]):
+        start, stop = numbers[ranges[0][0]], numbers[ranges[0][1] - 1] + 1
+        remarks.append(f"Something larger is next to the object at times: it is free in frames {start} to {stop - 1}.")
+    missing = int(frames[-1] + 1 - frames[0]) - len(frames)
+    if missing:
+        remarks.append(f"The object is hidden or not whole in {missing} of {len(frames) + missing} frames.")
+    if detection.camera.stabilized:
+        remarks.append("The camera shakes: the frames were stabilized, which limits the accuracy of centres.")
+    if detection.exposure.largest > LARGE_DRIFT:
+        remarks.append(f"Exposure or white balance drift by {100 * detection.exposure.largest:.0f} %: corrected.")
+    if detection.ambiguous:
+        remarks.append(f"Another object moves alike, with {detection.ambiguity:.2f} of the score of this one.")
+    return tuple(remarks)

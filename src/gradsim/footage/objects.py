@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsim.footage.exposure import ExposureDrift
 from gradsim.footage.plate import Plate, largest_channel
 
 NOISE_FACTOR = 6.0  # a pixel differs from the plate if it is this many standard deviations away,
@@ -48,18 +49,50 @@ class Blob:
         """Diameter of a disc of the same area."""
         return float(np.sqrt(4 * self.area / np.pi))
 
+    @property
+    def compactness(self) -> float:
+        """Area over that of a disc as long as the box: 1 for a disc, less for an arm or a smear."""
+        return min(1.0, 4 * self.area / (np.pi * max(self.box[2:]) ** 2))
 
-def find_blobs(frames: NDArray[np.uint8], plate: Plate) -> list[list[Blob]]:
-    """Returns the blobs of each frame [T, h, w, 3], largest first."""
+    def distance(self, point: NDArray[np.float64]) -> float:
+        """Distance of a point (x, y) from the box [px of the reduced copy]; zero inside."""
+        low = np.array(self.box[:2])
+        outside = np.maximum(np.maximum(low - point, point - low - self.box[2:]), 0)
+        return float(np.hypot(*outside))
+
+
+def find_blobs(
+    frames: NDArray[np.uint8],
+    plate: Plate,
+    *,
+    exposure: ExposureDrift | None = None,
+    ignored: NDArray[np.bool_] | None = None,
+) -> list[list[Blob]]:
+    """Returns the blobs of each frame, largest first.
+
+    Args:
+        frames: Frames of a still camera [T, h, w, 3].
+        plate: Background.
+        exposure: Gains of the frames; constant exposure if None.
+        ignored: Pixels that belong to no blob [h, w].
+    """
+    exposure = exposure or ExposureDrift.none(len(frames))
     noise = np.maximum(cv2.medianBlur(plate.noise, 5), MIN_NOISE)
-    return [_blobs_of(k, image.astype(np.float32) / 255, plate.color, noise) for k, image in enumerate(frames)]
+    limit = np.maximum(NOISE_FACTOR * noise, np.float32(MIN_DIFFERENCE))
+    if ignored is not None:
+        limit[ignored] = np.inf
+    return [_blobs_of(k, exposure.values(image, k), plate.color, noise, limit) for k, image in enumerate(frames)]
 
 
 def _blobs_of(
-    frame: int, image: NDArray[np.float32], color: NDArray[np.float32], noise: NDArray[np.float32]
+    frame: int,
+    image: NDArray[np.float32],
+    color: NDArray[np.float32],
+    noise: NDArray[np.float32],
+    limit: NDArray[np.float32],
 ) -> list[Blob]:
     difference = largest_channel(cv2.absdiff(image, color))
-    changed = difference > np.maximum(NOISE_FACTOR * noise, MIN_DIFFERENCE)
+    changed = difference > limit
     changed[changed] = ~is_shadow(image[changed], color[changed], noise[changed])
     opened = cv2.morphologyEx(changed.astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
     closed = cv2.morphologyEx(opened, cv2.MORPH_CLOSE, np.ones((5, 5), np.uint8))

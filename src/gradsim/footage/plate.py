@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 SAMPLES = 61  # frames of a median
 STRIP = 64  # rows that are sorted at once
+CHUNK = 50_000  # pixels that are sorted at once
 DEVIATION = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
 HIDDEN = 256  # above all 8-bit values
 
@@ -67,6 +68,22 @@ def background_plate(frames: NDArray[np.uint8], hidden: NDArray[np.bool_] | None
         part = None if hidden is None else hidden[:, rows]
         color[rows], noise[rows], known[rows] = _strip(frames[:, rows], part)
     return Plate(color, noise, known)
+
+
+def masked_median(values: NDArray[np.floating], hidden: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Returns the median of each pixel over the frames in which it is not hidden, or over all if it always is.
+
+    Args:
+        values: Values of pixels [T, N, 3].
+        hidden: Which are hidden [T, N].
+    """
+    median = np.empty(values.shape[1:], np.float32)
+    for first in range(0, values.shape[1], CHUNK):
+        part = slice(first, first + CHUNK)
+        covered = hidden[:, part] & ~hidden[:, part].all(0)
+        own = np.where(covered[..., None], np.float32(np.inf), values[:, part].astype(np.float32))
+        median[part] = _median(own, (~covered).sum(0)[..., None])
+    return median
 
 
 def _strip(

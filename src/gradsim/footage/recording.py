@@ -7,21 +7,23 @@ at full resolution one by one, so that only the windows around an object are kep
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradsim.scene.errors import OutOfRange, VideoFileError
-from gradsim.video.decode import DecodedFrame, decode_timed_frames, probe
+from gradsim.video.decode import DecodedFrame, LazyFrame, decode_lazily, decode_timed_frames, probe
 from gradsim.video.load import MOVIES, Frames, check_not_empty, selected_frames, truncation_error
 from gradsim.video.video import checked_fps
 
 SHORT_SIDE = 270  # largest shorter side of the reduced copy [px]: a quarter of 1080p, an eighth of 4K
+MIN_SHORT_SIDE = 160  # of the reduced copy of a long recording [px]
+REDUCED_BYTES = 450_000_000  # memory for the reduced copy, if it is not too small then
 MIN_FRAMES = 4  # a tracklet has at least as many
-MAX_FRAMES = 7200  # 2 min at 60 fps: the reduced copy then takes about 2.8 GB
+MAX_FRAMES = 7200  # 2 min at 60 fps: the reduced copy then takes about 1 GB
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,7 @@ class Recording:
         times: Presentation times of the frames [T] [s], strictly increasing, not necessarily evenly spaced.
         size: Height and width of the upright frames [px].
         reduced: Copy of the frames at low resolution [T, h, w, 3], 8 bits per channel.
+        stamps: Times of the frames in ticks of the file [T]; None if the file does not state them.
     """
 
     path: Path
@@ -41,6 +44,7 @@ class Recording:
     times: NDArray[np.float64]
     size: tuple[int, int]
     reduced: NDArray[np.uint8] = field(repr=False)
+    stamps: tuple[int, ...] | None = field(repr=False, default=None)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -50,6 +54,13 @@ class Recording:
         """Pixels of the full frames per pixel of the reduced copy, along x and y [2]."""
         height, width = self.reduced.shape[1:3]
         return np.array([self.size[1] / width, self.size[0] / height])
+
+    def lazy_frames(self, indices: Sequence[int]) -> Iterator[tuple[int, LazyFrame]]:
+        """Decodes frames with increasing indices in the recording; only windows of them are converted to RGB."""
+        numbers = [self.numbers[k] for k in indices]
+        stamps = None if self.stamps is None else {self.numbers[k]: self.stamps[k] for k in indices}
+        for number, frame in decode_lazily(self.path, numbers, stamps):
+            yield self.numbers.index(number), frame
 
     def full_frames(self) -> Iterator[NDArray[np.uint8]]:
         """Decodes the file again and yields the frames [H, W, 3] one by one, at full resolution."""
@@ -74,31 +85,42 @@ def open_recording(path: str | os.PathLike[str], *, frames: Frames = None, fps: 
         raise VideoFileError(str(file), f"extension '{file.suffix.lower()}'", f"needs one of {' '.join(MOVIES)}")
     check_not_empty(file)
     checked_fps(fps)
-    found = probe(file)
-    numbers = selected_frames(file, frames, found.count, found.missing)
+    probed = probe(file)
+    numbers = selected_frames(file, frames, probed.count, probed.missing)
     _check_count(file, numbers)
-    times, size, reduced = _first_pass(file, numbers)
-    times = np.asarray(numbers) / fps if fps is not None else _checked_times(file, numbers, times)
-    return Recording(file, numbers, times, size, reduced)
+    found = _first_pass(file, numbers)
+    times = np.asarray(numbers) / fps if fps is not None else _checked_times(file, numbers, found.times)
+    return replace(found, times=times)
 
 
-def _first_pass(file: Path, numbers: range) -> tuple[NDArray[np.float64], tuple[int, int], NDArray[np.uint8]]:
-    """Returns times [T], NaN where the file states none, the size of the frames (H, W) and the reduced copy."""
+def reduced_short_side(count: int) -> int:
+    """Returns the largest shorter side of the reduced copy of `count` frames [px]: long recordings are reduced more."""
+    fitting = int(np.sqrt(REDUCED_BYTES / count / (3 * 16 / 9)))
+    return max(MIN_SHORT_SIDE, min(SHORT_SIDE, fitting))
+
+
+def _first_pass(file: Path, numbers: range) -> Recording:
+    """Returns the recording with the times that the file states, NaN where it states none."""
     times = np.full(len(numbers), np.nan)
+    stamps: list[int | None] = []
     reduced: NDArray[np.uint8] | None = None
     size = (0, 0)
     count = 0
-    for count, frame in enumerate(decode_timed_frames(file, numbers, short_side=SHORT_SIDE), 1):
+    short_side = reduced_short_side(len(numbers))
+    for count, frame in enumerate(decode_timed_frames(file, numbers, short_side=short_side), 1):
         if reduced is None:
             reduced, size = np.empty((len(numbers), *frame.image.shape), np.uint8), frame.size
         if frame.size != size:
             remedy = f"needs frames of one size: those before have {size[0]} x {size[1]} pixels"
             raise VideoFileError(str(file), f"frame {numbers[count - 1]} of {frame.size[0]} x {frame.size[1]}", remedy)
         times[count - 1] = np.nan if frame.time is None else frame.time
+        stamps.append(frame.stamp)
         reduced[count - 1] = _eight_bit(frame)
     if reduced is None or count < len(numbers):
         raise truncation_error(file, numbers[count], len(numbers) - count)
-    return times, size, reduced
+    known = tuple(stamp for stamp in stamps if stamp is not None)
+    unique = len(set(known)) == len(stamps)
+    return Recording(file, numbers, times, size, reduced, known if unique else None)
 
 
 def _check_count(file: Path, numbers: range) -> None:

@@ -13,11 +13,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsim.footage.exposure import ExposureDrift, exposure_drift
 from gradsim.footage.plate import Plate, background_plate, sample_numbers
 from gradsim.footage.recording import Recording
 from gradsim.scene.errors import MovingCamera
 
 ROWS, COLUMNS = 2, 3  # tiles
+CHECKED = 240  # frames in which the camera is checked; in all of them if it shakes
 MAX_NOISE = 0.03  # of full scale: the plate of a still camera varies less
 MAX_SHIFT = 0.4  # shift of a still camera [px of the reduced copy]
 AGREEMENT = 0.6  # tiles agree if they differ from their median by less [px of the reduced copy]
@@ -56,24 +58,69 @@ class CameraMotion:
         axes.legend()
 
 
-def still_frames(recording: Recording) -> tuple[NDArray[np.uint8], CameraMotion, Plate]:
+@dataclass(frozen=True, eq=False)
+class StillPicture:
+    """A recording as a still camera with constant exposure would take it.
+
+    Args:
+        frames: Stabilized frames of the reduced copy [T, h, w, 3], with the exposure of the recording.
+        camera: Motion of the camera.
+        exposure: Gains of the frames against the plate.
+        plate: A first background plate.
+    """
+
+    frames: NDArray[np.uint8] = field(repr=False)
+    camera: CameraMotion
+    exposure: ExposureDrift
+    plate: Plate
+
+
+def still_picture(recording: Recording) -> StillPicture:
     """Returns the reduced frames as a still camera would record them, its motion, and a first background plate.
 
     Raises:
         MovingCamera: The camera moves, and its motion is not a common shift of the picture.
     """
+    tiles, camera = _measured_motion(recording.reduced)
     frames = recording.reduced
-    tiles = tile_shifts(frames)
-    camera = camera_motion(tiles)
     if camera.stabilized:
-        frames = np.stack([shift_image(image, -own) for image, own in zip(frames, camera.shift, strict=True)])
-    plate = background_plate(frames[sample_numbers(len(frames))])
+        frames = np.empty_like(recording.reduced)
+        for k, image in enumerate(recording.reduced):
+            frames[k] = shift_image(image, -camera.shift[k])
+    exposure = exposure_drift(frames, sampled_plate(frames, ExposureDrift.none(len(frames))))
+    plate = sampled_plate(frames, exposure)
     if plate.noise_level > MAX_NOISE or (not camera.stabilized and least_shift(tiles) > MAX_SHIFT):
         pixels = recording.scale.max() * float(np.percentile(np.abs(tiles), 90)) if tiles.size else 0.0
         found = f"the camera moves by about {pixels:.0f} px, plate noise {plate.noise_level:.3f} of full scale"
         remedy = f"needs a still camera (noise at most {MAX_NOISE}): use a tripod, or select frames=(start, stop)"
         raise MovingCamera(str(recording.path), found, remedy)
-    return frames, camera, plate
+    return StillPicture(frames, camera, exposure, plate)
+
+
+def sampled_plate(frames: NDArray[np.uint8], exposure: ExposureDrift, hidden: NDArray[np.bool_] | None = None) -> Plate:
+    """Returns the plate of some of the frames [T, h, w, 3], at the same exposure.
+
+    Args:
+        frames: Frames of a still camera.
+        exposure: Gains of the frames.
+        hidden: Pixels of the frames of `sample_numbers` in which an object hides the background [N, h, w].
+    """
+    numbers = sample_numbers(len(frames))
+    even = np.stack([255 * exposure.values(frames[k], int(k)) for k in numbers])
+    return background_plate(np.clip(np.rint(even), 0, 255).astype(np.uint8), hidden)
+
+
+def _measured_motion(frames: NDArray[np.uint8]) -> tuple[NDArray[np.float64], CameraMotion]:
+    """Returns the shifts of the tiles [N, n, 2] in the checked frames, and the motion of the camera in all frames."""
+    numbers = sample_numbers(len(frames), CHECKED)
+    tiles = tile_shifts(frames[numbers] if len(numbers) < len(frames) else frames)
+    camera = camera_motion(tiles)
+    if len(numbers) == len(frames):
+        return tiles, camera
+    if camera.stabilized:
+        tiles = tile_shifts(frames)
+        return tiles, camera_motion(tiles)
+    return tiles, CameraMotion(np.zeros((len(frames), 2)), np.ones(len(frames)), False)
 
 
 def camera_motion(tiles: NDArray[np.float64]) -> CameraMotion:

@@ -18,6 +18,10 @@ MIN_TRAVEL = 0.3  # in diameters
 MIN_CONTRAST = 0.05  # of full scale
 MAX_TRACKLETS = 12  # the best ones are joined and returned
 JOIN_AREAS = (0.55, 1.8)  # ratio of the areas of two tracklets of the same object
+FULL_CONTRAST = 0.25  # of full scale: more does not speak for an object
+FULL_SIZE = 30.0  # diameter [px of the reduced copy]: more does not speak for an object
+STEADY_LENGTH = 7  # blobs over which an acceleration is measured
+STEADY_DEVIATION = 0.25  # relative, of a steady acceleration
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,12 +30,15 @@ class Tracklet:
 
     Args:
         blobs: Blobs in the order of their frames; frames may be missing.
-        score: Grows with travel, contrast and size, and shrinks with changes of area and with jerk.
+        score: Grows with travel, contrast, size, compactness and steady acceleration, and shrinks with changes of
+            area, with jerk, and where the edge of the picture cuts the blobs.
         travel: Length of the path, in diameters.
         area_spread: Standard deviation of the logarithm of the area.
         jerk: Median deviation from constant acceleration, in diameters.
         contrast: Median difference from the plate, as a part of full scale.
         diameter: Of a disc with the median area [px of the reduced copy].
+        steadiness: Part of the path over which the acceleration is the same, as in free flight between bounces.
+        compactness: Median area over that of a disc as long as the box of the blob.
     """
 
     blobs: tuple[Blob, ...] = field(repr=False)
@@ -41,6 +48,8 @@ class Tracklet:
     jerk: float
     contrast: float
     diameter: float
+    steadiness: float
+    compactness: float
 
     def __len__(self) -> int:
         return len(self.blobs)
@@ -78,11 +87,11 @@ def link_blobs(blobs: Sequence[Sequence[Blob]], times: NDArray[np.float64], *, a
                 paths.append(path)
                 for blob in path:
                     free[blob.frame].remove(blob)
-    return join_tracklets([scored_tracklet(path) for path in paths])
+    return join_tracklets([scored_tracklet(path, times) for path in paths], times)
 
 
-def scored_tracklet(blobs: Sequence[Blob]) -> Tracklet:
-    """Returns the tracklet of at least four blobs, with its score."""
+def scored_tracklet(blobs: Sequence[Blob], times: NDArray[np.float64] | None = None) -> Tracklet:
+    """Returns the tracklet of at least four blobs, with its score; `times` [T] [s] are those of all frames."""
     centers = np.array([blob.center for blob in blobs])
     areas = np.array([blob.area for blob in blobs])
     diameter = float(np.sqrt(4 * np.median(areas) / np.pi))
@@ -91,8 +100,46 @@ def scored_tracklet(blobs: Sequence[Blob]) -> Tracklet:
     jerk = float(np.median(third) / np.sqrt(20)) / diameter
     spread = float(np.std(np.log(areas)))
     contrast = float(np.median([blob.contrast for blob in blobs]))
-    score = min(travel, 0.5 * len(blobs)) * np.exp(-spread / 0.25 - jerk / 0.15) * contrast * np.sqrt(diameter / 10)
-    return Tracklet(tuple(blobs), float(score), travel, spread, jerk, contrast, diameter)
+    compactness = float(np.median([blob.compactness for blob in blobs]))
+    frames = np.array([blob.frame for blob in blobs])
+    steadiness = steady_part(centers, frames.astype(float) if times is None else times[frames], diameter)
+    score = min(travel, 0.5 * len(blobs)) * np.exp(-spread / 0.25 - jerk / 0.15)
+    score *= min(contrast, FULL_CONTRAST) * np.sqrt(min(diameter, FULL_SIZE) / 10)
+    score *= (0.5 + 0.5 * compactness) * (0.4 + 0.6 * steadiness) * (1 - 0.7 * np.mean([own.at_edge for own in blobs]))
+    return Tracklet(tuple(blobs), float(score), travel, spread, jerk, contrast, diameter, steadiness, compactness)
+
+
+def steady_part(centers: NDArray[np.float64], times: NDArray[np.float64], diameter: float) -> float:
+    """Returns the part of a path over which its acceleration is near the median acceleration.
+
+    A free body has the same acceleration at all times but those of its bounces; that of a hand changes. The noise of a
+    centre is taken as .02 diameters and .2 px.
+
+    Args:
+        centers: Centres (x, y) [N, 2] [px].
+        times: Their times [N].
+        diameter: Of the object [px].
+    """
+    if len(centers) < STEADY_LENGTH:
+        return 0.0
+    noise = 0.02 * diameter + 0.2
+    fits = [_acceleration(centers[k : k + STEADY_LENGTH], times[k : k + STEADY_LENGTH]) for k in _window_starts(times)]
+    accelerations, errors = np.array([own for own, _ in fits]), noise * np.array([error for _, error in fits])
+    usual = np.median(accelerations, 0)
+    deviation = np.linalg.norm(accelerations - usual, axis=1)
+    return float((deviation < STEADY_DEVIATION * np.linalg.norm(usual) + 2.5 * errors).mean())
+
+
+def _window_starts(times: NDArray[np.float64]) -> range:
+    """Returns where windows of blobs start: at most 200 of them."""
+    count = len(times) - STEADY_LENGTH + 1
+    return range(0, count, -(-count // 200))
+
+
+def _acceleration(centers: NDArray[np.float64], times: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Returns the acceleration of a path [2], and its standard deviation for centres with a noise of one."""
+    inverse = np.linalg.pinv(np.vander(times - times.mean(), 3))[0]
+    return 2 * inverse @ centers, 2 * float(np.linalg.norm(inverse))
 
 
 def _follow(first: Blob, free: Sequence[Sequence[Blob]], times: NDArray[np.float64]) -> list[Blob]:
@@ -137,13 +184,13 @@ def _predict(
     return prediction, (1 + 0.5 * (gap - 1)) * size + 0.35 * float(np.abs(velocities[-1] * ahead).sum())
 
 
-def join_tracklets(tracklets: Sequence[Tracklet]) -> list[Tracklet]:
+def join_tracklets(tracklets: Sequence[Tracklet], times: NDArray[np.float64] | None = None) -> list[Tracklet]:
     """Joins tracklets that continue each other, best first: a bounce breaks the prediction, not the object."""
     moving = [own for own in tracklets if own.travel > MIN_TRAVEL and own.contrast > MIN_CONTRAST]
     best = sorted(moving, key=lambda own: -own.score)[:MAX_TRACKLETS]
     while (pair := _first_pair(best)) is not None:
         first, second = pair
-        joined = scored_tracklet(first.blobs + second.blobs)
+        joined = scored_tracklet(first.blobs + second.blobs, times)
         best = sorted([own for own in best if own not in pair] + [joined], key=lambda own: -own.score)
     return best
 

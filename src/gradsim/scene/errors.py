@@ -95,6 +95,14 @@ class LensFileError(InvalidInput):
     """The file of a lens is missing, unreadable or invalid."""
 
 
+class SceneCut(InvalidInput):
+    """A recording consists of several takes: the picture changes completely from one frame to the next."""
+
+
+class AmbiguousObject(InvalidInput):
+    """Several objects of a recording move alike, and none was chosen."""
+
+
 class SceneFileError(InvalidInput):
     """A scene file is missing, unreadable or invalid.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -17,6 +17,7 @@ from av.codec import Codec
 from av.container import InputContainer
 from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
+from av.video.plane import VideoPlane
 from av.video.reformatter import ColorRange, Colorspace, Interpolation
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
@@ -39,6 +40,13 @@ AREA_SWSCALE = ACCURATE_SWSCALE & ~int(Interpolation.BICUBIC) | int(Interpolatio
 
 # Colour matrices other than BT.601, by the code in files, which is also swscale's: BT.709, FCC, SMPTE 240M, BT.2020.
 SUPPORTED_MATRICES = (1, 4, 7, 9)
+
+# Pixel formats with a plane for each channel, of which a window can be cut out, and the bytes of a sample.
+PLANAR_FORMATS = {
+    **dict.fromkeys(("yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p"), 1),
+    **dict.fromkeys(("yuv420p10le", "yuv422p10le", "yuv444p10le"), 2),
+}
+CHROMA_REACH = 8  # the interpolation of chroma uses samples up to this far away [px]; even
 
 # Pixel formats with 16 bits per channel.
 SIXTEEN_BIT_FORMATS = ("rgb48", "rgba64", "gray16")
@@ -103,6 +111,7 @@ class DecodedFrame:
     """One frame of a file, with rotation metadata applied."""
 
     time: float | None  # presentation time that the file states [s]
+    stamp: int | None  # the same in ticks of the file
     size: tuple[int, int]  # height and width in the file [px]
     image: NDArray[np.unsignedinteger]  # [H, W, 3], 8 bits per channel, or 16 for still images that store 16
 
@@ -133,6 +142,102 @@ def decode_timed_frames(
                 yield _decoded_frame(frame, short_side)
             if number >= frames[-1]:
                 return
+
+
+@dataclass(frozen=True)
+class LazyFrame:
+    """One frame of a file, of which only the windows that are asked for are converted to RGB."""
+
+    frame: VideoFrame
+
+    def window(self, rows: slice, columns: slice) -> NDArray[np.uint8]:
+        """Returns a part of the upright frame [h, w, 3], with 8 bits per channel."""
+        height, width = self.frame.height, self.frame.width
+        turns = round(self.frame.rotation / 90) % 4
+        stored = {
+            0: (rows, columns),
+            1: (columns, _mirrored(rows, width)),
+            2: (_mirrored(rows, height), _mirrored(columns, width)),
+            3: (_mirrored(columns, height), rows),
+        }[turns]
+        return np.rot90(_window_rgb(self.frame, *stored), turns)
+
+
+def decode_lazily(
+    file: Path, numbers: list[int], stamps: Mapping[int, int] | None = None
+) -> Iterator[tuple[int, LazyFrame]]:
+    """Yields the frames with some numbers, without converting their pixels.
+
+    Args:
+        file: A video file.
+        numbers: Increasing numbers of frames in the file.
+        stamps: Presentation times of these frames in ticks. With them, decoding starts at the key frame before the
+            first one instead of at the start of the file.
+    """
+    found: set[int] = set()
+    if stamps is not None and numbers:
+        for number, frame in _frames_from(file, numbers, stamps):
+            found.add(number)
+            yield number, frame
+    rest = [number for number in numbers if number not in found]
+    if not rest:
+        return
+    with _open(file) as (container, stream):
+        stream.thread_type = "AUTO"
+        for number, image in enumerate(_readable_frames(container, stream)):
+            if number in rest:
+                yield number, LazyFrame(image)
+            if number >= rest[-1]:
+                return
+
+
+def _frames_from(file: Path, numbers: list[int], stamps: Mapping[int, int]) -> Iterator[tuple[int, LazyFrame]]:
+    """Yields those frames that follow a key frame at or before the first one."""
+    wanted = {stamps[number]: number for number in numbers}
+    last = stamps[numbers[-1]]
+    with _open(file) as (container, stream):
+        stream.thread_type = "AUTO"
+        container.seek(stamps[numbers[0]], stream=stream)
+        for frame in _readable_frames(container, stream):
+            if frame.pts in wanted:
+                yield wanted.pop(frame.pts), LazyFrame(frame)
+            if frame.pts is not None and frame.pts >= last:
+                return
+
+
+def _mirrored(part: slice, length: int) -> slice:
+    return slice(length - part.stop, length - part.start)
+
+
+def _window_rgb(frame: VideoFrame, rows: slice, columns: slice) -> Any:
+    """Converts a part of a stored frame to RGB [h, w, 3] with 8 bits per channel."""
+    if frame.format.name not in PLANAR_FORMATS:
+        image = _rgb(frame)[rows, columns]
+        return image if image.dtype == np.uint8 else (image >> 8).astype(np.uint8)
+    top, left = (max(0, part.start - CHROMA_REACH) // 2 * 2 for part in (rows, columns))
+    bottom = min(frame.height, (rows.stop + CHROMA_REACH + 1) // 2 * 2)
+    right = min(frame.width, (columns.stop + CHROMA_REACH + 1) // 2 * 2)
+    image = _rgb(_cut_out(frame, top, left, bottom - top, right - left))
+    return image[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left]
+
+
+def _cut_out(frame: VideoFrame, top: int, left: int, height: int, width: int) -> VideoFrame:
+    """Returns a copy of a part of a planar frame that starts at an even row and column."""
+    part = VideoFrame(width, height, frame.format.name)
+    part.colorspace, part.color_range = frame.colorspace, frame.color_range
+    size = PLANAR_FORMATS[frame.format.name]
+    for source, target in zip(frame.planes, part.planes, strict=True):
+        down, across = round(frame.height / source.height), round(frame.width / source.width)
+        rows = slice(top // down, top // down + target.height)
+        columns = slice(left // across, left // across + target.width)
+        _samples(target, size)[:] = _samples(source, size)[rows, columns]
+    return part
+
+
+def _samples(plane: VideoPlane, size: int) -> NDArray[Any]:
+    """Returns a view of the samples of a plane [height, width], of `size` bytes each."""
+    values = np.frombuffer(plane, np.uint8 if size == 1 else np.uint16)  # type: ignore[call-overload]
+    return values.reshape(-1, plane.line_size // size)[: plane.height, : plane.width]
 
 
 def _missing_frames(container: InputContainer, stream: VideoStream, packets: int, fps: float) -> int:
@@ -213,7 +318,7 @@ def _decoded_frame(frame: VideoFrame, short_side: int | None) -> DecodedFrame:
     image = _rgb(frame, factor)
     turns = round(frame.rotation / 90)
     image = np.rot90(image, turns) if turns else image
-    return DecodedFrame(frame.time, size[::-1] if turns % 2 else size, image)
+    return DecodedFrame(frame.time, frame.pts, size[::-1] if turns % 2 else size, image)
 
 
 def _rgb(frame: VideoFrame, factor: int = 1) -> Any:
