@@ -223,3 +223,18 @@ def test_hidden_textures_do_not_leak():
 
     random = torch.rand(8, 8, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     assert torch.equal(picture(random), picture(torch.full_like(random, 0.3)))
+
+
+def test_larger_background_images_are_averaged():
+    generator = torch.Generator().manual_seed(0)
+    image = torch.rand(24, 36, 3, generator=generator, dtype=torch.float64)
+    scene = scene_of(camera=gs.Camera(eye=(0.0, 0.0, 4.0), target=(0.0, 0.0, 0.0), fov=40), background=image)
+    motion = gs.simulate(scene, frames=1, fps=10, substeps=1)
+    small = gs.render(scene, motion, (8, 12), alpha=True)[0]
+    expected = image.reshape(8, 3, 12, 3, 3).mean((1, 3))
+    empty = small[..., 3] == 0.0
+    assert int(empty.sum()) > 40
+    torch.testing.assert_close(small[empty][:, :3], expected[empty])
+    for size, text in (((48, 72), "at least as large"), ((8, 8), "aspect ratio")):
+        with pytest.raises(gs.WrongShape, match=text):
+            gs.render(scene, motion, size)

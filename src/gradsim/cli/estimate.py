@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -23,10 +22,7 @@ from gradsim.cli.inputs import (
     OptionalSceneArgument,
     OptionalVideoArgument,
     SizeOption,
-    load_inputs,
-    load_mask,
 )
-from gradsim.cli.manifest import Manifest, load_manifest
 from gradsim.cli.options import (
     JsonOption,
     RoughlyOption,
@@ -34,12 +30,10 @@ from gradsim.cli.options import (
     ThreadsOption,
     parse_words,
     set_threads,
-    unknown_offset,
 )
 from gradsim.cli.progress import ProgressBar
+from gradsim.cli.subject import Subject, VideoOptions, load_subject
 from gradsim.fit.result import Fit, FitStep
-from gradsim.scene.errors import InvalidInput
-from gradsim.scene.files.load import SceneFile
 
 COLORS = {
     "identifiable": "green",
@@ -58,6 +52,14 @@ def estimate(
         int, typer.Option(help="Number of searches: the first from the guesses, the others from random values.", min=1)
     ] = 1,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
+    trial: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--trial",
+            help="A further video of the scene; may be repeated. All videos share the unknowns of the scene, except "
+            "those that the scene file marks per_trial: true.",
+        ),
+    ] = None,
     trials: Annotated[
         Path | None,
         typer.Option(help="A manifest of several trials, .yaml or .csv, in place of a scene and a video; see below."),
@@ -76,7 +78,27 @@ def estimate(
         float | None,
         typer.Option(help="Estimate the time of the first frame, within this time [s] of the start.", min=0.0),
     ] = None,
-    exposure: Annotated[float, typer.Option(help="Time during which the shutter is open [s].", min=0.0)] = 0.0,
+    shutter: Annotated[
+        str | None,
+        typer.Option(
+            help="Exposure of a frame: a fraction of the time between frames, such as 0.5, a time, such as 4ms or "
+            "1/250 (seconds), or unknown, which estimates it."
+        ),
+    ] = None,
+    readout: Annotated[
+        str | None,
+        typer.Option(
+            help="Time from the first to the last row of a frame of a rolling shutter, as a fraction of the time "
+            "between frames or as a time, such as 12ms."
+        ),
+    ] = None,
+    background: Annotated[
+        str | None,
+        typer.Option(
+            help="Image of the empty scene, .png, .jpg or .npy, cropped and downsampled as the video; or auto, the "
+            "median of the video's frames."
+        ),
+    ] = None,
     roughly: RoughlyOption = None,
     corrections: Annotated[
         int,
@@ -108,12 +130,16 @@ def estimate(
 
         gradsim estimate scene.yaml video.mov --roughly camera,start --robust 0.1 --checkpoint fit.pt
 
+        gradsim estimate scene.yaml video.mov --background plate.png --shutter 0.5
+
+        gradsim estimate scene.yaml a.mp4 --trial b.mp4 --trial c.mp4
+
         gradsim estimate --trials tosses.yaml -o out/
 
     A manifest lists trials that share the unknowns of a scene. Each has a `video`, or a table of `states` or `tracks`
     (.csv with columns such as `time`, `cube.position.x`; .npz with arrays by path), and optionally `name`, `fps`,
-    `frames`, `crop`, `size`, `noise`, `robust`, `offset`, `exposure` and `set`, which gives values or guesses by path.
-    Keys beside `trials` hold for all:
+    `frames`, `crop`, `size`, `background`, `noise`, `robust`, `offset`, `shutter`, `readout`, `exposure` [s] and `set`,
+    which gives values or guesses by path. Keys beside `trials` hold for all:
 
         scene: toss.yaml
 
@@ -122,21 +148,20 @@ def estimate(
     from gradsim.fit.estimate import estimate as fit_video
 
     set_threads(threads)
-    clip: dict[str, Any] = {"frames": frames, "crop": crop, "size": size, "fps": fps}
-    subject = _subject(scene, video, trials, clip, mask)
+    videos = [*([] if video is None else [video]), *(trial or [])]
+    given = VideoOptions(frames, crop, size, fps, mask, background, offset, shutter, readout)
+    subject = load_subject(scene, videos, trials, given)
     make_folder(out)
     announce_compilation()
     with ProgressBar("starting", subject.frames) as bar:
         fit = fit_video(
-            *subject.arguments,
-            **subject.options,
+            list(subject.trials),
+            mask=subject.mask,
             substeps=substeps or subject.substeps,
             integrator=subject.file.time.integrator,
             noise=noise,
             robust=robust,
             brightness=brightness,
-            offset=unknown_offset(offset),
-            exposure=exposure,
             roughly=parse_words(roughly),
             corrections=corrections,
             starts=starts,
@@ -153,72 +178,7 @@ def estimate(
         raise typer.Exit(INTERRUPTED)
 
 
-@dataclass(frozen=True, eq=False)
-class _Subject:
-    """What is estimated: a scene and a video, or the trials of a manifest."""
-
-    arguments: tuple[Any, ...]  # of `gs.estimate`
-    options: dict[str, Any]
-    file: SceneFile
-    substeps: int | None
-    frames: int
-    title: str
-    source: str  # description of the observation
-
-
-def _subject(
-    scene: str | None, video: Path | None, trials: Path | None, clip: dict[str, Any], mask: Path | None
-) -> _Subject:
-    """Loads the scene and the video, or the manifest."""
-    if scene is not None and video is None and trials is None and Path(scene).is_dir():
-        scene, trials = None, _prepared_manifest(Path(scene))
-    if trials is not None:
-        given: dict[str, Any] = {"SCENE": scene, "VIDEO": video, "--mask": mask}
-        given |= {f"--{name}": value for name, value in clip.items()}
-        for name, value in given.items():
-            if value is not None:
-                raise InvalidInput(name, value, "does not apply to --trials: give it in the manifest")
-        return _manifest_subject(load_manifest(trials))
-    if scene is None or video is None:
-        missing = "scene" if scene is None else "video"
-        raise InvalidInput(missing, "missing", "give a scene file and a video of it, or --trials MANIFEST")
-    inputs = load_inputs(scene, video, **clip)
-    weights = None if mask is None else load_mask(mask, clip["crop"], inputs.video.size)
-    count, (height, width), codec = len(inputs.video), inputs.video.size, inputs.video.codec
-    return _Subject(
-        arguments=(inputs.file.scene, inputs.video),
-        options={"fps": inputs.fps, "mask": weights},
-        file=inputs.file,
-        substeps=inputs.substeps,
-        frames=count,
-        title=inputs.file.path.stem,
-        source=f"{video}: {count} frames of {height} x {width} pixels at {inputs.fps:g} fps, {codec}",
-    )
-
-
-def _prepared_manifest(folder: Path) -> Path:
-    """Returns the manifest in a folder that `gradsim prepare` wrote."""
-    from gradsim.footage.prepared_files import MANIFEST, is_prepared
-
-    if not is_prepared(folder):
-        raise InvalidInput("scene", str(folder), "must be a scene file, or a folder that `gradsim prepare` wrote")
-    return folder / MANIFEST
-
-
-def _manifest_subject(manifest: Manifest) -> _Subject:
-    lengths = [manifest.length(number) for number in range(len(manifest.trials))]
-    return _Subject(
-        arguments=(list(manifest.trials),),
-        options={},
-        file=manifest.file,
-        substeps=manifest.substeps,
-        frames=max(lengths),
-        title=manifest.path.stem,
-        source=f"{manifest.path}: {len(lengths)} trials of {min(lengths)} to {max(lengths)} frames",
-    )
-
-
-def _write_report(fit: Fit, folder: Path, subject: _Subject) -> Path:
+def _write_report(fit: Fit, folder: Path, subject: Subject) -> Path:
     from gradsim.report.fit_page import write_report
 
     command = shlex.join(["gradsim", *sys.argv[1:]])

@@ -18,7 +18,7 @@ from gradsim.scene.files.load import SceneFile, load_scene_file
 from gradsim.scene.time import Time
 from gradsim.video.downsample import downsample
 from gradsim.video.load import load_video
-from gradsim.video.video import Video
+from gradsim.video.video import Video, check_aspect_ratio
 
 DEFAULT_SIDE = 128  # [px], shorter side of the compared frames unless a size is given
 SIDE_RANGE = (64, 160)  # [px], range of the shorter side in which a size divisible by DIVISOR is searched
@@ -141,12 +141,45 @@ def load_mask(file: Path, crop: str | None, size: tuple[int, int]) -> torch.Tens
     return downsample(weights[..., None], size)[..., 0]
 
 
+def load_background(name: str, video: Video, crop: str | None, option: str = "--background") -> torch.Tensor:
+    """Returns the background of a video, [H, W, 3].
+
+    It is an image, cropped and downsampled as the video; or "auto", the median of the video's frames.
+    """
+    if name == "auto":
+        return video.frames.median(0).values
+    file = Path(name)
+    if not file.is_file() or file.suffix.lower() not in (".png", ".jpg", ".jpeg", ".npy"):
+        raise InvalidInput(option, name, "must be auto, or an existing .png, .jpg or .npy image of the empty scene")
+    array = np.load(file, allow_pickle=False) if file.suffix.lower() == ".npy" else _image(file)
+    if array.ndim != 3 or array.shape[-1] != 3:
+        raise WrongShape(option, f"shape {array.shape}", "must be [H, W, 3], a colour image")
+    scale = np.iinfo(array.dtype).max if array.dtype.kind == "u" else 1.0
+    image = torch.as_tensor(array / scale).to(video.frames.dtype)
+    if crop is not None:
+        top, left, height, width = parse_crop(crop)
+        image = image[top : top + height, left : left + width]
+    size = (image.shape[0], image.shape[1])
+    if size[0] < video.size[0] or size[1] < video.size[1]:
+        found = f"{size[0]} x {size[1]} pixels"
+        raise WrongShape(option, found, f"must be as large as the frames of the video, {video.encoding.size}")
+    check_aspect_ratio(size, video.size)
+    return downsample(image, video.size)
+
+
 def _grey_image(file: Path) -> np.ndarray:
     """Returns the brightness of an image from 0 to 1, [H, W]."""
+    return _image(file).mean(-1)
+
+
+def _image(file: Path) -> np.ndarray:
+    """Returns the colours of an image, [H, W, 3]."""
     from matplotlib.image import imread
 
     image = np.asarray(imread(file))
-    return image if image.ndim == 2 else image[..., : min(3, image.shape[-1])].mean(-1)
+    if image.ndim == 2:
+        return np.stack([image] * 3, -1)
+    return image[..., :3] if image.shape[-1] >= 3 else np.repeat(image[..., :1], 3, -1)
 
 
 def default_size(size: tuple[int, int]) -> tuple[int, int]:

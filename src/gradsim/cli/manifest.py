@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from gradsim.cli.inputs import checked_camera, checked_unknowns, load_clip, substeps_at
-from gradsim.cli.options import parse_size, unknown_offset
+from gradsim.cli.inputs import checked_camera, checked_unknowns, load_background, load_clip, substeps_at
+from gradsim.cli.options import frame_time, known_frame_time, parse_size, unknown_offset
 from gradsim.cli.tables import MeasuredTable, load_table
 from gradsim.fit.footage_trial import named_point, weights_from_deviations
 from gradsim.fit.observations.base import Observation
@@ -52,6 +52,9 @@ class TrialEntry:
     robust: Any = None  # threshold of the Huber loss of a measured value, or by attribute
     offset: float | None = None  # the first frame is within this time of the start of the scene [s]
     exposure: float | None = None  # [s]
+    shutter: str | float | None = None  # exposure as a fraction of a frame, or as a time such as 4ms, or unknown
+    readout: str | float | None = None  # time from the first to the last row of a frame, as `shutter`
+    background: str | None = None  # image of the empty scene, or auto: the median of the video's frames
     set: Mapping[str, Any] = field(default_factory=dict)  # values by path: of quantities, or guesses of unknowns
 
 
@@ -182,9 +185,32 @@ def _trial(label: str, entry: TrialEntry, file: SceneFile, folder: Path) -> tupl
             rate, times = rate or table.fps, table.times if rate is None else times
             observations.append(make(label, entry, table))
     rate = (rate or file.time.fps) if times is None else None
-    options: dict[str, Any] = {"offset": unknown_offset(entry.offset) or 0.0, "exposure": entry.exposure or 0.0}
     scene = _with_start(label, file.scene, entry.set)
+    if entry.background is not None:
+        scene = _with_background(label, scene, entry, observations[0], folder)
+    options = _timing(label, entry, rate)
     return Trial(scene, observations, fps=rate, times=times, name=entry.name, **options), rate
+
+
+def _timing(label: str, entry: TrialEntry, rate: float | None) -> dict[str, Any]:
+    """Returns offset, exposure and readout of a trial [s]."""
+    if entry.shutter is not None and entry.exposure is not None:
+        raise InvalidInput(f"{label}.shutter", entry.shutter, "give the shutter or the exposure, not both")
+    fps = rate or 1.0
+    shutter = frame_time(f"{label}.shutter", entry.shutter, fps)
+    readout = known_frame_time(f"{label}.readout", entry.readout, fps)
+    if rate is None and (shutter or readout):
+        raise InvalidInput(
+            f"{label}.shutter/readout", "given", "needs a frame rate: use exposure [s] with uneven times"
+        )
+    return {"offset": unknown_offset(entry.offset) or 0.0, "exposure": entry.exposure or shutter, "readout": readout}
+
+
+def _with_background(label: str, scene: Scene, entry: TrialEntry, clip: Any, folder: Path) -> Scene:
+    if not isinstance(clip, Video):
+        raise InvalidInput(f"{label}.background", entry.background, "needs a video in the same trial")
+    name = "auto" if entry.background == "auto" else str(folder / str(entry.background))
+    return replace(scene, background=load_background(name, clip, entry.crop, f"{label}.background"))
 
 
 def _states(label: str, entry: TrialEntry, table: MeasuredTable) -> States:

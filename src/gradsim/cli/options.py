@@ -10,8 +10,11 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from gradsim.scene.errors import InvalidInput
+from gradsim.fit.nuisances.nuisance import GROUPS
+from gradsim.scene.errors import InvalidInput, OutOfRange
 from gradsim.scene.unknown import Unknown, unknown
+
+FRAME_TIME = re.compile(r"(?P<number>\d*\.?\d+(?:e-?\d+)?)(?:/(?P<divisor>\d*\.?\d+))?(?P<unit>s|ms|)")
 
 
 class Dtype(str, Enum):
@@ -48,8 +51,8 @@ SubstepsOption = Annotated[
 RoughlyOption = Annotated[
     str | None,
     typer.Option(
-        help="What is known only roughly, such as camera,start: any of camera, start, light, color, shape, gravity, "
-        "contact, material, air, time, push. Its errors are estimated too and widen the intervals."
+        help=f"What is known only roughly, such as camera,start: any of {', '.join(GROUPS)}. Its errors are estimated "
+        "too and widen the intervals."
     ),
 ]
 
@@ -59,9 +62,31 @@ def parse_words(text: str | None) -> tuple[str, ...]:
     return () if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def unknown_offset(width: float | None) -> Unknown | None:
+def unknown_offset(width: float | None, *, per_trial: bool = False) -> Unknown | None:
     """Returns the unknown time from the start of the scene to the first frame, within +-width [s]; None if known."""
-    return None if not width else unknown(0.0, low=-width, high=width)
+    return None if not width else unknown(0.0, low=-width, high=width, per_trial=per_trial)
+
+
+def frame_time(name: str, given: str | float | None, fps: float) -> float | Unknown:
+    """Returns a time within a frame [s] from "0.5" (of a frame), "4ms", "1/250" (seconds) or "unknown"; 0 for None."""
+    if isinstance(given, str) and given.strip() == "unknown":
+        return unknown(0.25 / fps, low=0.0, high=1.0 / fps)
+    return known_frame_time(name, given, fps)
+
+
+def known_frame_time(name: str, given: str | float | None, fps: float) -> float:
+    """Returns a time within a frame [s] from "0.5" (of a frame), "4ms" or "1/250" (seconds); 0 for None."""
+    if given is None:
+        return 0.0
+    match = FRAME_TIME.fullmatch(str(given).replace(" ", ""))
+    if match is None or (match["divisor"] and not float(match["divisor"])):
+        raise InvalidInput(name, given, "must be a fraction of a frame, such as 0.5, or a time such as 4ms or 1/250")
+    number = float(match["number"]) / float(match["divisor"] or 1.0)
+    unit = match["unit"] or ("s" if match["divisor"] else "")  # 1/250 is a time, as on the dial of a camera
+    time = number * {"": 1.0 / fps, "s": 1.0, "ms": 1e-3}[unit]
+    if time > (1.0 + 1e-9) / fps:
+        raise OutOfRange(name, given, f"must not exceed one frame, {1e3 / fps:.3g} ms")
+    return time
 
 
 def parse_size(text: str) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import torch
 from gradsim.fit.codec_noise import codec_correlation, codec_products
 from gradsim.fit.linearization import Linearization
 from gradsim.fit.nuisances.nuisance import Nuisance
+from gradsim.fit.series_scores import series_scores
 
 OUTLYING_RATIO = 4.0  # of the errors of a codec along one direction to those along most
 MIN_SCORED_TRIALS = 5  # trials whose scatter limits the score of a nuisance
@@ -35,7 +36,8 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
 
     Each score is the decrease of chi^2 to first order when the nuisance is estimated along with the unknowns, with its
     prior. Among several trials, which agree on a true cause, it is at most the squared mean slope of the trials over
-    the variance of this mean.
+    the variance of this mean. For tracks and states whose residuals are correlated in time, it is at most what the
+    cause explains better than such a correlation; see `gradsim.fit.series_scores`.
     """
     if not nuisances:
         return []
@@ -62,6 +64,7 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
     # Residuals above the noise, and errors of a codec along a direction, are no evidence for any single cause.
     scales = max(chi2, 1.0) * _codec_ratios(lin, normal)
     highest = _trial_scores(normal, torch.stack(list(gradients.values())), size)
+    correlated = series_scores(lin, count)
     excess = max(total - entries, 1e-12)
     causes = []
     for k, nuisance in enumerate(nuisances):
@@ -71,6 +74,9 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
         amount = -slope / scale / (own / scale + 1.0)
         score = min((-2 * amount * slope - amount**2 * own) / scale, float(highest[k]))
         share = min(1.0, max(0.0, score * scale / excess))
+        if correlated is not None:
+            score, amount = min(score, float(correlated.scores[k])), float(correlated.amounts[k])
+            share = min(1.0, max(0.0, (-2 * amount * slope - amount**2 * own) / total))
         causes.append(
             Cause(nuisance.describe(amount * nuisance.sd), nuisance.path, nuisance.group, score, share, amount)
         )

@@ -32,6 +32,7 @@ from gradsim.fit.noise import NoiseLevel
 from gradsim.fit.nuisances.catalogue import nuisances
 from gradsim.fit.nuisances.nuisance import Nuisance, batches, chosen
 from gradsim.fit.observations.images import ImageObservation
+from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
 from gradsim.fit.problem import NEGLIGIBLE_CHI2, EstimationProblem
 from gradsim.fit.scatter import Scatter, trial_scatter
@@ -137,12 +138,11 @@ def _candidates(problem: EstimationProblem, z: torch.Tensor, k: int) -> tuple[Nu
     excluded = frozenset(trial.scene.unknowns) | set(trial.sampling.unknown)
     found = nuisances(scene, trajectory, fps=trial.time.fps, excluded=excluded)
     images = any(isinstance(observation, ImageObservation) for observation in trial.observations)
-    visible = [n for n in found if n.path not in known and (images or _affects_motion(n))]
-    return tuple(visible)
-
-
-def _affects_motion(nuisance: Nuisance) -> bool:
-    return nuisance.group not in ("camera", "light", "color") and nuisance.image is None and nuisance.time != "exposure"
+    projected = images or any(isinstance(item, Tracks) and item.size is not None for item in trial.observations)
+    hidden = [] if images else ["light", "color"]
+    hidden += [] if projected else ["camera"]
+    visible = [n for n in found if n.path not in known and n.group not in hidden]
+    return tuple(n for n in visible if images or (n.image is None and n.time != "exposure"))
 
 
 def analyse(

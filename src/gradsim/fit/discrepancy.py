@@ -58,7 +58,7 @@ def discrepancy_covariance(lin: Linearization, inverse: torch.Tensor) -> tuple[t
     for series in groups:
         index = torch.tensor(series.block.coordinates)
         scale = _unit_variance(series)
-        kernel = found.variance * _kernel(len(series.values), found.length)
+        kernel = found.variance * matern_kernel(len(series.values), found.length)
         # transfer [T, P', M]: sum over frames of two times, for independent components with equal kernels
         weighted = torch.einsum("ts,sqm->tqm", kernel, series.transfer * scale.sqrt())
         part = torch.einsum("tpm,tqm->pq", series.transfer * scale.sqrt(), weighted)
@@ -109,7 +109,7 @@ def _unit_variance(series: Series) -> torch.Tensor:
     return torch.diagonal(series.noise, dim1=1, dim2=2).median(0).values
 
 
-def _kernel(count: int, length: float) -> torch.Tensor:
+def matern_kernel(count: int, length: float) -> torch.Tensor:
     """Matern 3/2 correlation between frames, [T, T]."""
     t = torch.arange(count, dtype=torch.float64)
     distance = math.sqrt(3.0) * (t[:, None] - t).abs() / length

@@ -14,6 +14,7 @@ from gradsim.bridge import on_one_torch_thread
 from gradsim.fit.bootstrap import STUDENT_95
 from gradsim.fit.bootstrap import bootstrap as bootstrap_fits
 from gradsim.fit.checkpoint import SolveRecord, fingerprint
+from gradsim.fit.contributions import Contributions, variance_contributions
 from gradsim.fit.corrections import Analysis, analyse, with_nuisances
 from gradsim.fit.first_frame import nuisances_of_first_frame, with_fixed_nuisances
 from gradsim.fit.gauss_newton import GaussNewton
@@ -56,6 +57,7 @@ def estimate(
     brightness: bool = False,
     offset: Unknown | None = None,
     exposure: float | Unknown = 0.0,
+    readout: float = 0.0,
     roughly: Sequence[str] = (),
     corrections: int = 5,
     optimizer: GaussNewton = GaussNewton(),
@@ -90,6 +92,7 @@ def estimate(
             `gs.unknown(0.0, low=-0.02, high=0.02)`, less than one frame; None for zero. States between frames are
             interpolated smoothly: exclude the frames next to a push.
         exposure: Time during which the shutter is open [s], known or unknown.
+        readout: Time from the first to the last row of a frame of a rolling shutter [s].
         roughly: What is known only roughly: any of "camera", "start", "light", "shape", "gravity", "contact",
             "time". Its errors are estimated with default priors and widen the intervals.
         corrections: Largest number of errors of the scene that are estimated in addition where the scene does not
@@ -107,7 +110,7 @@ def estimate(
         Values with 95 % intervals, whether the scene explains the observations, and which values they determine.
     """
     begin = time.perf_counter()
-    timing: dict[str, Any] = {"fps": fps, "offset": offset or 0.0, "exposure": exposure}
+    timing: dict[str, Any] = {"fps": fps, "offset": offset or 0.0, "exposure": exposure, "readout": readout}
     trials = _make_trials(scene, video, timing)
     pixels: dict[str, Any] = {"renderer": renderer, "mask": mask, "frames": frames}
     pixels |= {"noise": noise, "robust": robust, "brightness": brightness}
@@ -301,6 +304,7 @@ def _make_fit(analysis: Analysis, searches: _Searches, intervals: _Intervals, me
         coordinates=intervals.center,
         standard_deviation=intervals.standard_deviation,
         plain_deviation=uncertainty.plain_deviation,
+        contributions=_contributions(analysis, intervals),
         nuisances=analysis.nuisance_table(intervals.center, intervals.standard_deviation),
         scatter=analysis.scatter,
         alternative_minima=tuple(
@@ -309,6 +313,16 @@ def _make_fit(analysis: Analysis, searches: _Searches, intervals: _Intervals, me
         ),
         agreeing_starts=searches.agreeing,
     )
+
+
+def _contributions(analysis: Analysis, intervals: _Intervals) -> Contributions:
+    """Returns the fractions of the variance of each unknown by source, without those of nuisances."""
+    parameters, covariance = analysis.problem.parameters, analysis.uncertainty.plain_covariance
+    if covariance is None:
+        return {}
+    prior, ranges = parameters.prior_normal()[1], parameters.prior()[1]
+    found = variance_contributions(parameters.names, covariance, prior, ranges, intervals.standard_deviation.square())
+    return {name: own for name, own in found.items() if name not in analysis.problem.nuisance_paths}
 
 
 def _padded(problem: EstimationProblem, z: torch.Tensor) -> dict[str, torch.Tensor]:

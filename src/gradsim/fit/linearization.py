@@ -48,6 +48,8 @@ class Block:
     weights: torch.Tensor | None = field(repr=False)  # effective, [T, N]; None if all are 1
     sigma: torch.Tensor = field(repr=False)  # noise, [N] or a scalar
     entries: torch.Tensor | None = field(repr=False, default=None)  # normalized Jacobian [P', T, N], of few entries
+    nuisance_entries: torch.Tensor | None = field(repr=False, default=None)  # the same for the nuisances, [Q', T, N]
+    free_noise: bool = False  # whether the noise was taken from the residuals
     refined: torch.Tensor | None = field(repr=False, default=None)  # Jacobian times change by smaller steps, [P']
     codec_errors: torch.Tensor | None = field(repr=False, default=None)  # simulated, of a compressed video, [K, T, N]
     codec_products: torch.Tensor | None = field(repr=False, default=None)  # of all columns with these errors, [Q, K]
@@ -309,7 +311,8 @@ def _block(
     scale = 1.0 / sigma if weights is None else weights.sqrt() / sigma
     stack = [center, *chosen, *shifts, *nuisances, *([] if change is None else [change])]
     full = center.shape[-1]
-    gram, jacobians = _frame_products(stack, scale, len(chosen) if full <= MAX_ENTRIES else 0)
+    kept = len(chosen) + len(shifts) + len(nuisances)
+    gram, jacobians = _frame_products(stack, scale, kept if full <= MAX_ENTRIES else 0)
     refined = None
     if change is not None:
         refined = gram[:, 1 : 1 + len(chosen), -1].sum(0)
@@ -318,6 +321,8 @@ def _block(
     if weights is not None:
         counts = (weights.expand(center.shape) > 0).sum(-1).to(torch.float64)
     entries = torch.stack(jacobians, 1) if jacobians else None
+    nuisance_entries = None if entries is None else entries[len(chosen) + len(shifts) :]
+    entries = None if entries is None else entries[: len(chosen)]
     errors = problem.codec_errors.get(key)
     products = None if errors is None else _error_products(stack, errors, scale)
     return Block(
@@ -331,6 +336,8 @@ def _block(
         weights=weights,
         sigma=sigma,
         entries=entries,
+        nuisance_entries=nuisance_entries,
+        free_noise=problem.noise[key].source == "residuals",
         refined=refined,
         codec_errors=errors,
         codec_products=products,

@@ -18,16 +18,20 @@ import torch
 
 from gradsim.fit.causes import Cause, likely_causes
 from gradsim.fit.linearization import Block, Linearization
-from gradsim.fit.noise import MAD_TO_SD, series_noise
+from gradsim.fit.noise import MAD_TO_SD
 from gradsim.fit.nuisances.nuisance import Nuisance
 from gradsim.fit.observations.pixels import Pixels
+from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.problem import EstimationProblem
+from gradsim.fit.series_misfit import center_error, explained_series
 
 MAX_CHI2 = 1.02  # mean squared residual over the noise variance, of all entries
 MAX_MOVING_CHI2 = 1.1  # the same, of entries that move
 MAX_CODEC_CHI2 = 1.5  # the same for compressed videos, whose noise is simulated
 CHI2_DEVIATIONS = 5.0  # standard deviations of chi^2 that are allowed beyond these
 MIN_EXPLAINED = 0.9  # fraction of the visible change that the scene must explain
+MIN_EXPLAINED_TRACKS = 0.95  # the same for tracks, which contain nothing but the motion
+MAX_CENTER_ERROR = 0.1  # residual of tracked centres in the image, relative to the apparent diameter of the body
 NO_EXPLANATION = 0.5  # fraction below which the video shows something else
 MIN_OVERLAP = 0.5  # of the predicted and the observed moving regions
 MAX_SCORE = 25.0  # chi^2 that one nuisance may explain
@@ -35,7 +39,6 @@ MOVING = 0.05  # change of a colour that counts as motion, or five standard devi
 SATURATED = 3.0  # predictions this close to black or white, in standard deviations, are left out: noise is clipped
 MIN_MOVING_ENTRIES = 30
 MAX_NOISE = 0.15  # largest noise of a video that shows a scene
-MIN_DEVIATION = 4.0  # mean squared deviation of tracks from uniform motion, relative to the noise, that is judged
 MIN_OUTLIER_TRIALS = 5  # trials among which outliers are sought
 OUTLIER_DEVIATIONS = 3.5  # of the logarithm of a trial's residual from the median trial
 MIN_LOG_SPREAD = 0.35  # smallest standard deviation of these logarithms: a residual of 3.4 medians is usual
@@ -59,6 +62,10 @@ class Misfit:
     frames: tuple[float, ...] = field(default=(), repr=False)  # chi^2 of each frame of the first trial
     trials: dict[str, float] = field(default_factory=dict, repr=False)  # chi^2 by trial
     outliers: dict[str, float] = field(default_factory=dict)  # trials that fit far worse: residual over the median's
+    explained_limit: float = MIN_EXPLAINED
+    center_error: float = (
+        math.nan
+    )  # rms residual of tracked centres over the apparent diameter; NaN without such tracks
 
     @property
     def nonsense(self) -> bool:
@@ -77,8 +84,10 @@ class Misfit:
         found = []
         if self.noise > MAX_NOISE:
             found.append(f"the video is mostly noise, of {100 * self.noise:.0f} % of full scale")
-        if self.explained < MIN_EXPLAINED:
+        if self.explained < self.explained_limit:
             found.append(f"the scene explains {100 * max(self.explained, 0.0):.0f} % of the visible motion")
+        if self.center_error > MAX_CENTER_ERROR:
+            found.append(f"tracked centres are off by {100 * self.center_error:.0f} % of the apparent diameter")
         if self.overlap < MIN_OVERLAP:
             found.append(f"predicted and observed motion overlap by {100 * self.overlap:.0f} %")
         if self.chi2 > self.chi2_limit:
@@ -96,7 +105,8 @@ class Misfit:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values, for JSON; NaN becomes None."""
-        numbers = {name: getattr(self, name) for name in ("chi2", "moving_chi2", "explained", "overlap", "holdout")}
+        names = ("chi2", "moving_chi2", "explained", "center_error", "overlap", "holdout")
+        numbers = {name: getattr(self, name) for name in names}
         return {
             **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
             "explains the observations": self.ok,
@@ -147,10 +157,12 @@ def measure_misfit(
     moving = sum(m.moving_chi2 * m.moving_count for m in images) / moving_count if moving_count else math.nan
     outliers = outlying_trials(problem, lin)
     others = [block for block in others if problem.trials[block.key[0]].name not in outliers]
-    explained = [m.explained for m in images] + [_explained_series(problem, block) for block in others]
-    known = [value for value in explained if math.isfinite(value)]
+    explained = [(m.explained, MIN_EXPLAINED) for m in images]
+    explained += [(explained_series(problem, block), _explained_limit(problem, block)) for block in others]
+    centers = [center_error(problem, block, lin.z) for block in others]
     overlaps = [m.overlap for m in images if math.isfinite(m.overlap)]
     causes = [] if scored is None else likely_causes(scored, nuisances, chi2)
+    share, least = _typical(explained, len(problem.trials))
     first = next(block for block in lin.blocks)
     compressed = any(block.codec_errors is not None for block in lin.blocks)
     codec = max((m.codec for m in images), default=1.0)
@@ -158,7 +170,7 @@ def measure_misfit(
     return Misfit(
         chi2,
         moving,
-        _typical(known, len(problem.trials)),
+        share,
         min(overlaps) if overlaps else math.nan,
         holdout,
         tuple(cause for cause in causes if cause.score > score_limit)[:5],
@@ -170,14 +182,24 @@ def measure_misfit(
         tuple((first.gram[:, 0, 0] / first.counts.clamp_min(1)).tolist()),
         _trial_chi2(problem, lin),
         outliers,
+        least,
+        -_typical([(-error, 0.0) for error in centers], len(problem.trials))[0],
     )
 
 
-def _typical(values: list[float], trials: int) -> float:
-    """Returns the median of values from several trials, the smallest from few, and NaN if there are none."""
-    if not values:
-        return math.nan
-    return sorted(values)[(len(values) - 1) // 2] if trials >= MIN_OUTLIER_TRIALS else min(values)
+def _explained_limit(problem: EstimationProblem, block: Block) -> float:
+    return MIN_EXPLAINED_TRACKS if isinstance(problem.observation(block.key), Tracks) else MIN_EXPLAINED
+
+
+def _typical(values: list[tuple[float, float]], trials: int) -> tuple[float, float]:
+    """Returns a value with its limit: the median distance above the limit of several trials, the smallest of few.
+
+    NaN if all values are.
+    """
+    known = sorted((pair for pair in values if math.isfinite(pair[0])), key=lambda pair: pair[0] - pair[1])
+    if not known:
+        return math.nan, MIN_EXPLAINED
+    return known[(len(known) - 1) // 2] if trials >= MIN_OUTLIER_TRIALS else known[0]
 
 
 def _limit(base: float, count: float) -> float:
@@ -274,42 +296,3 @@ def _moving(video: torch.Tensor, still: torch.Tensor, threshold: float) -> torch
 
 def _masked_sum(values: torch.Tensor, mask: torch.Tensor) -> float:
     return float(torch.where(mask, values, 0.0).sum())
-
-
-def _explained_series(problem: EstimationProblem, block: Block) -> float:
-    """Fraction of the deviation from uniform motion that the scene explains, beyond the noise, for tracks and states.
-
-    NaN where uniform motion itself fits to the noise, and for images of other kinds.
-    """
-    series = problem.observation(block.key).series()
-    if series is None or len(series) < 4:
-        return math.nan
-    present = torch.isfinite(series) if block.weights is None else torch.isfinite(series) & (block.weights > 0)
-    t = torch.linspace(-1.0, 1.0, len(series), dtype=torch.float64)
-    basis = torch.stack([torch.ones_like(t), t], 1)
-    scaled = torch.where(present, series, 0.0) / block.sigma
-    left = 0.0
-    for column, valid in zip(scaled.T, present.T, strict=True):
-        if int(valid.sum()) > 2:
-            line = torch.linalg.lstsq(basis[valid], column[valid][:, None]).solution[:, 0]
-            left += float((column[valid] - basis[valid] @ line).square().sum())
-    noise = _series_noise_square(problem, block, series, present)
-    if left < MIN_DEVIATION * noise:
-        return math.nan
-    return 1.0 - max(0.0, float(block.gram[:, 0, 0].sum()) - noise) / (left - noise)
-
-
-def _series_noise_square(
-    problem: EstimationProblem, block: Block, series: torch.Tensor, present: torch.Tensor
-) -> float:
-    """Expected sum of squares of the noise alone, in units of `block.sigma`.
-
-    A noise taken from the residuals would explain any misfit: there, that of the series itself counts.
-    """
-    if problem.noise[block.key].source != "residuals":
-        return float(present.sum())
-    sigma, total = block.sigma.expand(series.shape[-1]), 0.0
-    for _, index in problem.observation(block.key).groups():
-        ratio = series_noise(series[:, index]) / float(sigma[index].mean())
-        total += min(1.0, ratio) ** 2 * float(present[:, index].sum())
-    return total

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from gradsim.fit.contributions import Contributions, notable_priors
 from gradsim.fit.misfit import Misfit
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.scatter import Scatter
@@ -53,6 +54,7 @@ class Fit:
     coordinates: torch.Tensor = field(repr=False)  # [P]
     standard_deviation: torch.Tensor = field(repr=False)  # of the coordinates, [P]
     plain_deviation: torch.Tensor | None = field(repr=False, default=None)  # from independent noise alone, [P]
+    contributions: Contributions = field(repr=False, default_factory=dict)  # fractions of the variances, by source
     nuisances: dict[str, tuple[float, float, str]] = field(
         default_factory=dict
     )  # estimated errors of the scene: value, standard deviation, unit
@@ -99,8 +101,8 @@ class Fit:
         return not self.misfit.ok or bool(self.misfit.corrections)
 
     def notes(self) -> list[str]:
-        """Returns lines about undetermined combinations, scatter between trials and outliers."""
-        lines = [f"  {text}" for text in self.undetermined_directions]
+        """Returns lines about undetermined combinations, priors, scatter between trials and outliers."""
+        lines = [f"  {text}" for text in (*self.undetermined_directions, *notable_priors(self.contributions))]
         lines += [
             f"{path} varies between trials: mean {item.mean:.4g} ({item.mean_low:.4g} .. {item.mean_high:.4g}), "
             f"standard deviation {item.sd:.2g} {item.unit}"
@@ -143,6 +145,7 @@ class Fit:
             "undetermined directions": list(self.undetermined_directions),
             "noise": self.noise,
             "interval method": self.interval_method,
+            "contributions": self.contributions,
             "status": self.status,
             "advice": self.advice,
             "certain": self.certain,

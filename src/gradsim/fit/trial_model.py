@@ -15,6 +15,7 @@ from gradsim.fit.nuisances.nuisance import Nuisance, adjustment, apply
 from gradsim.fit.observations.base import Observation
 from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.pixels import Pixels
+from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.simulation import simulate_over
 from gradsim.scene.quantity import unknowns_in
 from gradsim.scene.scene import Scene
@@ -28,6 +29,7 @@ MOTION_QUANTITIES = (
     *("contact", "material", "bending"),
 )  # of bodies, on which images depend only by the motion
 EXPOSURE_SAMPLES = 4  # images that are averaged over an exposure
+READOUTS = 4  # images of a frame with a rolling shutter, from the time of its first row to that of its last
 OFFSET, RATE, EXPOSURE = "video.offset", "video.fps", "video.exposure"  # paths of unknown times
 NUISANCE_OFFSET, NUISANCE_RATE, NUISANCE_EXPOSURE = "offset", "fps", "exposure"  # `Nuisance.time`
 
@@ -49,11 +51,12 @@ class Sampling:
     unknown: frozenset[str] = frozenset()  # paths of estimated times: `OFFSET`, `RATE`, `EXPOSURE`, `delay_path`
     delay: float = 0.0  # largest time by which unknown times and offsets of observations delay a frame [s]
     stretch: float = 1.0  # largest factor of the times of the frames, for an unknown rate
+    readout: float = 0.0  # time from the first to the last row of a frame [s]
 
     @property
     def regular(self) -> bool:
         """Whether observations without an offset of their own see the simulated frames, whatever the unknowns are."""
-        return self.times is None and not (self.offset or self.exposure or self.unknown)
+        return self.times is None and not (self.offset or self.exposure or self.unknown or self.readout)
 
     @property
     def grid_frames(self) -> int:
@@ -65,7 +68,7 @@ class Sampling:
         if self.regular and not self.delay:
             return count
         last = (count - 1) / self.fps if self.times is None else float(self.times[count - 1])
-        end = self.stretch * last + max(self.offset + self.delay, 0.0) + self.exposure
+        end = self.stretch * last + max(self.offset + self.delay, 0.0) + self.exposure + self.readout
         return max(2, math.ceil(end * self.fps - 1e-9) + 2)
 
     def sample(
@@ -77,8 +80,9 @@ class Sampling:
         *,
         delay: float | torch.Tensor = 0.0,
         exposed: bool = True,
+        rows: torch.Tensor | None = None,
     ) -> tuple[Trajectory, int]:
-        """Returns the motion at the first `count` frames, and the number of samples per frame.
+        """Returns the motion at the first `count` frames, and the number of samples over the exposure of each.
 
         Args:
             trajectory: Motion at the simulated frames.
@@ -87,10 +91,15 @@ class Sampling:
             extra: Amounts of time nuisances: "offset" [frames], "fps" [%], "exposure" [frames], [B].
             delay: Further offset of one observation [s].
             exposed: Whether the motion is sampled over the exposure, for images; otherwise at the times of the frames.
+            rows: Heights in the image, relative to its own, at whose times a frame is sampled, [R] or [T, R]; None for
+                the time of the first row.
         """
         if self.regular and not extra and isinstance(delay, float) and delay == 0.0:
             return trajectory[:count] if len(trajectory) > count else trajectory, 1
         times = self._frame_times(values, count, extra, delay)
+        if rows is not None:
+            rows = rows[:count] if rows.ndim > 1 else rows
+            times = (times[..., None] + self.readout * rows).flatten(-2)
         exposure = self._exposure(values, extra) if exposed else None
         if exposure is not None:
             fractions = (torch.arange(EXPOSURE_SAMPLES, dtype=torch.float64) + 0.5) / EXPOSURE_SAMPLES
@@ -212,10 +221,26 @@ class TrialModel:
         Only images have an exposure; tracks and states are measured at the times of the frames.
         """
         exposed = isinstance(self.observations[number], ImageObservation)
-        return self._sample(trajectory, values, frames, number, exposed=exposed)
+        return self._sample(trajectory, values, frames, number, exposed=exposed, rows=self._rows(number))
+
+    def _rows(self, number: int) -> torch.Tensor | None:
+        """Rows of an observation with times of their own, relative to the height; None without a rolling shutter."""
+        observation = self.observations[number]
+        if not self.sampling.readout:
+            return None
+        if isinstance(observation, ImageObservation):
+            return torch.linspace(0.0, 1.0, READOUTS, dtype=torch.float64)
+        return observation.rows() if isinstance(observation, Tracks) else None
 
     def _sample(
-        self, trajectory: Trajectory, values: Mapping[str, torch.Tensor], frames: int | None, number: int, exposed: bool
+        self,
+        trajectory: Trajectory,
+        values: Mapping[str, torch.Tensor],
+        frames: int | None,
+        number: int,
+        *,
+        exposed: bool,
+        rows: torch.Tensor | None = None,
     ) -> tuple[Trajectory, int]:
         count = self.frames if frames is None else min(frames, self.frames)
         amounts = self._amounts(values)
@@ -223,7 +248,7 @@ class TrialModel:
         known = {path: values[path] for path in self.sampling.unknown}
         offset: Any = self.observations[number].offset
         delay = values[delay_path(number)] if isinstance(offset, Unknown) else float(offset or 0.0)
-        return self.sampling.sample(trajectory, known, count, extra, delay=delay, exposed=exposed)
+        return self.sampling.sample(trajectory, known, count, extra, delay=delay, exposed=exposed, rows=rows)
 
     def difference(
         self, scene: Scene, trajectory: Trajectory, values: Mapping[str, torch.Tensor], number: int, level: int
@@ -249,7 +274,9 @@ class TrialModel:
         observation = self.observations[number]
         observed, samples = self.observe(trajectory, values, frames, number)
         depth = max(0, observation.levels - 1 - level)
-        options: dict[str, Any] = {"samples": samples} if samples > 1 else {}
+        rows = self._rows(number)
+        readouts = 1 if rows is None else rows.shape[-1]
+        options: dict[str, Any] = {"samples": samples, "readouts": readouts} if samples * readouts > 1 else {}
         if isinstance(observation, Pixels) and (adjust := self.adjustment(values)) is not None:
             options["adjust"] = adjust
         compared: torch.Tensor = getattr(observation, method)(scene, observed, depth, **options)

@@ -51,6 +51,9 @@ class Trial:
         exposure: Time during which the shutter is open, from the time of a frame [s], a number or an unknown with an
             upper bound. It applies to images; tracks and states are measured at the times of the frames.
         name: Name in reports and in the paths of unknowns of this trial; its number if None.
+        readout: Time from the first to the last row of a frame of a rolling shutter [s]. A point in row y of an image
+            of height H is seen readout y / H later than the first row. It applies to images, whose rows are
+            interpolated between four renderings, and to image tracks, by the measured rows.
     """
 
     scene: Scene
@@ -60,6 +63,7 @@ class Trial:
     offset: float | Unknown = 0.0
     exposure: float | Unknown = 0.0
     name: str | None = None
+    readout: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.scene, Scene):
@@ -73,6 +77,8 @@ class Trial:
                 raise WrongType(f"Trial.{label}", repr(value), remedy)
         if not isinstance(self.exposure, Unknown) and not self.exposure >= 0:
             raise OutOfRange("Trial.exposure", self.exposure, "must be >= 0 [s]")
+        if not _is_number(self.readout) or not self.readout >= 0:
+            raise OutOfRange("Trial.readout", self.readout, "must be a known time >= 0 [s]")
         for path, unknown in self.time_unknowns.items():
             if unknown.shape:
                 raise WrongShape(path, f"shape {unknown.shape}", "must be a single unknown number")
@@ -130,7 +136,7 @@ def _sampling(trial: Trial, observations: Sequence[Observation], count: int) -> 
     known_exposure = 0.0 if isinstance(trial.exposure, Unknown) else float(trial.exposure)
     delay = offset[1] - known_offset + exposure[1] - known_exposure + max(high for _, high in delays)
     unknown = frozenset(trial.time_unknowns)
-    return Sampling(rate, count, times, known_offset, known_exposure, unknown, max(delay, 0.0), stretch)
+    return Sampling(rate, count, times, known_offset, known_exposure, unknown, max(delay, 0.0), stretch, trial.readout)
 
 
 def _rate(trial: Trial, observations: Sequence[Observation], times: torch.Tensor | None) -> tuple[float, float]:

@@ -60,6 +60,7 @@ class Uncertainty:
     plain_deviation: torch.Tensor | None = None  # from independent noise alone, [P]
     holdout: float = math.nan  # largest disagreement of first and last frames, in standard deviations
     discrepancy: Discrepancy | None = None
+    plain_covariance: torch.Tensor | None = None  # from independent noise and priors, [P, P]
 
 
 def estimate_uncertainty(
@@ -106,7 +107,18 @@ def estimate_uncertainty(
     square = first.difference.square() if first.weights is None else first.difference.square() * first.weights
     noise = float((square.sum() / first.counts.sum().clamp_min(1.0)).sqrt())
     plain = torch.diagonal(plain_covariance).sqrt()
-    return Uncertainty(deviation, correlation, noise, levels, directions, tuple(sources), plain, worst, discrepancy)
+    return Uncertainty(
+        deviation,
+        correlation,
+        noise,
+        levels,
+        directions,
+        tuple(sources),
+        plain,
+        worst,
+        discrepancy,
+        plain_covariance,
+    )
 
 
 def expected_uncertainty(problem: EstimationProblem, lin: Linearization) -> Uncertainty:

@@ -27,6 +27,8 @@ from gradsim.scene.quantity import batch_shape, check_known, unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import SmokeMotion
 from gradsim.scene.trajectory import RigidMotion, Trajectory
+from gradsim.video.downsample import downsample
+from gradsim.video.video import check_aspect_ratio
 
 
 def visible_triangles(
@@ -184,11 +186,24 @@ def _texels(surfaces: list[Surface], batcher: Batcher) -> torch.Tensor:
 
 
 def _background(scene: Scene, size: tuple[int, int], lead: tuple[int, int], batcher: Batcher) -> torch.Tensor:
-    """[1 or B, 1, 1, 3] or [1 or B, H, W, 3]."""
+    """[1 or B, 1, 1, 3] or [1 or B, H, W, 3]; a larger image is averaged over areas."""
     given: Any = scene.background
     pixels = tuple(given.shape[-3:]) if given.ndim > 2 else (1, 1, 3)
-    if pixels not in ((*size, 3), (1, 1, 3)):
-        found = f"image of {pixels[0]} x {pixels[1]}"
-        raise WrongShape("scene.background", found, f"must have the size of the rendered image, {size[0]} x {size[1]}")
     x = batcher.per_world(given, pixels if given.ndim > 2 else (3,)).reshape(-1, *pixels)
+    if pixels not in ((*size, 3), (1, 1, 3)):
+        _check_background(pixels[:2], size)
+        x, pixels = downsample(x, size), (*size, 3)
     return x if len(x) == 1 else x[:, None].expand(*lead, *pixels).reshape(-1, *pixels)
+
+
+def _check_background(pixels: tuple[int, ...], size: tuple[int, int]) -> None:
+    """Raises WrongShape unless an image can be reduced to a size without distortion."""
+    (height, width), found = pixels, f"image of {pixels[0]} x {pixels[1]}"
+    if height < size[0] or width < size[1]:
+        remedy = f"must be at least as large as the rendered image, {size[0]} x {size[1]}"
+        raise WrongShape("scene.background", found, remedy)
+    try:
+        check_aspect_ratio((height, width), size)
+    except OutOfRange:
+        remedy = f"must have the aspect ratio of the rendered image, {size[0]} x {size[1]}: crop it"
+        raise WrongShape("scene.background", found, remedy) from None

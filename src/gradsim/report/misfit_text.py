@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gradsim.fit.misfit import MAX_NOISE, MIN_EXPLAINED, MIN_OVERLAP, Misfit
+from gradsim.fit.contributions import notable_priors
+from gradsim.fit.misfit import MAX_CENTER_ERROR, MAX_NOISE, MIN_OVERLAP, Misfit
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.result import Fit
 from gradsim.fit.uncertainty import FIRST_PART, HOLDOUT_DEVIATIONS
@@ -61,7 +62,8 @@ def misfit_tests(misfit: Misfit) -> list[Test]:
     return [
         _upper("mean squared residual over noise variance", misfit.chi2, misfit.chi2_limit),
         _upper("the same where something moves", misfit.moving_chi2, misfit.moving_limit),
-        _lower("visible change that the scene explains", misfit.explained, MIN_EXPLAINED),
+        _lower("visible change that the scene explains", misfit.explained, misfit.explained_limit),
+        _upper("residual of tracked centres over apparent diameter", misfit.center_error, MAX_CENTER_ERROR),
         _lower("overlap of predicted and observed motion", misfit.overlap, MIN_OVERLAP),
         _noise_test(misfit.noise),
         Test(
@@ -130,6 +132,7 @@ def holdout_text(fit: Fit) -> str:
 
 
 def interval_sources(fit: Fit) -> list[str]:
-    """Returns a sentence for each part of the intervals."""
+    """Returns a sentence for each part of the intervals, and for each value that depends mainly on one prior."""
     words = [word.strip().split(":")[0] for word in fit.interval_method.split(", ")]
-    return [SOURCES[word] for word in words if word in SOURCES]
+    priors = [f"{text}." for text in notable_priors(fit.contributions)]
+    return [*(SOURCES[word] for word in words if word in SOURCES), *priors]

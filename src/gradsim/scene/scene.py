@@ -36,7 +36,8 @@ class Scene:
         shapes: Further static shapes by name: `Ground` (another plane), `StaticSphere`, `StaticCapsule`, `StaticBox`.
         camera: Camera; `render` needs one.
         lights: `AmbientLight`, `DirectionalLight`, `PointLight`; without lights surfaces have their own colours.
-        background: A colour [..., 3], or with three or more dimensions an image [..., H, W, 3], in [0, 1].
+        background: A colour [..., 3], or with three or more dimensions an image [..., H, W, 3], in [0, 1], which has
+            the size of the rendered images or is averaged down to it.
         forces: Forces on or between bodies: `Tether`, or user-defined; each with a unique name.
     """
 

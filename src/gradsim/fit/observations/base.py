@@ -102,7 +102,14 @@ class Observation(ABC):
 
     @abstractmethod
     def difference(
-        self, scene: Scene, trajectory: Trajectory, level: int, *, samples: int = 1, adjust: Adjust | None = None
+        self,
+        scene: Scene,
+        trajectory: Trajectory,
+        level: int,
+        *,
+        samples: int = 1,
+        readouts: int = 1,
+        adjust: Adjust | None = None,
     ) -> torch.Tensor:
         """Returns differences of a simulated motion from the observed one, [..., T', N] in `unit`, 0 where missing.
 
@@ -112,6 +119,8 @@ class Observation(ABC):
             level: Level of detail.
             samples: Rendered images are averaged over this many consecutive frames of the trajectory, which then has
                 T' samples frames: the exposure of a frame. Only observations by images have more than 1.
+            readouts: Times at which the rows of a frame are read out. The trajectory has T' readouts samples frames:
+                for images at equal distances from the first row to the last, for image tracks one for each point.
             adjust: Map of the rendered colours, only for colours.
         """
 
@@ -135,13 +144,21 @@ class Observation(ABC):
         return [None if w is None else w.sqrt() for w in weights]
 
     def residual(
-        self, scene: Scene, trajectory: Trajectory, level: int, *, samples: int = 1, adjust: Adjust | None = None
+        self,
+        scene: Scene,
+        trajectory: Trajectory,
+        level: int,
+        *,
+        samples: int = 1,
+        readouts: int = 1,
+        adjust: Adjust | None = None,
     ) -> torch.Tensor:
         """Returns the differences after the robust loss, times the roots of the weights, [..., T', N] in `unit`.
 
         Arguments as for `difference`. The sum of squares is that of weights times robust losses of the differences.
         """
-        difference = self.difference(scene, trajectory, level, samples=samples, adjust=adjust)
+        times: dict[str, Any] = {"samples": samples, "readouts": readouts} if samples * readouts > 1 else {}
+        difference = self.difference(scene, trajectory, level, adjust=adjust, **times)
         loss, roots = self._pseudo_residual(difference), self._weight_roots[level]
         return loss if roots is None else loss * roots[: loss.shape[-2]]
 
@@ -197,10 +214,11 @@ class Observation(ABC):
         """Returns the scene as this observation sees it: with its own camera, if it has one."""
         return scene if self.camera is None else replace(scene, camera=self.camera)
 
-    def check_no_images(self, samples: int, adjust: Adjust | None) -> None:
+    def check_no_images(self, samples: int, adjust: Adjust | None, readouts: int = 1) -> None:
         """Raises if an option of rendered images is given to an observation that is not rendered."""
-        if samples != 1:
-            raise InvalidInput("samples", samples, f"does not apply to {self._name}, which is not rendered")
+        for option, value in (("samples", samples), ("readouts", readouts)):
+            if value != 1:
+                raise InvalidInput(option, value, f"does not apply to {self._name}, which is not rendered")
         self.check_no_colors(adjust)
 
     def check_no_colors(self, adjust: Adjust | None) -> None:

@@ -71,11 +71,18 @@ class Depth(ImageObservation):
         vars(self).update(depth=images, background=behind, gap=_checked_gap(gap, images))
 
     def difference(
-        self, scene: Scene, trajectory: Trajectory, level: int, *, samples: int = 1, adjust: Adjust | None = None
+        self,
+        scene: Scene,
+        trajectory: Trajectory,
+        level: int,
+        *,
+        samples: int = 1,
+        readouts: int = 1,
+        adjust: Adjust | None = None,
     ) -> torch.Tensor:
         self.check_no_colors(adjust)
         rendered = self.renderer.render_depth(self.view(scene), trajectory, self.sizes[level])
-        depth, coverage = (exposed(image[..., None], samples) for image in rendered)
+        depth, coverage = (exposed(image[..., None], samples, readouts) for image in rendered)
         measured, behind = self.targets[level][: depth.shape[-4]], self._backgrounds[level]
         image = self._without_background(depth, coverage, measured)
         if behind is not None:

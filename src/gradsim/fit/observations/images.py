@@ -119,9 +119,25 @@ class ImageObservation(Observation):
         return difference.flatten(-3)
 
 
-def exposed(images: torch.Tensor, samples: int) -> torch.Tensor:
-    """Averages images [..., T samples, H, W, C] over groups of consecutive frames, [..., T, H, W, C]."""
-    return images if samples == 1 else images.unflatten(-4, (-1, samples)).mean(-4)
+def exposed(images: torch.Tensor, samples: int, readouts: int = 1) -> torch.Tensor:
+    """Averages images over the exposure of a frame and combines the rows of its readouts.
+
+    Args:
+        images: [..., T readouts samples, H, W, C].
+        samples: Images that are averaged.
+        readouts: Images of a frame from the time of its first row to that of its last; a row is interpolated between
+            the two next to its time.
+
+    Returns:
+        Images [..., T, H, W, C].
+    """
+    averaged = images if samples == 1 else images.unflatten(-4, (-1, samples)).mean(-4)
+    if readouts == 1:
+        return averaged
+    height = images.shape[-3]
+    place = (torch.arange(height, dtype=images.dtype) + 0.5) / height * (readouts - 1)
+    weights = (1.0 - (place - torch.arange(readouts, dtype=images.dtype)[:, None]).abs()).clamp_min(0.0)  # [R, H]
+    return (averaged.unflatten(-4, (-1, readouts)) * weights[..., None, None]).sum(-4)
 
 
 def checked_images(name: str, values: Any, shape: str) -> torch.Tensor:

@@ -39,8 +39,15 @@ class Masks(ImageObservation):
         super().__init__(images[..., None], options, {"masks": masks, "mask": mask, "renderer": renderer})
 
     def difference(
-        self, scene: Scene, trajectory: Trajectory, level: int, *, samples: int = 1, adjust: Adjust | None = None
+        self,
+        scene: Scene,
+        trajectory: Trajectory,
+        level: int,
+        *,
+        samples: int = 1,
+        readouts: int = 1,
+        adjust: Adjust | None = None,
     ) -> torch.Tensor:
         self.check_no_colors(adjust)
         rendered = render(self.view(scene), trajectory, self.sizes[level], self.renderer, alpha=True)[..., 3:]
-        return self.compared(exposed(rendered, samples), level)
+        return self.compared(exposed(rendered, samples, readouts), level)

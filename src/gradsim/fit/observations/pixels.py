@@ -75,9 +75,17 @@ class Pixels(ImageObservation):
         return images if self.channels is None else images @ self.channels.to(images.dtype).T
 
     def difference(
-        self, scene: Scene, trajectory: Trajectory, level: int, *, samples: int = 1, adjust: Adjust | None = None
+        self,
+        scene: Scene,
+        trajectory: Trajectory,
+        level: int,
+        *,
+        samples: int = 1,
+        readouts: int = 1,
+        adjust: Adjust | None = None,
     ) -> torch.Tensor:
-        rendered = exposed(render(self.view(scene), trajectory, self.sizes[level], self.renderer), samples)
+        rendered = render(self.view(scene), trajectory, self.sizes[level], self.renderer)
+        rendered = exposed(rendered, samples, readouts)
         if adjust is not None:
             rendered = adjust(rendered)
         rendered = self.mix_channels(rendered)

@@ -28,6 +28,10 @@ class Point(ABC):
     def positions(self, scene: Scene, trajectory: Trajectory) -> torch.Tensor:
         """Returns the positions of the point [m], [..., T, 3]."""
 
+    def outline(self, scene: Scene, trajectory: Trajectory) -> torch.Tensor | None:
+        """Returns points [m], [..., T, V, 3], that span the body if this point is its centre; None for other points."""
+        return None
+
     def _vertices(self, trajectory: Trajectory) -> torch.Tensor:
         """Vertices of the body [m], [..., T, V, 3]."""
         motion = trajectory[self.body]
@@ -65,6 +69,9 @@ class Center(Point):
         motion = trajectory[self.body]
         return motion.center_of_mass if isinstance(motion, RigidMotion) else self._vertices(trajectory).mean(-2)
 
+    def outline(self, scene: Scene, trajectory: Trajectory) -> torch.Tensor | None:
+        return self._vertices(trajectory)
+
 
 @dataclass(frozen=True)
 class Bob(Point):
@@ -80,6 +87,12 @@ class Bob(Point):
         if not 0 <= self.index < bobs.shape[-2]:
             raise OutOfRange("Bob.index", self.index, f"{self.body!r} has {bobs.shape[-2]} bobs")
         return bobs[..., self.index, :]
+
+    def outline(self, scene: Scene, trajectory: Trajectory) -> torch.Tensor | None:
+        body: Any = scene[self.body]
+        center = self.positions(scene, trajectory)[..., None, :]
+        axes = body.bob * torch.eye(3, dtype=center.dtype, device=center.device)
+        return torch.cat([center + axes, center - axes], -2)
 
 
 @dataclass(frozen=True)

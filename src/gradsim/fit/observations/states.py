@@ -122,9 +122,16 @@ class States(Observation):
         return torch.cat(parts, -1)
 
     def difference(
-        self, scene: Scene, trajectory: Trajectory, level: int, *, samples: int = 1, adjust: Adjust | None = None
+        self,
+        scene: Scene,
+        trajectory: Trajectory,
+        level: int,
+        *,
+        samples: int = 1,
+        readouts: int = 1,
+        adjust: Adjust | None = None,
     ) -> torch.Tensor:
-        self.check_no_images(samples, adjust)
+        self.check_no_images(samples, adjust, readouts)
         count, parts = len(trajectory), []
         for path, measured in self.values.items():
             value = _simulated(path, trajectory, measured)

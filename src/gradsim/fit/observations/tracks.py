@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,8 +22,8 @@ class Tracks(Observation):
     """Positions of K points over time, in the image or in space; NaN where a point is not seen.
 
     Args:
-        points: Points of bodies: `gs.Vertex`, `gs.Center`, `gs.Bob`, `gs.FacePoint`, `gs.Marker`; or indices of vertices by
-            body, such as `{"cube": [0, 3, 6]}`.
+        points: Points of bodies: `gs.Vertex`, `gs.Center`, `gs.Bob`, `gs.FacePoint`, `gs.Marker`; or indices of vertices
+            by body, such as `{"cube": [0, 3, 6]}`.
         pixels: Image positions (x, y) from the upper left corner [px], [T, K, 2].
         size: Height and width of the image that `pixels` refers to [px].
         positions: Positions in space [m], [T, K, 3], in place of `pixels`.
@@ -83,13 +84,22 @@ class Tracks(Observation):
         return tracks.flatten(1)
 
     def difference(
-        self, scene: Scene, trajectory: Trajectory, level: int, *, samples: int = 1, adjust: Adjust | None = None
+        self,
+        scene: Scene,
+        trajectory: Trajectory,
+        level: int,
+        *,
+        samples: int = 1,
+        readouts: int = 1,
+        adjust: Adjust | None = None,
     ) -> torch.Tensor:
         self.check_no_images(samples, adjust)
         simulated = self._simulated(scene, trajectory)
+        if readouts > 1:
+            simulated = simulated.unflatten(-3, (-1, readouts)).diagonal(dim1=-3, dim2=-2).movedim(-1, -2)
         if self.size is not None:
-            simulated = self._projected(self.view(scene), simulated)
-        target = vars(self)["_tracks"][: len(trajectory)]
+            simulated = self.projected(self.view(scene), simulated)
+        target = vars(self)["_tracks"][: simulated.shape[-3]]
         seen = ~torch.isnan(target).any(-1, keepdim=True)
         return torch.where(seen, simulated - target.nan_to_num(), 0.0).flatten(-2)
 
@@ -104,7 +114,27 @@ class Tracks(Observation):
                 parts += [point.positions(scene, trajectory)[..., None, :] for point in points]
         return torch.cat(parts, -2)
 
-    def _projected(self, scene: Scene, points: torch.Tensor) -> torch.Tensor:
+    def rows(self) -> torch.Tensor | None:
+        """Measured rows relative to the height of the image, [T, K], half of it where missing; None in space."""
+        if self.size is None:
+            return None
+        tracks: torch.Tensor = vars(self)["_tracks"]
+        return (tracks[..., 1] / self.size[0]).nan_to_num(0.5).clamp(0.0, 1.0)
+
+    def apparent_diameters(self, scene: Scene, trajectory: Trajectory) -> list[float]:
+        """Median apparent diameters of the bodies whose centres are tracked [px]; NaN for points that are no centres.
+
+        The diameter is the mean of width and height of the body in the image.
+        """
+        outlines = [point.outline(scene, trajectory) for point in self.points]
+        return [math.nan if points is None else self._diameter(scene, points) for points in outlines]
+
+    def _diameter(self, scene: Scene, points: torch.Tensor) -> float:
+        image = self.projected(self.view(scene), points)
+        extent = image.amax(-2) - image.amin(-2)
+        return float(extent.mean(-1).median())
+
+    def projected(self, scene: Scene, points: torch.Tensor) -> torch.Tensor:
         """Image positions [px], [..., T', K, 2]; points behind the near plane are moved onto it."""
         if scene.camera is None or self.size is None:
             remedy = "image positions need one: set the camera of the scene, or gs.Tracks(..., camera=gs.Camera(...))"

@@ -1,0 +1,122 @@
+"""Rolling shutters: tracks and images whose rows have times of their own, drawn without gradsim."""
+
+import numpy as np
+import pytest
+import torch
+from tests.fit.paths import COUNT, FPS, HEIGHT, WIDTH, dropped_ball, positions, project
+
+import gradsim as gs
+from gradsim.fit.observations.images import exposed
+
+READOUT = 0.03  # [s]
+
+
+def rolling_path() -> torch.Tensor:
+    """Image positions at the times at which their own rows are read out, by fixed-point iteration, [T, 1, 2]."""
+    start = np.arange(COUNT) / FPS
+    path = project(positions(start))
+    for _ in range(50):
+        path = project(positions(start + READOUT * path[:, 1] / HEIGHT))
+    return torch.as_tensor(path)[:, None]
+
+
+@pytest.mark.parametrize("readout", [READOUT, 0.0])
+def test_tracks_are_compared_at_the_times_of_their_rows(readout):
+    scene = dropped_ball(gravity=(0.0, gs.unknown(-9.0, low=-20.0, high=-1.0), 0.0))
+    tracks = gs.Tracks([gs.Center("ball")], rolling_path(), (HEIGHT, WIDTH), noise=0.1)
+    fit = gs.estimate(gs.Trial(scene, tracks, fps=FPS, readout=readout), corrections=0)
+    error = abs(float(fit.values["scene.gravity[1]"]) + 9.81)
+    assert error < 2e-3 if readout else error > 0.1
+
+
+def test_each_of_several_points_has_the_time_of_its_row():
+    """Two markers on a plate that moves sideways, one above the other: the lower one is seen further along."""
+    speed, fps = 2.0, 20.0
+    plate = gs.Rigid(
+        "plate", gs.meshes.box((0.5, 1.0, 0.01)), mass=1.0, velocity=(gs.unknown(1.0, low=0.0, high=4.0), 0.0, 0.0)
+    )
+    camera = gs.Camera(eye=(0.0, 0.0, 4.0), target=(0.0, 0.0, 0.0), fov=45.0)
+    scene = gs.Scene([plate], gravity=(0.0, 0.0, 0.0), camera=camera)
+    focal, height, t = 50.0 / np.tan(np.deg2rad(22.5)), np.array([0.4, -0.4]), np.arange(8)[:, None] / fps
+    y = 50.0 - focal * height / 4.0
+    x = 50.0 + focal * speed * (t + READOUT * y / 100.0) / 4.0
+    pixels = np.stack([x, np.broadcast_to(y, x.shape)], -1)
+    points = [gs.Marker("plate", (0.0, h, 0.0)) for h in height]
+    tracks = gs.Tracks(points, pixels, (100, 100), noise=0.01)
+    fit = gs.estimate(gs.Trial(scene, tracks, fps=fps, readout=READOUT), corrections=0)
+    assert fit.values["plate.velocity[0]"] == pytest.approx(speed, abs=1e-6)
+    assert fit.misfit.chi2 < 1e-6
+
+
+SIZE, RATE, FRAMES, SIDE, SPEED = 32, 20.0, 8, 0.8, 1.0
+
+
+def card(x, speed) -> gs.Scene:
+    """A dark square card that moves sideways before a white wall."""
+    body = gs.Rigid(
+        "card",
+        gs.meshes.box((SIDE, SIDE, 1e-3)),
+        mass=1.0,
+        position=(x, 0.0, 0.0),
+        velocity=(speed, 0.0, 0.0),
+        look=gs.Look(color=(0.1, 0.2, 0.3)),
+    )
+    camera = gs.Camera(eye=(0.0, 0.0, 4.0), target=(0.0, 0.0, 0.0), fov=40.0)
+    return gs.Scene([body], gravity=(0.0, 0.0, 0.0), camera=camera, lights=[gs.AmbientLight(1.0)])
+
+
+def drawn(readout: float, x: float = -0.3, factor: int = 8) -> torch.Tensor:
+    """The card as a numpy raster with `factor`^2 samples a pixel, each row of samples at its own time, [T, H, W, 3]."""
+    side = SIZE * factor
+    scale = 2 * 4.0 * np.tan(np.deg2rad(20.0)) / side  # of a sample at the distance of the card [m]
+    place = (np.arange(side) + 0.5 - side / 2) * scale
+    rows = (np.arange(side) + 0.5) / side
+    frames = []
+    for k in range(FRAMES):
+        center = x + SPEED * (k / RATE + readout * rows)
+        inside = (np.abs(place - center[:, None]) < SIDE / 2) & (np.abs(place) < SIDE / 2)[:, None]
+        image = np.where(inside[..., None], np.array([0.1, 0.2, 0.3]), 1.0)
+        frames.append(image.reshape(SIZE, factor, SIZE, factor, 3).mean((1, 3)))
+    return torch.as_tensor(np.stack(frames))
+
+
+@pytest.mark.parametrize("readout", [0.04, 0.0])
+def test_images_of_a_rolling_shutter(readout):
+    """The card is a parallelogram. Without the readout its position is that of its middle row, half of it later."""
+    scene = card(gs.unknown(-0.25, low=-1.0, high=1.0), gs.unknown(0.8, low=0.0, high=3.0))
+    fit = gs.estimate(scene, drawn(0.04), fps=RATE, readout=readout, noise=0.01, corrections=0)
+    error = abs(float(fit.values["card.position[0]"]) + 0.3)
+    assert float(fit.values["card.velocity[0]"]) == pytest.approx(SPEED, abs=0.01)
+    if readout:
+        assert error < 2e-3
+        assert fit.misfit.chi2 < 1.5
+    else:
+        assert error == pytest.approx(SPEED * 0.02, abs=3e-3)
+        assert fit.misfit.chi2 > 3.0
+
+
+def test_rows_are_interpolated_between_readouts():
+    images = torch.rand(
+        2 * 3 * 2, 6, 4, 1, dtype=torch.float64, requires_grad=True
+    )  # two frames, 3 readouts, 2 samples
+    joined = exposed(images, 2, 3)
+    assert joined.shape == (2, 6, 4, 1)
+    means = images.reshape(2, 3, 2, 6, 4, 1).mean(2)
+    torch.testing.assert_close(joined[:, 0], means[:, 0, 0] * (5 / 6) + means[:, 1, 0] * (1 / 6))
+    torch.testing.assert_close(joined[:, 5], means[:, 1, 5] * (1 / 6) + means[:, 2, 5] * (5 / 6))
+    assert torch.autograd.gradcheck(lambda x: exposed(x, 2, 3), images)
+
+
+@pytest.mark.parametrize("readout", [-0.01, float("nan"), "fast"])
+def test_bad_readouts(readout):
+    with pytest.raises(gs.OutOfRange, match="readout"):
+        gs.Trial(card(0.0, 1.0), drawn(0.0), fps=RATE, readout=readout)
+
+
+def test_states_have_no_rows():
+    """A rolling shutter does not change states: they are measured at the times of the frames."""
+    scene = card(gs.unknown(-0.25, low=-1.0, high=1.0), SPEED)
+    x = -0.3 + SPEED * np.arange(FRAMES) / RATE
+    states = gs.States({"card.position": np.stack([x, 0 * x, 0 * x], 1)}, noise=0.001)
+    fit = gs.estimate(gs.Trial(scene, states, fps=RATE, readout=0.03), corrections=0)
+    assert float(fit.values["card.position[0]"]) == pytest.approx(-0.3, abs=1e-6)
