@@ -16,7 +16,7 @@ Random = np.random.Generator
 
 MAX_DRAG = 0.05  # of the acceleration over the square of the speed [1/m]
 DEPTH_VELOCITY = 0.03  # standard deviation of the velocity along the view, relative to the mean speed
-BALL_SIZE = (0.045, 0.09)  # diameter relative to the height of the view
+BALL_SIZE = (0.045, 0.09)  # diameter relative to the shorter side of the view
 BOUNCES = 3
 RESTITUTION = (0.55, 0.85)
 RESTITUTION_SLOPE = (0.0, 0.03)  # relative decrease per speed [s/m]
@@ -48,7 +48,7 @@ def draw_ball(random: Random, view: View) -> Ball:
     """Returns a ball of a size that suits the view, with a random axis of its colours."""
     axis = random.normal((0.0, 0.0, 0.7))
     x, y, z = axis / np.linalg.norm(axis)
-    return Ball(view.height * random.uniform(*BALL_SIZE), (float(x), float(y), float(z)))
+    return Ball(view.short * random.uniform(*BALL_SIZE), (float(x), float(y), float(z)))
 
 
 def throw(random: Random, view: View) -> Motion:

@@ -28,6 +28,11 @@ class View:
     height: float
     width: float
 
+    @property
+    def short(self) -> float:
+        """The shorter of both, which sizes of bodies follow."""
+        return min(self.height, self.width)
+
 
 class Link(Protocol):
     """Something that is drawn between bodies."""

@@ -19,7 +19,7 @@ SPHERE = 0.4  # moment of inertia of a ball over mass and radius squared
 def pendulum(random: Random, view: View) -> Motion:
     """Returns a ball on a thread. Its finite size, friction and drag make it differ slightly from a point mass."""
     length = view.height * random.uniform(0.55, 0.75)
-    ball = Ball(view.height * random.uniform(0.07, 0.11))
+    ball = Ball(view.short * random.uniform(0.07, 0.11))
     amplitude = np.radians(random.uniform(8, 40)) * random.choice([-1, 1])
     damping, drag = random.uniform(0.0, 0.06), random.uniform(0, 0.05)
     pivot = np.array([view.width * random.uniform(-0.1, 0.1), view.height * random.uniform(0.36, 0.44), 0.0])
@@ -118,7 +118,7 @@ def _damped(frequency: float, ratio: float) -> Derivative:
 
 def spring(random: Random, view: View) -> Motion:
     """Returns a mass that moves up and down on a spring."""
-    size = view.height * random.uniform(0.08, 0.13)
+    size = view.short * random.uniform(0.08, 0.13)
     shape = Ball(size) if random.uniform() < 0.5 else Box((size, size * random.uniform(0.9, 1.3), size))
     frequency, damping = random.uniform(0.9, 2.0), random.uniform(0.005, 0.03)
     amplitude = view.height * random.uniform(0.1, 0.18)

@@ -75,31 +75,31 @@ class Shaded:
 
     Args:
         outline: Points that enclose it [N, 2] [px].
-        sample: Function of x and y [h, w] [px]: whether the point is inside [h, w], and its linear RGB [h, w, 3].
+        inside: Whether points are inside [h, w], as a function of x [w] and y [h, 1] [px].
+        color: Their linear RGB [h, w, 3], as a function of the same. It varies less and is evaluated once per pixel.
     """
 
     outline: Array
-    sample: Callable[[Image, Image], tuple[NDArray[np.bool_], Image]]
+    inside: Callable[[Image, Image], NDArray[np.bool_]]
+    color: Callable[[Image, Image], Image]
     margin: int = 2
 
     def draw(self, window: Image, left: int, top: int) -> None:
         height, width = window.shape[:2]
-        x, y = np.meshgrid(sample_positions(left, width), sample_positions(top, height))
-        inside, color = self.sample(x, y)
-        weight = inside.astype(np.float32)
-        alpha = _pixel_means(weight)
-        window *= 1 - alpha[..., None]
-        window += _pixel_means(color * weight[..., None])
+        samples = self.inside(_positions(left, width, SAMPLES), _positions(top, height, SAMPLES)[:, None])
+        alpha = _pixel_means(samples.view(np.uint8), width, height)[..., None]
+        window += alpha * (self.color(_positions(left, width), _positions(top, height)[:, None]) - window)
 
 
-def sample_positions(first: int, count: int) -> Image:
+def _positions(first: int, count: int, samples: int = 1) -> Image:
     """Returns the coordinates of the samples of `count` pixels [px]."""
-    return (first + (np.arange(count * SAMPLES) + 0.5) / SAMPLES).astype(np.float32)
+    return (first + (np.arange(count * samples) + 0.5) / samples).astype(np.float32)
 
 
-def _pixel_means(values: Image) -> Image:
-    height, width = (length // SAMPLES for length in values.shape[:2])
-    return values.reshape(height, SAMPLES, width, SAMPLES, *values.shape[2:]).mean((1, 3))
+def _pixel_means(samples: NDArray[np.uint8], width: int, height: int) -> Image:
+    """Returns the means of samples of 0 or 1 over the pixels [h, w]."""
+    means = cv2.resize(255 * samples, (width, height), interpolation=cv2.INTER_AREA)
+    return means.astype(np.float32) / np.float32(255)
 
 
 def polygon_coverage(outline: Array, size: tuple[int, ...], left: int, top: int) -> Image:
@@ -107,8 +107,8 @@ def polygon_coverage(outline: Array, size: tuple[int, ...], left: int, top: int)
     samples = np.zeros((size[0] * SAMPLES, size[1] * SAMPLES), np.uint8)
     corners = (outline - (left, top)) * SAMPLES - 0.5
     fixed = np.round(np.clip(corners, -3e4, 3e4) * 2**FRACTION_BITS).astype(np.int32)
-    cv2.fillPoly(samples, [fixed], 255, shift=FRACTION_BITS)
-    return cv2.resize(samples, (size[1], size[0]), interpolation=cv2.INTER_AREA).astype(np.float32) / np.float32(255)
+    cv2.fillPoly(samples, [fixed], 1, shift=FRACTION_BITS)
+    return _pixel_means(samples, size[1], size[0])
 
 
 def layer_bounds(layers: Sequence[Layer], size: tuple[int, ...]) -> Bounds:

@@ -22,7 +22,7 @@ from gradsim.experiments.footage_videos.shapes import Look, Room, cast_shadow
 
 Array = NDArray[np.float64]
 
-EXPOSURES = (8, 32)  # least and most times over which a frame is averaged, about one per pixel of motion
+EXPOSURES = (8, 24)  # least and most times over which a frame is averaged, about one per 1.5 pixels of motion
 NOISE_MARGIN = 61  # noise of a frame is cut out of a larger field at a random place [px]
 NOISE_FIELDS = 3
 READ_NOISE = 0.01  # variance in the dark relative to that at full scale
@@ -164,7 +164,7 @@ def _exposure_times(shot: Shot, frame: int) -> Array:
     ends = shot.times[frame] + length * np.array([-0.5, 0.5])
     positions, _ = shot.scene.motion.trajectory(ends)
     travel = np.linalg.norm(positions[1] - positions[0], axis=-1).max(initial=0.0) * shot.camera.scale
-    count = int(np.clip(np.ceil(travel), *EXPOSURES))
+    count = int(np.clip(np.ceil(travel / 1.5), *EXPOSURES))
     return np.asarray(shot.times[frame] + length * ((np.arange(count) + 0.5) / count - 0.5))
 
 

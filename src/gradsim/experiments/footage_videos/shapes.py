@@ -84,14 +84,21 @@ class Ball:
         spread, axes = np.linalg.eigh(2 * np.cov(outline.T, bias=True))
         inverse = (axes / np.sqrt(spread) @ axes.T).astype(np.float32)
 
-        def sample(x: Image, y: Image) -> tuple[NDArray[np.bool_], Image]:
+        def unit(x: Image, y: Image) -> tuple[Image, Image]:
+            """Returns the coordinates in which the outline is the unit circle, y up."""
             dx, dy = x - np.float32(center[0]), y - np.float32(center[1])
-            u, v = inverse[0, 0] * dx + inverse[0, 1] * dy, -(inverse[1, 0] * dx + inverse[1, 1] * dy)
-            rest = 1 - u * u - v * v
-            normal = np.stack([u, v, np.sqrt(np.maximum(rest, 0))], -1)
-            return rest > 0, self._color(normal, angle, look)
+            return inverse[0, 0] * dx + inverse[0, 1] * dy, -(inverse[1, 0] * dx + inverse[1, 1] * dy)
 
-        return Shaded(outline, sample)
+        def inside(x: Image, y: Image) -> NDArray[np.bool_]:
+            u, v = unit(x, y)
+            return u * u + v * v < 1
+
+        def color(x: Image, y: Image) -> Image:
+            u, v = unit(x, y)
+            normal = np.stack([u, v, np.sqrt(np.maximum(1 - u * u - v * v, 0))], -1)
+            return self._color(normal, angle, look)
+
+        return Shaded(outline, inside, color)
 
     def _color(self, normal: Image, angle: float, look: Look) -> Image:
         shade, extra = look.shade(normal)[..., None], look.highlight(normal)[..., None]
@@ -143,13 +150,13 @@ class Box:
         faces = [_Face.of(camera, corners, axis, side, look) for axis in range(3) for side in (0, 1)]
         shown = [face for face in faces if face.faces_eye]
 
-        def sample(x: Image, y: Image) -> tuple[NDArray[np.bool_], Image]:
-            color = np.broadcast_to(shown[0].colors[0], (*x.shape, 3)).copy()
+        def color(x: Image, y: Image) -> Image:
+            image = np.broadcast_to(shown[0].colors[0], (y.size, x.size, 3)).copy()
             for face in shown:
-                face.paint(color, x, y)
-            return _inside_convex(outline, x, y), color
+                face.paint(image, x, y)
+            return image
 
-        return Shaded(outline, sample)
+        return Shaded(outline, lambda x, y: _inside_convex(outline, x, y), color)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +199,7 @@ def _inside_convex(outline: Array, x: Image, y: Image) -> NDArray[np.bool_]:
     following = np.roll(outline, -1, 0)
     x0, y0, x1, y1 = (own.astype(np.float32) for own in (*outline.T, *following.T))
     orientation = np.sign(np.sum(outline[:, 0] * following[:, 1] - outline[:, 1] * following[:, 0]))
-    inside = np.ones(x.shape, bool)
+    inside = np.ones((y.size, x.size), bool)
     for k in range(len(outline)):
         inside &= ((x1[k] - x0[k]) * (y - y0[k]) - (y1[k] - y0[k]) * (x - x0[k])) * np.float32(orientation) >= 0
     return inside
