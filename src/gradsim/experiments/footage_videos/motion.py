@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsim.experiments.footage_videos.camera import TrueCamera
-from gradsim.experiments.footage_videos.raster import Polygon
+from gradsim.experiments.footage_videos.raster import Polyline
 from gradsim.experiments.footage_videos.shapes import Ball, Box
 
 Array = NDArray[np.float64]
@@ -37,7 +37,7 @@ class View:
 class Link(Protocol):
     """Something that is drawn between bodies."""
 
-    def layers(self, camera: TrueCamera, positions: Array) -> list[Polygon]:
+    def layers(self, camera: TrueCamera, positions: Array) -> list[Polyline]:
         """Returns the link in the picture for the positions of the bodies [K, 3] [m]."""
         ...
 
@@ -84,10 +84,10 @@ class Rod:
     width: float  # [m]
     color: Array = field(default_factory=lambda: DARK_GRAY)
 
-    def layers(self, camera: TrueCamera, positions: Array) -> list[Polygon]:
+    def layers(self, camera: TrueCamera, positions: Array) -> list[Polyline]:
         start = positions[self.start] if isinstance(self.start, int) else self.start
         ends = camera.project(np.stack([start, positions[self.end]]))
-        return [Polygon(stroke(ends, max(self.width * camera.scale, 1.0)), self.color)]
+        return [Polyline(ends, self.color, max(self.width * camera.scale, 1.0))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ class Coil:
     turns: int
     gap: float  # between its lower end and the centre of the body [m]
 
-    def layers(self, camera: TrueCamera, positions: Array) -> list[Polygon]:
+    def layers(self, camera: TrueCamera, positions: Array) -> list[Polyline]:
         phase = np.linspace(0, 1, 12 * self.turns + 1)[:, None]
         end = positions[self.end] + (0.0, self.gap, 0.0)
         turn = 2 * np.pi * self.turns * phase
@@ -109,7 +109,7 @@ class Coil:
         )
         line = camera.project(helix)
         width = max(0.18 * self.radius * camera.scale, 1.2)
-        return [Polygon(stroke(line[k : k + 2], width), STEEL) for k in range(len(line) - 1)]
+        return [Polyline(line, STEEL, width)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +120,13 @@ class Cantilever:
     end: int
     width: float  # [m]
 
-    def layers(self, camera: TrueCamera, positions: Array) -> list[Polygon]:
+    def layers(self, camera: TrueCamera, positions: Array) -> list[Polyline]:
         s = np.linspace(0, 1, 24)[:, None]
         span = positions[self.end] - self.root
         shape = (3 * s**2 - s**3) / 2  # of a beam with a load at its tip
         line = self.root + np.hstack([s * span[0], shape * span[1], s * span[2]])
         pixels = camera.project(line)
-        return [Polygon(stroke(pixels, max(self.width * camera.scale, 2.0)), STEEL)]
+        return [Polyline(pixels, STEEL, max(self.width * camera.scale, 2.0))]
 
 
 def stroke(line: Array, width: float) -> Array:

@@ -46,8 +46,32 @@ class Polygon:
     margin: int = 2
 
     def draw(self, window: Image, left: int, top: int) -> None:
-        alpha = self.opacity * polygon_coverage(self.outline, window.shape[:2], left, top)[..., None]
-        window += alpha * (self.color.astype(np.float32) - window)
+        coverage = polygon_coverage(self.outline, window.shape[:2], left, top)
+        covered = coverage > 0
+        alpha = np.float32(self.opacity) * coverage[covered][:, None]
+        window[covered] += alpha * (self.color.astype(np.float32) - window[covered])
+
+
+@dataclass(frozen=True, eq=False)
+class Polyline:
+    """A line of one width through points, which may cross itself."""
+
+    outline: Array  # the points in order
+    color: Array  # linear RGB [3]
+    width: float  # [px]
+
+    @property
+    def margin(self) -> int:
+        return int(self.width) + 2
+
+    def draw(self, window: Image, left: int, top: int) -> None:
+        samples = np.zeros((window.shape[0] * SAMPLES, window.shape[1] * SAMPLES), np.uint8)
+        points = ((self.outline - (left, top)) * SAMPLES - 0.5) * 2**FRACTION_BITS
+        width = max(1, round(self.width * SAMPLES))
+        cv2.polylines(samples, [np.round(points).astype(np.int32)], False, 1, width, shift=FRACTION_BITS)
+        coverage = _pixel_means(samples, window.shape[1], window.shape[0])
+        covered = coverage > 0
+        window[covered] += coverage[covered][:, None] * (self.color.astype(np.float32) - window[covered])
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +18,7 @@ from gradsim.experiments.footage_videos.conditions import TICKS, Conditions
 from gradsim.experiments.footage_videos.hand import Hand
 from gradsim.experiments.footage_videos.motion import Motion
 from gradsim.experiments.footage_videos.raster import Image, Layer, expose, layer_bounds
-from gradsim.experiments.footage_videos.shapes import Look, Room, cast_shadow
+from gradsim.experiments.footage_videos.shapes import Ball, Box, Look, Room, cast_shadow
 
 Array = NDArray[np.float64]
 
@@ -48,20 +48,27 @@ class Scene:
     margin: int
     hand: Hand | None = None
 
-    def layers(self, camera: TrueCamera, time: float, darkness: float) -> list[Layer]:
-        """Returns all that moves at a time, rear layers first."""
-        positions, angles = (own[0] for own in self.motion.trajectory(np.array([time])))
-        bodies = list(zip(self.motion.shapes, positions, angles, self.looks, strict=True))
+    def rear_layers(self, camera: TrueCamera, time: float, darkness: float) -> list[Layer]:
+        """Returns shadows and the hand at a time; they are soft or slow and need no average over the exposure."""
         layers: list[Layer] = []
         if darkness > 0:
-            layers += [
-                cast_shadow(camera, b, p, a, np.array(look.light), self.room, darkness) for b, p, a, look in bodies
-            ]
-        for link in self.motion.links:
-            layers += link.layers(camera, positions)
+            for body, position, angle, look in self._bodies(time):
+                light = np.array(look.light)
+                layers.append(cast_shadow(camera, body, position, angle, light, self.room, darkness))
         if self.hand is not None:
             layers += self.hand.layers(camera, time)
-        return layers + [body.layer(camera, p, float(a), look) for body, p, a, look in bodies]
+        return layers
+
+    def front_layers(self, camera: TrueCamera, time: float) -> list[Layer]:
+        """Returns the bodies and their links at a time, rear ones first."""
+        bodies = self._bodies(time)
+        positions = np.array([position for _, position, _, _ in bodies])
+        links: list[Layer] = [layer for link in self.motion.links for layer in link.layers(camera, positions)]
+        return links + [body.layer(camera, position, angle, look) for body, position, angle, look in bodies]
+
+    def _bodies(self, time: float) -> list[tuple[Ball | Box, Array, float, Look]]:
+        positions, angles = (own[0] for own in self.motion.trajectory(np.array([time])))
+        return list(zip(self.motion.shapes, positions, angles.tolist(), self.looks, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +106,15 @@ def frames_of(shot: Shot) -> Iterator[NDArray[np.uint8]]:
     height, width = shot.conditions.size
     field = random.standard_normal((NOISE_FIELDS, height + NOISE_MARGIN, width + NOISE_MARGIN, 3), np.float32)
     deviation = noise_table(shot.conditions.noise)
-    vignette = _vignette(shot.conditions)
+    vignette = 255 * _vignette(shot.conditions)
     for frame in range(len(shot.times)):
-        image = _encoded_frame(shot, frame)
-        image *= vignette * np.float32(shot.exposures[frame] ** (1 / GAMMA))
+        light = vignette * np.float32(shot.exposures[frame] ** (1 / GAMMA))
+        image = cv2.multiply(_encoded_frame(shot, frame), light)
         layer, top, left = random.integers((NOISE_FIELDS, NOISE_MARGIN, NOISE_MARGIN))
-        noise = field[layer, top : top + height, left : left + width] * np.float32(random.choice([-1, 1]))
-        levels = np.clip(255 * image, 0, 255).astype(np.uint8)
-        yield np.clip(255 * image + noise * cv2.LUT(levels, deviation) + 0.5, 0, 255).astype(np.uint8)
+        noise = field[layer, top : top + height, left : left + width]
+        scaled = cv2.LUT(cv2.convertScaleAbs(image), deviation * np.float32(random.choice([-1, 1])))
+        noisy = cv2.add(image, cv2.multiply(noise, scaled))
+        yield np.asarray(cv2.convertScaleAbs(np.maximum(noisy, 0)), np.uint8)
 
 
 def noise_table(noise: float) -> NDArray[np.float32]:
@@ -125,22 +133,28 @@ def _vignette(conditions: Conditions) -> Image:
     height, width = conditions.size
     y, x = np.mgrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j].astype(np.float32)
     light = 1 - np.float32(conditions.vignette) * (x * x * width**2 + y * y * height**2) / (width**2 + height**2)
-    return np.asarray(light ** np.float32(1 / GAMMA), np.float32)[..., None]
+    return np.repeat(np.asarray(light ** np.float32(1 / GAMMA), np.float32)[..., None], 3, 2)
 
 
 def _encoded_frame(shot: Shot, frame: int) -> Image:
     """Returns a frame before the sensor [H, W, 3], encoded with gamma."""
-    image = _still_frame(shot, frame)
-    camera = shot.camera_of(frame)
-    exposures = [shot.scene.layers(camera, time, shot.conditions.darkness) for time in _exposure_times(shot, frame)]
-    layers = [layer for own in exposures for layer in own]
-    if layers:
-        bounds = layer_bounds(layers, image.shape[:2])
-        left, top, right, bottom = bounds
-        window = np.asarray(image[top:bottom, left:right] ** np.float32(GAMMA))
-        if window.size:
-            image[top:bottom, left:right] = np.maximum(expose(window, exposures, bounds), 0) ** np.float32(1 / GAMMA)
+    image, camera, scene = _still_frame(shot, frame), shot.camera_of(frame), shot.scene
+    rear = scene.rear_layers(camera, float(shot.times[frame]), shot.conditions.darkness)
+    exposures = [scene.front_layers(camera, time) for time in _exposure_times(shot, frame)]
+    for layers, parts in ((rear, [rear]), ([own for part in exposures for own in part], exposures)):
+        if layers:
+            _draw_encoded(image, layers, parts)
     return image
+
+
+def _draw_encoded(image: Image, layers: Sequence[Layer], exposures: Sequence[Sequence[Layer]]) -> None:
+    """Draws exposures into an encoded picture, in linear light; `layers` are all of theirs."""
+    bounds = layer_bounds(layers, image.shape[:2])
+    left, top, right, bottom = bounds
+    if right > left and bottom > top:
+        window = cv2.pow(image[top:bottom, left:right], GAMMA)
+        drawn = expose(np.asarray(window, np.float32), exposures, bounds)
+        image[top:bottom, left:right] = cv2.pow(np.maximum(drawn, 0), 1 / GAMMA)
 
 
 def _still_frame(shot: Shot, frame: int) -> Image:

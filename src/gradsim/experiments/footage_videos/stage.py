@@ -83,7 +83,13 @@ def _draw_bar(image: Image, camera: TrueCamera, pivot: Array, view: View) -> Non
     start = pivot + np.array([side * view.width, 0.03 * view.height, 0.0])
     end = pivot + np.array([-side * 0.03 * view.height, 0.03 * view.height, 0.0])
     _bar(image, camera, np.array([start, end]), 0.03 * view.height, GRAY)
-    _bar(image, camera, np.array([pivot, pivot]) + np.array([[0, 0.03 * view.height, 0], [0, 0, 0]]), 0.012 * view.height, DARK_GRAY)
+    _bar(
+        image,
+        camera,
+        np.array([pivot, pivot]) + np.array([[0, 0.03 * view.height, 0], [0, 0, 0]]),
+        0.012 * view.height,
+        DARK_GRAY,
+    )
 
 
 def _draw_clamp(image: Image, camera: TrueCamera, root: Array, view: View) -> None:

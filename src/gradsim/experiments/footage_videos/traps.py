@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,7 +162,7 @@ def cut(seed: int) -> Footage:
     if len(after.times) < rest:
         rest = len(after.times)
     frames = list(first)[:half] + list(second)[:rest]
-    joined = {
+    joined: dict[str, Any] = {
         name: np.concatenate([getattr(truth, name)[:half], getattr(after, name)[:rest]])
         for name in ("centers", "diameters", "visible", "shake")
     }
