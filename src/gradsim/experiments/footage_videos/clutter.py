@@ -171,7 +171,7 @@ def _furniture(random: Random, image: Bytes, skirting: int) -> None:
 def _floor(random: Random, image: Bytes, camera: TrueCamera, floor: float, wall: float) -> None:
     """Boards that run away from the camera, with a skirting board at the wall."""
     color = np.clip(np.array(random.choice(FLOORS)) + random.integers(-12, 13, 3), 0, 255)
-    near, reach = 0.8 * camera.distance, 1.5 * camera.distance
+    near, reach = 0.8 * camera.distance, 3.0 * camera.distance
     board = random.uniform(0.08, 0.2)  # [m]
     for x in np.arange(-reach, reach, board):
         corners = np.array([(x, floor, wall), (x + board, floor, wall), (x + board, floor, near), (x, floor, near)])

@@ -18,7 +18,7 @@ Random = np.random.Generator
 SKIN = np.array([[0.78, 0.57, 0.45], [0.55, 0.36, 0.26], [0.87, 0.69, 0.58]]) ** 2.2  # linear RGB
 SLEEVES = np.array([[0.2, 0.24, 0.35], [0.5, 0.5, 0.52], [0.35, 0.15, 0.16]]) ** 2.2
 PALM, FOREARM, FINGER = 0.085, 0.065, 0.019  # widths [m]
-FINGER_LENGTH, FOREARM_LENGTH, SLEEVE_START = 0.07, 0.6, 0.2  # [m]
+FINGER_LENGTH, ARM_LENGTH, SLEEVE_START = 0.07, 2.5, 0.2  # [m]
 FINGER_ANGLES = (-0.38, -0.13, 0.13, 0.38, 1.0)  # from the direction of the hand, the thumb last [rad]
 SWING_TIME = 0.22  # in which a hand accelerates a body to its speed [s]
 RETREAT = 2.0  # acceleration of the hand after the release [m/s^2]
@@ -31,7 +31,7 @@ class Hand:
 
     Args:
         palm: Position of the middle of the palm (x, y) [m] as a function of time.
-        heading: Unit vector (x, y) from the elbow to the palm.
+        heading: Unit vector (x, y) along the arm to the palm.
         skin, sleeve: Linear RGB [3].
     """
 
@@ -43,13 +43,13 @@ class Hand:
     def layers(self, camera: TrueCamera, time: float) -> list[Polygon]:
         """Returns the hand in the picture."""
         palm = self.palm(time)
-        elbow, cuff, wrist = (palm - length * self.heading for length in (FOREARM_LENGTH, SLEEVE_START, 0.02))
+        shoulder, cuff, wrist = (palm - length * self.heading for length in (ARM_LENGTH, SLEEVE_START, 0.02))
         parts = [(cuff, wrist, (FOREARM, 0.8 * FOREARM), self.skin), (wrist, palm, (0.8 * PALM, PALM), self.skin)]
         for angle in FINGER_ANGLES:
             start = palm + 0.4 * PALM * _turned(self.heading, angle)
             end = start + FINGER_LENGTH * _turned(self.heading, 0.7 * angle)
             parts.append((start, end, (1.15 * FINGER, FINGER), self.skin))
-        parts.append((elbow, cuff, (1.5 * FOREARM, 1.2 * FOREARM), self.sleeve))
+        parts.append((shoulder, cuff, (1.5 * FOREARM, 1.2 * FOREARM), self.sleeve))
         return [layer for part in parts for layer in _limb(camera, *part)]
 
 
