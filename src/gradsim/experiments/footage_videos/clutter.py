@@ -169,18 +169,21 @@ def _furniture(random: Random, image: Bytes, skirting: int) -> None:
 
 
 def _floor(random: Random, image: Bytes, camera: TrueCamera, floor: float, wall: float) -> None:
-    """Boards that run away from the camera, with a skirting board at the wall."""
+    """Boards that run from the wall towards the camera, with a skirting board at the wall."""
     color = np.clip(np.array(random.choice(FLOORS)) + random.integers(-12, 13, 3), 0, 255)
-    near, reach = 0.8 * camera.distance, 3.0 * camera.distance
-    board = random.uniform(0.08, 0.2)  # [m]
-    for x in np.arange(-reach, reach, board):
-        corners = np.array([(x, floor, wall), (x + board, floor, wall), (x + board, floor, near), (x, floor, near)])
+    # Slightly more than the picture shows: far outside of it, the polynomial of the distortion has no meaning.
+    slope = 1.2 * np.hypot(*camera.size) / 2 / camera.focal
+    reach = slope * (camera.distance - wall)
+    edges = np.arange(-reach, reach, random.uniform(0.08, 0.2))
+    near = camera.distance - np.maximum(np.abs(edges), -floor) / slope
+    far = camera.project(np.stack([edges, np.full_like(edges, floor), np.full_like(edges, wall)], -1))
+    ends = camera.project(np.stack([edges, np.full_like(edges, floor), np.maximum(near, wall)], -1))
+    for k in range(len(edges) - 1):
+        corners = np.array([far[k], far[k + 1], ends[k + 1], ends[k]])
         shade = tuple(int(c) for c in np.clip(color * random.uniform(0.92, 1.06), 0, 255))
-        cv2.fillPoly(image, [np.round(camera.project(corners)).astype(np.int32)], shade, cv2.LINE_AA)
-    edge = np.array(
-        [(-reach, floor, wall), (reach, floor, wall), (reach, floor + 0.06, wall), (-reach, floor + 0.06, wall)]
-    )
-    cv2.fillPoly(image, [np.round(camera.project(edge)).astype(np.int32)], (224, 220, 214), cv2.LINE_AA)
+        cv2.fillPoly(image, [np.round(corners).astype(np.int32)], shade, cv2.LINE_AA)
+    top = camera.project(np.stack([edges, np.full_like(edges, floor + 0.06), np.full_like(edges, wall)], -1))
+    cv2.fillPoly(image, [np.round(np.concatenate([far, top[::-1]])).astype(np.int32)], (224, 220, 214), cv2.LINE_AA)
 
 
 def _light(random: Random, image: Image) -> Image:

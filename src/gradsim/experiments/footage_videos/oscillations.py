@@ -20,7 +20,8 @@ def pendulum(random: Random, view: View) -> Motion:
     """Returns a ball on a thread. Its finite size, friction and drag make it differ slightly from a point mass."""
     length = view.height * random.uniform(0.55, 0.75)
     ball = Ball(view.short * random.uniform(0.07, 0.11))
-    amplitude = np.radians(random.uniform(8, 40)) * random.choice([-1, 1])
+    widest = np.degrees(np.arcsin(min(0.33 * view.width / length, 1.0)))  # such that the ball stays in the picture
+    amplitude = np.radians(random.uniform(8, max(min(40.0, widest), 10.0))) * random.choice([-1, 1])
     damping, drag = random.uniform(0.0, 0.06), random.uniform(0, 0.05)
     pivot = np.array([view.width * random.uniform(-0.1, 0.1), view.height * random.uniform(0.36, 0.44), 0.0])
     inertia = length**2 + SPHERE * (ball.diameter / 2) ** 2  # over mass
