@@ -14,6 +14,8 @@ TICKS = 90_000  # of the clock of the files per second: all rates below are whol
 RATES = (24.0, 25.0, 30.0, 30000 / 1001, 50.0, 60.0)
 FRAMES = (14, 125)  # least and most frames of a video, where a rate allows it
 SIZES = {(480, 640): 0.3, (480, 854): 0.17, (540, 960): 0.25, (720, 1280): 0.25, (1080, 1920): 0.03}
+SHARES = {"distortion": 1 / 3, "variable_rate": 1 / 6, "hand": 0.3, "drift": 0.3, "shake": 0.2, "shadow": 0.8}
+ROOTS = dict(zip(SHARES, np.sqrt([2, 3, 5, 7, 11, 13]), strict=True))  # independent over the rational numbers
 PORTRAIT = ("drop", "pendulum", "spring")  # kinds that a phone may record upright
 
 
@@ -48,8 +50,16 @@ class Conditions:
     darkness: float = 0.3
 
 
-def draw_conditions(random: Random, size: tuple[int, int], duration: float) -> Conditions:
-    """Returns random conditions of a video of the given size (H, W) [px] and duration [s]."""
+def has(seed: int, feature: str) -> bool:
+    """Whether the video of a seed has a feature, a key of SHARES.
+
+    Multiples of an irrational number are evenly spread: any range of seeds has nearly the intended share.
+    """
+    return float((seed + 1) * ROOTS[feature] % 1) < SHARES[feature]
+
+
+def draw_conditions(random: Random, seed: int, size: tuple[int, int], duration: float) -> Conditions:
+    """Returns random conditions of the video of a seed, of the given size (H, W) [px] and duration [s]."""
     return Conditions(
         size=size,
         fps=_rate(random, duration),
@@ -57,11 +67,11 @@ def draw_conditions(random: Random, size: tuple[int, int], duration: float) -> C
         noise=float(random.uniform(0.005, 0.02)),
         crf=int(random.integers(18, 29)),
         vignette=float(random.uniform(0.0, 0.3)),
-        drift=float(random.uniform(0.01, 0.04)) if random.uniform() < 0.3 else 0.0,
-        shake=float(random.uniform(0.2, 0.8)) if random.uniform() < 0.2 else 0.0,
-        k1=float(random.uniform(-0.08, 0.08)) if random.uniform() < 1 / 3 else 0.0,
-        variable_rate=bool(random.uniform() < 1 / 6),
-        darkness=float(random.uniform(0.2, 0.5)) if random.uniform() < 0.8 else 0.0,
+        drift=float(random.uniform(0.01, 0.04)) if has(seed, "drift") else 0.0,
+        shake=float(random.uniform(0.2, 0.8)) if has(seed, "shake") else 0.0,
+        k1=float(random.uniform(-0.08, 0.08)) if has(seed, "distortion") else 0.0,
+        variable_rate=has(seed, "variable_rate"),
+        darkness=float(random.uniform(0.2, 0.5)) if has(seed, "shadow") else 0.0,
     )
 
 

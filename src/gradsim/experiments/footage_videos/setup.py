@@ -16,6 +16,7 @@ from gradsim.experiments.footage_videos.conditions import (
     draw_size,
     exposure_path,
     frame_times,
+    has,
     shake_path,
 )
 from gradsim.experiments.footage_videos.hand import Hand, entering_hand, held, releasing_hand
@@ -48,7 +49,7 @@ COLORS = (
     (0.95, 0.95, 0.93), (0.1, 0.1, 0.12), (0.9, 0.35, 0.55), (0.15, 0.6, 0.65),
 )  # encoded RGB  # fmt: skip
 MIN_CONTRAST = 0.2  # of full scale, in most places of the path
-HAND_SHARE, TEXTURE_SHARE, RULER_SHARE = 0.25, 0.4, 0.67
+TEXTURE_SHARE, RULER_SHARE = 0.4, 0.67
 MARGIN = 4  # of the background, for the shake [px]
 
 
@@ -98,8 +99,8 @@ def make_setup(
     size = drawn if size is None else size
     view, camera, depth = _draw_camera(placing, kind, size)
     motion = draw_motion(moving, view)
-    motion, hand, hand_name, hand_time = _draw_hand(helping, motion, view if hands else None)
-    conditions = adjust(draw_conditions(recording, size, motion.duration))
+    motion, hand, hand_name, hand_time = _draw_hand(helping, motion, view if hands and has(seed, "hand") else None)
+    conditions = adjust(draw_conditions(recording, seed, size, motion.duration))
     camera = replace(camera, k1=conditions.k1)
     times = frame_times(timing, conditions, motion.duration)
     room = _draw_room(placing, motion, view, depth)
@@ -133,9 +134,9 @@ def _draw_room(random: Random, motion: Motion, view: View, depth: float) -> Room
 
 def _draw_hand(random: Random, motion: Motion, view: View | None) -> tuple[Motion, Hand | None, str, float]:
     """Returns the motion, possibly begun by a hand, the hand, what it does, and when [s]."""
-    if view is None or random.uniform() > HAND_SHARE:
+    if view is None:
         return motion, None, "none", 0.0
-    if motion.can_be_held and random.uniform() < 0.6:
+    if motion.can_be_held and random.uniform() < 0.7:
         release = float(random.uniform(0.3, 0.6))
         motion = held(motion, release)
         return motion, releasing_hand(random, motion, release), "release", release
