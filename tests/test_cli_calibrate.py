@@ -34,7 +34,9 @@ def test_calibrate_prints_and_writes_the_lens(video, tmp_path, capsys, monkeypat
 
 def test_calibrate_prints_json(video, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, out, _ = run(capsys, "calibrate", video, "--board", "9x6", "--square", 0.025, "--frames", "0:8", "--json", "-")
+    code, out, _ = run(
+        capsys, "calibrate", video, "--board", "9x6", "--square", 0.025, "--frames", "0:8", "--json", "-"
+    )
     assert code == 0
     content = json.loads(out)
     assert content["values"]["fx"] == load_lens("lens.yaml").fx

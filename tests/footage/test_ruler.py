@@ -54,7 +54,9 @@ def test_verticals_give_roll_and_pitch(roll, pitch):
 
 def test_the_camera_is_that_of_the_scene():
     """eye, target and up of gs.Camera describe the axes of the view."""
-    view = view_from_ruler(LENS, pixels_of(RULER, roll=0.1, pitch=-0.2), 1.0, roll=Measured(0.1, 0.01), pitch=Measured(-0.2, 0.01))
+    view = view_from_ruler(
+        LENS, pixels_of(RULER, roll=0.1, pitch=-0.2), 1.0, roll=Measured(0.1, 0.01), pitch=Measured(-0.2, 0.01)
+    )
     camera = view.camera()
     eye, target, up = (np.asarray(own) for own in (camera.eye, camera.target, camera.up))
     forward = (target - eye) / np.linalg.norm(target - eye)

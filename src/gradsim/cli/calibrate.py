@@ -64,9 +64,7 @@ def calibrate(
     selected = None if frames is None else slice(*parse_frames(frames))
     total = len(open_pictures(source, frames=selected).spread(MAX_EXAMINED))
     with ProgressBar(STAGE, total, unit="pictures") as bar:
-        calibration = calibrate_lens(
-            source, own, frames=selected, progress=lambda count: bar.update(count, STAGE)
-        )
+        calibration = calibrate_lens(source, own, frames=selected, progress=lambda count: bar.update(count, STAGE))
     make_folder(out.parent)
     save_lens(calibration.lens, out)
     console = result_console(as_json)

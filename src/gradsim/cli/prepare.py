@@ -71,7 +71,9 @@ def prepare(
     choices = Choices(
         object=None if object_at is None else _object(object_at)[0],
         object_frame=None if object_at is None else _object(object_at)[1],
-        scale=None if scale is None else _numbers("--scale", scale, 5, "x1,y1,x2,y2,length, such as 100,40,100,440,1.0"),
+        scale=None
+        if scale is None
+        else _numbers("--scale", scale, 5, "x1,y1,x2,y2,length, such as 100,40,100,440,1.0"),
         diameter=diameter,
         floor=None if floor is None else _numbers("--floor", floor, 4, "x1,y1,x2,y2, such as 0,460,640,462"),
         ignore=tuple(_numbers("--ignore", text, 4, "x1,y1,x2,y2, such as 0,0,200,480") for text in ignore or ()),

@@ -11,9 +11,11 @@ import typer
 from gradsim.cli.console import console, stderr
 from gradsim.cli.exit_codes import FAILED, INTERRUPTED
 from gradsim.cli.files import make_folder
+from gradsim.cli.options import parse_frames
 from gradsim.experiments.control.catalogue import Subject
 from gradsim.experiments.control.task import Method
 from gradsim.experiments.experiment import Experiment, Row, run_experiment
+from gradsim.scene.errors import InvalidInput
 
 reproduce = typer.Typer(
     no_args_is_help=True,
@@ -208,6 +210,35 @@ def model_error(
 
     table = experiment(quick=quick, held_out=held_out, scenes=tuple(scene or ()), right=right)
     show_experiment(table, as_json, jobs=jobs)
+
+
+@reproduce.command()
+def footage(
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder with real videos and known.yaml.", exists=True, file_okay=False),
+    ] = None,
+    synthetic: Annotated[str | None, typer.Option(help="Seeds of synthetic videos, start:stop, such as 0:30.")] = None,
+    traps: Annotated[bool, typer.Option("--traps", help="Videos that must be refused.")] = False,
+    jobs: Annotated[int, typer.Option(help="Number of processes.", min=1)] = 1,
+    as_json: JsonOption = None,
+) -> None:
+    """Gravity, restitution, lengths and friction from real and from synthetic videos, with one known length each.
+
+    Seeds 0 to 29 were used during development, 30 to 59 were not.
+
+        gradsim reproduce footage --data recordings/ --json footage.json
+
+        gradsim reproduce footage --synthetic 30:60 --traps --jobs 2 --json footage.json
+    """
+    from gradsim.experiments.footage import experiment
+    from gradsim.experiments.footage_videos import TRAPS
+
+    if data is None and synthetic is None and not traps:
+        raise InvalidInput("footage", "no videos", "give --data DIR, --synthetic 0:30 or --traps")
+    start, stop = (0, 0) if synthetic is None else parse_frames(synthetic)
+    seeds = range(start, start + 30 if stop is None else stop)
+    show_experiment(experiment(data, synthetic=seeds, traps=tuple(TRAPS) if traps else ()), as_json, jobs=jobs)
 
 
 def show_experiment(

@@ -17,6 +17,7 @@ from gradsim.fit.checkpoint import SolveRecord, fingerprint
 from gradsim.fit.contributions import Contributions, variance_contributions
 from gradsim.fit.corrections import Analysis, analyse, with_nuisances
 from gradsim.fit.first_frame import nuisances_of_first_frame, with_fixed_nuisances
+from gradsim.fit.footage_trial import prepared_trial
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
@@ -26,6 +27,7 @@ from gradsim.fit.search import Report, Search, SearchResult
 from gradsim.fit.student import NORMAL_95, student_95
 from gradsim.fit.trials import Observed, Trial, make_trial_model
 from gradsim.fit.uncertainty import Identifiability
+from gradsim.footage.prepare import Prepared
 from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer
 from gradsim.scene.errors import InvalidInput, WrongType
@@ -43,7 +45,7 @@ Progress = Callable[[FitStep], None]
 
 @on_one_torch_thread
 def estimate(
-    scene: Scene | Trial | Sequence[Scene] | Sequence[Trial],
+    scene: Scene | Trial | Prepared | Sequence[Scene] | Sequence[Trial],
     video: Observed | Sequence[Observed] | None = None,
     *,
     fps: float | Unknown | None = None,
@@ -74,7 +76,8 @@ def estimate(
 
     Args:
         scene: Scene with unknowns, such as `mass=gs.unknown(2.0, low=1.0, high=10.0)`; or one or several `gs.Trial`,
-            which contain their observations. Unknowns with the same path are shared by all trials.
+            which contain their observations; or a recording from `gs.prepare`. Unknowns with the same path are shared
+            by all trials.
         video: Video from `gs.load_video`, or a tensor [T, H, W, 3] with `fps`; or `gs.Masks`, `gs.Tracks`, `gs.States`
             or `gs.Depth` in place of pixels; a list of them for several scenes. None for trials.
         fps: Frames per second [1/s]; required if the video has no frame rate.
@@ -110,6 +113,8 @@ def estimate(
         Values with 95 % intervals, whether the scene explains the observations, and which values they determine.
     """
     begin = time.perf_counter()
+    if isinstance(scene, Prepared):
+        scene, substeps = prepared_trial(scene), substeps or scene.substeps
     timing: dict[str, Any] = {"fps": fps, "offset": offset or 0.0, "exposure": exposure, "readout": readout}
     trials = _make_trials(scene, video, timing)
     pixels: dict[str, Any] = {"renderer": renderer, "mask": mask, "frames": frames}

@@ -25,14 +25,18 @@ def named_point(path: str) -> Point:
 
 
 def weights_from_deviations(deviations: np.ndarray) -> np.ndarray:
-    """Returns weights that are relative to the median of standard deviations; 0 where one is NaN."""
-    return np.nan_to_num((np.nanmedian(deviations) / deviations) ** 2)
+    """Returns weights of standard deviations [T, K] or [T, K, n]; 0 where one is NaN.
+
+    A coordinate with the median standard deviation has a weight of 1; of several coordinates the better one counts.
+    """
+    points = deviations if deviations.ndim == 2 else deviations.min(-1)
+    return np.nan_to_num((np.nanmedian(points) / deviations) ** 2)
 
 
 def prepared_trial(prepared: Prepared) -> Trial:
     """Returns the trial of a prepared recording: its scene and the track of its object."""
     part = prepared.path.part(prepared.fit.frames)
-    weights = weights_from_deviations(prepared.deviations)
+    weights = weights_from_deviations(prepared.deviations[:, None])
     point = named_point(prepared.draft.point)
-    tracks = Tracks([point], part.points[:, None], prepared.view.size, weights=weights[:, None])
+    tracks = Tracks([point], part.points[:, None], prepared.view.size, weights=weights)
     return Trial(prepared.draft.scene, tracks, times=prepared.times, name=prepared.recording.path.stem)

@@ -24,12 +24,14 @@ def explained_series(problem: EstimationProblem, block: Block) -> float:
         return math.nan
     present = torch.isfinite(series) if block.weights is None else torch.isfinite(series) & (block.weights > 0)
     basis = _uniform_motion(problem, block)
-    scaled = torch.where(present, series, 0.0) / block.sigma
+    weights = present.to(series.dtype) if block.weights is None else torch.where(present, block.weights, 0.0)
+    factors = weights.expand(series.shape).sqrt() / block.sigma
     left = 0.0
-    for column, valid in zip(scaled.T, present.T, strict=True):
-        if int(valid.sum()) > 2:
-            line = torch.linalg.lstsq(basis[valid], column[valid][:, None]).solution[:, 0]
-            left += float((column[valid] - basis[valid] @ line).square().sum())
+    for column, own in zip(series.nan_to_num().T, factors.T, strict=True):
+        if int((own > 0).sum()) > 2:
+            weighted, target = basis * own[:, None], column * own
+            line = torch.linalg.lstsq(weighted, target[:, None]).solution[:, 0]
+            left += float((target - weighted @ line).square().sum())
     noise = _noise_square(problem, block, series, present)
     if left < MIN_DEVIATION * noise:
         return math.nan

@@ -93,9 +93,7 @@ def _linearized(
     """Returns residuals [2 N] and Jacobians of the predictions [2 N, 6 + 9] (pose, lens) of each picture."""
     residuals, jacobians = [], []
     for view, rotation, translation in zip(views, rotations, translations, strict=True):
-        found, jacobian = cv2.projectPoints(
-            board.points[view.ids], rotation, translation, lens.matrix, lens.distortion
-        )
+        found, jacobian = cv2.projectPoints(board.points[view.ids], rotation, translation, lens.matrix, lens.distortion)
         residuals.append(np.ravel(view.pixels - np.asarray(found).reshape(-1, 2)))
         jacobians.append(np.asarray(jacobian, np.float64)[:, : POSE + len(PARAMETERS)])
     return residuals, jacobians

@@ -94,7 +94,9 @@ def solve_pose(lens: Lens, points: ArrayLike, pixels: ArrayLike, *, noise: float
     object_points, image_points = _checked(points, pixels)
     if not noise > 0:
         raise OutOfRange("noise", noise, "must be > 0 [px]")
-    candidates = [_refined(lens, object_points, image_points, *start) for start in _starts(lens, object_points, image_points)]
+    candidates = [
+        _refined(lens, object_points, image_points, *start) for start in _starts(lens, object_points, image_points)
+    ]
     visible = [(rotation, shift) for rotation, shift in candidates if _depths(object_points, rotation, shift).min() > 0]
     if not visible:
         raise InvalidInput("pixels", "no pose in front of the camera", "must list the points in the order of `points`")
@@ -194,7 +196,9 @@ def _deviation(error: float, count: int) -> float:
     return error * float(np.sqrt(count / (2 * count - 6)))
 
 
-def _depths(points: NDArray[np.float64], rotation: NDArray[np.float64], shift: NDArray[np.float64]) -> NDArray[np.float64]:
+def _depths(
+    points: NDArray[np.float64], rotation: NDArray[np.float64], shift: NDArray[np.float64]
+) -> NDArray[np.float64]:
     return (points @ rotation.T + shift)[:, 2]
 
 

@@ -109,7 +109,8 @@ def _image_path(track: ObjectTrack, lens: Lens, rolling_shutter: float) -> Image
     rows = track.centers[:, 1] / track.recording.size[0]
     points = undistort_points(lens, track.centers)
     sigma = np.linalg.norm(track.center_std, axis=1) / math.sqrt(2)
-    return ImagePath(track.times + rolling_shutter * rows, points, track.diameter, sigma)
+    extent = float(np.ptp(points, axis=0).max())
+    return ImagePath(track.times + rolling_shutter * rows, points, track.diameter, sigma, extent)
 
 
 def _chosen_fit(recording: Recording, path: ImagePath, fits: tuple[MotionFit, ...], name: str | None) -> MotionFit:

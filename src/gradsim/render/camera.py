@@ -24,6 +24,7 @@ def projection(
         array = unwrap(value)
         return array if isinstance(array, torch.Tensor) else torch.tensor(array, dtype=dtype, device=device)
 
+    camera = camera.with_eye()
     if camera.pose is not None:
         pose = tensor(camera.pose)
         axes, eye = pose[..., :3, :3].mT, pose[..., :3, 3]

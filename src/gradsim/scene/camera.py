@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
-from gradsim.scene.quantity import Quantity, quantity, to_numpy
+from gradsim.scene.quantity import Quantity, quantity, to_numpy, unwrap
 from gradsim.scene.validation import check_positive_length, validate_quantities
 
 UP = (0.0, 1.0, 0.0)
@@ -24,13 +26,18 @@ class Camera:
     An image of H x W pixels spans [0, W] x [0, H], x to the right and y down: the centre of the first pixel lies at
     (0.5, 0.5). All quantities except `resolution` and `near` are differentiable and may have a batch.
 
-    The extrinsics are given either by `eye` and `target` or by `pose`; the intrinsics either by `fov` or by `fx`, `fy`,
-    `cx`, `cy` and `resolution`.
+    The extrinsics are given by `eye` and `target`, by `target` and `distance`, or by `pose`; the intrinsics either by
+    `fov` or by `fx`, `fy`, `cx`, `cy` and `resolution`.
 
     Args:
         eye: Position of the camera [m], [..., 3].
         target: Point on the optical axis [m], [..., 3].
         up: Direction that points up in the image, [..., 3]; (0, 1, 0) if None.
+        distance: Distance of the camera from the target [m], [...], with `pitch`, `yaw` and `roll` in place of `eye` and
+            `up`. Without angles the camera is level and looks along -z.
+        pitch: Angle by which the camera is raised about the target and looks down [rad], [...].
+        yaw: Angle by which it is moved to the right about the target and looks to the left [rad], [...].
+        roll: Angle by which its top leans to the right [rad], [...].
         pose: Camera-to-world transform, [..., 4, 4], with OpenCV's axes: x to the right, y down, z forward. Its columns
             are right, down, forward and the eye's position [m], its last row is (0, 0, 0, 1). OpenCV's extrinsics
             [R | t] are world-to-camera: `pose` is their inverse.
@@ -48,6 +55,10 @@ class Camera:
     _: KW_ONLY
     up: Quantity | None = quantity(None, "1", shape=(3,))
     fov: Quantity | None = quantity(None, "degrees", above=0.0, below=180.0)
+    distance: Quantity | None = quantity(None, "m", above=0.0)
+    pitch: Quantity | None = quantity(None, "rad", above=-math.pi / 2, below=math.pi / 2)
+    yaw: Quantity | None = quantity(None, "rad")
+    roll: Quantity | None = quantity(None, "rad")
     pose: Quantity | None = quantity(None, "1", shape=(4, 4))
     fx: Quantity | None = quantity(None, "pixel", above=0.0)
     fy: Quantity | None = quantity(None, "pixel", above=0.0)
@@ -69,15 +80,38 @@ class Camera:
     def _given(self, *names: str) -> list[str]:
         return [name for name in names if getattr(self, name) is not None]
 
+    def _missing(self, *names: str) -> list[str]:
+        return [name for name in names if getattr(self, name) is None]
+
+    def with_eye(self) -> Camera:
+        """Returns the same camera given by `eye`, `target` and `up`, if it is given by its distance and angles."""
+        if self.distance is None:
+            return self
+        distance, yaw, pitch, roll, target = _tensors(self.distance, self.yaw, self.pitch, self.roll, self.target)
+        zero, (a, b) = torch.zeros_like(yaw * pitch), torch.broadcast_tensors(yaw, pitch)
+        back = torch.stack([torch.sin(a) * torch.cos(b), torch.sin(b), torch.cos(a) * torch.cos(b)], -1)
+        right = torch.stack([torch.cos(a), zero, -torch.sin(a)], -1)
+        above = torch.linalg.cross(back, right)
+        up = torch.cos(roll)[..., None] * above + torch.sin(roll)[..., None] * right
+        eye = target + distance[..., None] * back
+        return replace(self, eye=eye, up=up, distance=None, pitch=None, yaw=None, roll=None)
+
     def _check_alternatives(self) -> None:
         """Raises InvalidInput unless there is exactly one description of the extrinsics and at most one of the lens."""
         view, lens = self._given("eye", "target", "up"), self._given("fx", "fy", "cx", "cy", "resolution")
-        if self.pose is not None and view:
-            raise InvalidInput(
-                "camera.pose", f"given with {', '.join(view)}", "give a pose, or eye and target, not both"
-            )
-        if self.pose is None and len(self._given("eye", "target")) < 2:
-            raise InvalidInput("camera.eye/target", ", ".join(view) or "neither", "give eye and target, or a pose")
+        orbit, angles = self._given("eye", "up"), self._given("pitch", "yaw", "roll")
+        if self.pose is not None and (view or angles or self.distance is not None):
+            given = ", ".join([*view, *self._given("distance"), *angles])
+            raise InvalidInput("camera.pose", f"given with {given}", "give a pose, or eye and target, not both")
+        if self.distance is not None and orbit:
+            remedy = "give the distance from the target with pitch, yaw and roll, or eye and up, not both"
+            raise InvalidInput("camera.distance", f"given with {', '.join(orbit)}", remedy)
+        if angles and self.distance is None:
+            remedy = "angles need target= and distance=; a camera with eye= and target= has a direction already"
+            raise InvalidInput(f"camera.{angles[0]}", "given without distance", remedy)
+        if self.pose is None and len(self._given("eye", "distance")) + len(self._given("target")) < 2:
+            remedy = "give eye and target, target and distance, or a pose"
+            raise InvalidInput("camera.eye/target", ", ".join(view) or "neither", remedy)
         if self.fov is not None and lens:
             raise InvalidInput("camera.fov", f"given with {', '.join(lens)}", "give fov, or fx, fy, cx, cy, not both")
         if lens and len(lens) < 5:
@@ -86,7 +120,10 @@ class Camera:
             )
 
     def _set_defaults(self) -> None:
-        if self.pose is None and self.up is None:
+        if self.distance is not None:
+            for name in self._missing("pitch", "yaw", "roll"):
+                object.__setattr__(self, name, 0.0)
+        elif self.pose is None and self.up is None:
             object.__setattr__(self, "up", UP)
         if self.fov is None and self.fx is None:
             object.__setattr__(self, "fov", FOV)
@@ -131,6 +168,16 @@ class Camera:
             raise InvalidInput(
                 "camera.pose", "a reflection", "its axes must be right-handed: x right, y down, z forward (OpenCV)"
             )
+
+
+def _tensors(*values: Any) -> list[torch.Tensor]:
+    """Returns quantities as tensors of one precision."""
+    arrays = [unwrap(value) for value in values]
+    known = next((array for array in arrays if isinstance(array, torch.Tensor)), None)
+    options: dict[str, Any] = (
+        {"dtype": torch.float64} if known is None else {"dtype": known.dtype, "device": known.device}
+    )
+    return [array if isinstance(array, torch.Tensor) else torch.as_tensor(array, **options) for array in arrays]
 
 
 def checked_pixels(name: str, size: Any) -> tuple[int, int]:

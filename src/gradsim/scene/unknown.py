@@ -122,7 +122,9 @@ def unknown(
         if (low_ is not None and np.any(center < low_)) or (high_ is not None and np.any(center > high_)):
             raise OutOfRange("unknown.prior", prior, "its center must lie between low and high")
     if nuisance and (prior is None or start.ndim):
-        raise InvalidInput("unknown.nuisance", True, "a nuisance is a single number and needs prior=gs.Normal(mean, sd)")
+        raise InvalidInput(
+            "unknown.nuisance", True, "a nuisance is a single number and needs prior=gs.Normal(mean, sd)"
+        )
     return Unknown(start, low_, high_, prior, bool(per_trial), bool(varies), bool(nuisance))
 
 

@@ -20,7 +20,7 @@ def seen(times, points, *, noise=0.3, seed=0, diameter=14.0):
     random = np.random.default_rng(seed)
     pixels = np.stack([WIDTH / 2 + SCALE * points[:, 0], HEIGHT / 2 - SCALE * points[:, 1]], 1)
     pixels = pixels + noise * random.standard_normal(pixels.shape)
-    return ImagePath(times, pixels, diameter, np.full(len(times), noise))
+    return ImagePath(times, pixels, diameter, np.full(len(times), noise), float(np.ptp(pixels, axis=0).max()))
 
 
 def dragged(times, velocity, *, drag=0.03, floor=None, restitution=0.7, start=(-1.0, 0.5)):

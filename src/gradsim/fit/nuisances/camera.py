@@ -51,7 +51,7 @@ def camera_nuisances(scene: Scene) -> Iterator[Nuisance]:
             SHIFT * distance,
             _shift_text(name),
             scene=_camera_change(_shift(axis)),
-            changes=("camera.pose",) if pose else ("camera.eye",),
+            changes=("camera.pose",) if pose else ("camera.eye", *(("camera.distance",) if name == "forward" else ())),
             moves=False,
         )
     yield Nuisance(
@@ -74,6 +74,7 @@ def _shift_text(name: str) -> wording.Text:
 def _distance(scene: Scene) -> float:
     """Distance from the eye to the middle of the bodies [m]."""
     camera: Any = scene.camera
+    camera = camera.with_eye()
     pose = to_numpy(camera.pose)
     eye = pose[..., :3, 3] if pose is not None else to_numpy(camera.eye)
     return float(np.linalg.norm(eye - center_of(scene), axis=-1).mean())
@@ -83,7 +84,8 @@ def _camera_change(change: Callable[[Any, torch.Tensor], dict[str, Any]]) -> Cal
     """Returns a function that replaces fields of the scene's camera."""
 
     def scene_change(scene: Scene, amount: torch.Tensor) -> Scene:
-        camera: Any = scene.camera
+        given: Any = scene.camera
+        camera = given.with_eye()
         return dataclasses.replace(scene, camera=dataclasses.replace(camera, **change(camera, amount)))
 
     return scene_change

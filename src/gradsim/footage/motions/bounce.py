@@ -148,7 +148,9 @@ def _low_points(y: NDArray[np.float64]) -> list[int]:
 def _restitution(t: NDArray[np.float64], y: NDArray[np.float64], edges: list[int], a: float, floor_y: float) -> float:
     """Returns the median ratio of the speeds after and before an impact, from the heights of the arcs."""
     rises = [floor_y - float(y[i : j + 1].min()) for i, j in zip(edges[:-1], edges[1:], strict=True)]
-    ratios = [np.sqrt(after / before) for before, after in zip(rises[:-1], rises[1:], strict=True) if before > 0 < after]
+    ratios = [
+        np.sqrt(after / before) for before, after in zip(rises[:-1], rises[1:], strict=True) if before > 0 < after
+    ]
     return float(np.clip(np.median(ratios), 0.2, 0.98)) if ratios else 0.7
 
 

@@ -30,6 +30,7 @@ CONTACT_TIME = 0.004  # duration of an impact [s]
 IMPACT_STEPS = 64  # time steps of an impact
 RAMP = 0.5  # depth over which contact becomes stiff, relative to the depth of an impact
 SLOPE_SD = 0.1  # of the dependence of restitution on speed [s/m]
+FLOOR_TILT = 0.02  # of the floor along the view, or of a ball that always bounces to one side [rad]
 FLOOR_SD = 2.0  # of a line of the floor that was given [px]
 PATH_MARGIN = 3.0  # bounds of the start, in diameters
 BLOCK_RATE = 60.0  # of the contact of a sliding block, sqrt(ke/m) [rad/s]
@@ -131,6 +132,7 @@ def floor(view: View, impact_y: float, restitution: float, impact_speed: float) 
     offset: Any = unknown(height, low=height - 2 * view.radius, high=height + 2 * view.radius, prior=prior)
     return Ground(
         ke=stiffness,
+        normal=(0.0, 1.0, _nuisance(Normal(0.0, FLOOR_TILT))),
         delta=RAMP * speed * CONTACT_TIME / math.pi,
         mu=0.0,  # friction acts on the horizontal motion, which is not used
         offset=offset,
@@ -192,22 +194,15 @@ def sliding_block(view: View, numbers: Mapping[str, float]) -> tuple[Rigid, Grou
     position: Any = (_between(x, 2 * PATH_MARGIN * view.radius), 0.0, 0.0)
     velocity: Any = (_between(speed, max(abs(speed), 1.0)), 0.0, 0.0)
     block = Rigid(BODY, box(side), mass=mass, position=position, velocity=velocity)
-    return block, ground, _rolled_camera(view, angle * right, -y), gravity
+    shift: Any = _between(-y, 2 * PATH_MARGIN * view.radius)
+    camera = view.camera(target=(0.0, shift, 0.0), roll=-angle * right, levelled=False)
+    return block, ground, camera, gravity
 
 
 def _rotated(point: tuple[float, float], angle: float) -> tuple[float, float]:
     """Returns a point of the plane in axes whose x axis falls by an angle to the right."""
     x, y = point
     return x * math.cos(angle) - y * math.sin(angle), x * math.sin(angle) + y * math.cos(angle)
-
-
-def _rolled_camera(view: View, angle: float, height: float) -> Camera:
-    """Returns a camera that sees the x axis fall by an angle to the right, at an unknown height of the picture."""
-    level, distance = view.camera(), view.distance
-    shift: Any = _between(height, 2 * PATH_MARGIN * view.radius)
-    away: Any = level.eye[2] if level.eye is not None else distance  # type: ignore[index]
-    up = (-math.sin(angle), math.cos(angle), 0.0)
-    return Camera(eye=(0.0, shift, away), target=(0.0, shift, 0.0), up=up, fov=level.fov)
 
 
 def spring_body(view: View, numbers: Mapping[str, float]) -> tuple[Springs, Camera]:
@@ -242,6 +237,4 @@ def spring_body(view: View, numbers: Mapping[str, float]) -> tuple[Springs, Came
         pinned=[0],
         thickness=view.radius,
     )
-    level = view.camera()
-    up = (-math.sin(tilt), math.cos(tilt), 0.0)
-    return body, Camera(eye=(0.0, 0.0, level.eye[2]), target=(0.0, 0.0, 0.0), up=up, fov=level.fov)  # type: ignore[index]
+    return body, view.camera(roll=-tilt, levelled=False)

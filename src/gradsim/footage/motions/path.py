@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 OUTLIER = 4.0  # residual beyond which a frame is not explained, in standard deviations
 MAX_GAP = 3  # frames that are not explained within a motion, such as those around an impact
 MIN_FRAMES = 6  # of a motion
-MODEL_ERROR = 0.02  # of a fit without perspective, drag and lens, in diameters
+MODEL_ERROR = (0.02, 0.006)  # of a fit without perspective, drag and lens, in diameters and in extents of the path
 PIXEL_ERROR = 0.5  # smallest standard deviation of a centre [px]
 
 
@@ -24,12 +24,14 @@ class ImagePath:
         points: Centres [N, 2], x right and y down [px].
         diameter: Of the object [px].
         sigma: Standard deviations of the centres [N] [px].
+        extent: Of the whole path, the longer side of its bounding box [px].
     """
 
     times: NDArray[np.float64]
     points: NDArray[np.float64]
     diameter: float
     sigma: NDArray[np.float64]
+    extent: float = 0.0
 
     def __len__(self) -> int:
         return len(self.times)
@@ -41,7 +43,8 @@ class ImagePath:
     @property
     def tolerance(self) -> NDArray[np.float64]:
         """Standard deviations of the residuals of a simple model of the motion [N] [px]."""
-        return np.hypot(np.maximum(self.sigma, PIXEL_ERROR), MODEL_ERROR * self.diameter)
+        model = np.hypot(MODEL_ERROR[0] * self.diameter, MODEL_ERROR[1] * self.extent)
+        return np.hypot(np.maximum(self.sigma, PIXEL_ERROR), model)
 
 
 @dataclass(frozen=True, eq=False)

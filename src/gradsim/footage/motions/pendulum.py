@@ -19,9 +19,7 @@ def fit_pendulum(path: ImagePath) -> MotionFit | None:
     return fit_motion(NAME, path, _fit, 7)
 
 
-def angles(
-    rate: float, angle: float, speed: float, damping: float, times: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def angles(rate: float, angle: float, speed: float, damping: float, times: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the angles of a pendulum [N] [rad], by the Runge-Kutta method.
 
     Args:

@@ -17,7 +17,8 @@ from gradsim.scene.priors import Normal
 from gradsim.scene.unknown import unknown
 
 STANDARD_GRAVITY = 9.81  # [m/s^2]
-TILT = math.radians(1.0)  # standard deviation of the pitch and the roll of a camera that was levelled by eye [rad]
+TILT = math.radians(1.0)  # standard deviation of the roll of a camera that was levelled by eye [rad]
+PITCH = math.radians(5.0)  # and of its pitch, which is harder to see
 ANY_DIAMETER = 0.1  # of an object whose size does not matter [m]
 FREE_RANGE = 4.0  # factor between the guess of an unknown distance and its bounds
 
@@ -35,7 +36,8 @@ class View:
         mass: Mass of the object [kg]; None if unknown.
         gravity: Known gravity [m/s^2]; None to estimate it where that is possible.
         floor: Line of the floor in the picture (x1, y1, x2, y2) [px]; None if unknown.
-        tilt: Standard deviation of the pitch and the roll of the camera [rad].
+        tilt: Standard deviation of the roll of the camera [rad].
+        pitch: Standard deviation of its pitch [rad].
     """
 
     size: tuple[int, int]
@@ -47,6 +49,7 @@ class View:
     gravity: float | None = None
     floor: tuple[float, float, float, float] | None = None
     tilt: float = TILT
+    pitch: float = PITCH
 
     @property
     def pixels_per_metre(self) -> float:
@@ -109,14 +112,21 @@ class View:
         guess = -max(abs(acceleration) / self.pixels_per_metre, 1e-6)
         return 0.0, unknown(guess, low=FREE_RANGE * guess, high=guess / FREE_RANGE), 0.0
 
-    def camera(self) -> Camera:
-        """Returns the camera; its height and roll are known roughly, its distance as well as the scale."""
-        distance, height = self.distance, self.size[0]
+    def camera(self, *, target: Any = (0.0, 0.0, 0.0), roll: float = 0.0, levelled: bool = True) -> Camera:
+        """Returns the camera; its pitch and roll are known roughly, its distance as well as the scale.
+
+        Args:
+            target: Point in the plane of the motion in the middle of the picture [m].
+            roll: Angle by which its top leans to the right in the axes of the scene [rad].
+            levelled: Whether pitch and roll may be off; if not, errors of the direction of gravity take their place.
+        """
+        distance = self.distance
         sd = math.inf if self.scale is None else self.scale.relative_sd
         prior = Normal(distance, sd * distance) if math.isfinite(sd) else None
         bounds = {"low": distance / FREE_RANGE, "high": distance * FREE_RANGE}
         away: Any = unknown(distance, **bounds, prior=prior, nuisance=prior is not None)
-        raised: Any = unknown(0.0, prior=Normal(0.0, self.tilt * distance), nuisance=True)
-        rolled: Any = unknown(0.0, prior=Normal(0.0, self.tilt), nuisance=True)
-        fov = math.degrees(2 * math.atan(0.5 * height / self.focal.value))
-        return Camera(eye=(0.0, raised, away), target=(0.0, 0.0, 0.0), up=(rolled, 1.0, 0.0), fov=fov)
+        pitched: Any = unknown(0.0, low=-1.0, high=1.0, prior=Normal(0.0, self.pitch), nuisance=True)
+        rolled: Any = unknown(roll, prior=Normal(roll, self.tilt), nuisance=True)
+        angles = {"pitch": pitched, "roll": rolled} if levelled else {"roll": roll}
+        fov = math.degrees(2 * math.atan(0.5 * self.size[0] / self.focal.value))
+        return Camera(target=target, distance=away, fov=fov, **angles)
