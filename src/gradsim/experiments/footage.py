@@ -115,7 +115,7 @@ def user_choices(truth: SyntheticTruth) -> Choices:
 
 def user_lens(truth: SyntheticTruth) -> Lens | None:
     """Returns the lens of a user who calibrated it because it distorts; None otherwise."""
-    height, width = truth.conditions["size"]
+    height, width = truth.conditions.size
     if truth.known.k1 is None:
         return None
     focal = 0.5 * height / math.tan(math.radians(truth.known.fov) / 2)
