@@ -15,7 +15,7 @@ TRUE = TrueLens(size=(270, 480), fx=416, fy=415, cx=244, cy=131)
 
 @pytest.fixture(scope="module")
 def video(tmp_path_factory):
-    poses = tour(TRUE, 0.2, 0.125, 12)
+    poses = tour(TRUE, 0.2, 0.125, 12, fill=0.7, tilt=0.6)
     images = [picture(TRUE, chessboard(9, 6, 0.025), pose, seed=k) for k, pose in enumerate(poses)]
     return save(tmp_path_factory.mktemp("boards") / "board.mp4", np.stack(images))
 
@@ -34,7 +34,9 @@ def test_calibrate_prints_and_writes_the_lens(video, tmp_path, capsys, monkeypat
 
 def test_calibrate_prints_json(video, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, out, _ = run(capsys, "calibrate", video, "--board", "9x6", "--square", 0.025, "--frames", "0:8", "--json", "-")
+    code, out, _ = run(
+        capsys, "calibrate", video, "--board", "9x6", "--square", 0.025, "--frames", "0:8", "--json", "-"
+    )
     assert code == 0
     content = json.loads(out)
     assert content["values"]["fx"] == load_lens("lens.yaml").fx

@@ -22,11 +22,11 @@ CENTER = np.array([SIDE / 2, SIDE / 2, 0.0])
 def tag_texture(dictionary, number):
     modules = module_count(dictionary)
     image = cv2.aruco.generateImageMarker(aruco_dictionary(dictionary), number, modules)
-    return image_texture(image, SIDE, SIDE, margin=SIDE / modules * 1.5)
+    return image_texture(image, SIDE, detail=24)
 
 
 def tag_pose(seed, tilt):
-    """Pose of the print (y down from its upper left corner) about 1 m away, its centre, and rotation of the tag's axes."""
+    """Pose of the print (y down from its upper left corner) about 1 m away, its centre, and the tag's rotation."""
     random = np.random.default_rng(seed)
     angle = random.uniform(0, 2 * np.pi)
     turn = rotation((tilt * np.cos(angle), tilt * np.sin(angle), random.uniform(-np.pi, np.pi)))

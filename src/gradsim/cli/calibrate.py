@@ -48,8 +48,8 @@ def calibrate(
     """Calibrate a lens: focal length, principal point and distortion, with standard deviations.
 
     Print a chessboard, glue it to something flat, and record it for half a minute with the settings (resolution, zoom,
-    stabilization off) of the later videos. Bring it near, so that it fills half of the picture, to all corners, and tilt
-    it by 30 to 45 degrees to all sides. Move slowly: blurred pictures are left out.
+    stabilization off) of the later videos. Bring it near, so that it fills half of the picture, to all corners, and
+    tilt it by 30 to 45 degrees to all sides. Move slowly: blurred pictures are left out.
 
         gradsim calibrate board.mp4 --board 9x6 --square 0.025 -o lens.yaml
 
@@ -64,9 +64,7 @@ def calibrate(
     selected = None if frames is None else slice(*parse_frames(frames))
     total = len(open_pictures(source, frames=selected).spread(MAX_EXAMINED))
     with ProgressBar(STAGE, total, unit="pictures") as bar:
-        calibration = calibrate_lens(
-            source, own, frames=selected, progress=lambda count: bar.update(count, STAGE)
-        )
+        calibration = calibrate_lens(source, own, frames=selected, progress=lambda count: bar.update(count, STAGE))
     make_folder(out.parent)
     save_lens(calibration.lens, out)
     console = result_console(as_json)

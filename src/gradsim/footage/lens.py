@@ -1,8 +1,9 @@
 """Intrinsics of a camera with OpenCV's distortion model, and the undistorted picture.
 
-The undistorted picture has square pixels, the focal length `fy` and the principal point in its centre. It is the picture
-of a `gs.Camera` with `fov=lens.fov.value`. Pixels are those of `gs.Camera`: x to the right, y down, and the first pixel
-covers the square from 0 to 1. OpenCV measures from the centre of the first pixel: its coordinates are smaller by 0.5.
+The undistorted picture has square pixels, the focal length `fy` and the principal point in its centre. It is the
+picture of a `gs.Camera` with `fov=lens.fov.value`. Pixels are those of `gs.Camera`: x to the right, y down, and the
+first pixel covers the square from 0 to 1. OpenCV measures from the centre of the first pixel: its coordinates are
+smaller by 0.5.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gradsim.footage.boards import Board, BoardCorners
 from gradsim.footage.lens import PARAMETERS, Lens
+from gradsim.scene.errors import CalibrationError
 
 CRITERIA = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 200, 1e-12)
 K3 = PARAMETERS.index("k3")
@@ -54,6 +55,9 @@ def fit_lens(board: Board, views: Sequence[BoardCorners], size: tuple[int, int])
 
     The coefficient k3 is zero unless it differs from zero by more than three standard deviations: where it is not
     needed, it makes the edge of the undistorted picture uncertain.
+
+    Raises:
+        CalibrationError: No lens explains the corners.
     """
     full = _fit(board, views, size, has_k3=True)
     if abs(full.lens.k3) > SIGNIFICANT * full.lens.sd["k3"]:
@@ -64,23 +68,27 @@ def fit_lens(board: Board, views: Sequence[BoardCorners], size: tuple[int, int])
 def _fit(board: Board, views: Sequence[BoardCorners], size: tuple[int, int], *, has_k3: bool) -> LensFit:
     points = [board.points[view.ids].astype(np.float32) for view in views]
     pixels = [view.pixels.astype(np.float32).reshape(-1, 1, 2) for view in views]
-    guess = cv2.initCameraMatrix2D(points, pixels, size[::-1])
-    _, matrix, distortion, rotations, translations = cv2.calibrateCamera(
-        points,
-        pixels,
-        size[::-1],
-        guess,
-        np.zeros(5),
-        flags=cv2.CALIB_USE_INTRINSIC_GUESS | (0 if has_k3 else cv2.CALIB_FIX_K3),
-        criteria=CRITERIA,
-    )
+    flags = 0 if has_k3 else cv2.CALIB_FIX_K3
+    try:
+        _, matrix, distortion, rotations, translations = cv2.calibrateCamera(  # type: ignore[call-overload]
+            points, pixels, size[::-1], None, None, flags=flags, criteria=CRITERIA
+        )
+    except cv2.error:
+        raise _no_lens(len(views), board) from None
     values = [matrix[0, 0], matrix[1, 1], matrix[0, 2], matrix[1, 2], *np.ravel(distortion)[:5]]
+    if not (np.isfinite(values).all() and min(values[:2]) > 0):
+        raise _no_lens(len(views), board)
     named = dict(zip(PARAMETERS, map(float, values), strict=True))
     poses = (np.reshape(rotations, (-1, 3)), np.reshape(translations, (-1, 3)))
     residuals, jacobians = _linearized(Lens(**named, size=size), board, views, *poses)
     free = [k for k in range(len(PARAMETERS)) if has_k3 or k != K3]
     lens = Lens(**named, size=size, covariance=_covariance(residuals, jacobians, free))
     return LensFit(lens, *poses, tuple(own.reshape(-1, 2) for own in residuals))
+
+
+def _no_lens(count: int, board: Board) -> CalibrationError:
+    remedy = f"no lens explains them: is the board flat, and is {board} the right one?"
+    return CalibrationError("board", f"corners in {count} views", remedy)
 
 
 def _linearized(
@@ -93,9 +101,7 @@ def _linearized(
     """Returns residuals [2 N] and Jacobians of the predictions [2 N, 6 + 9] (pose, lens) of each picture."""
     residuals, jacobians = [], []
     for view, rotation, translation in zip(views, rotations, translations, strict=True):
-        found, jacobian = cv2.projectPoints(
-            board.points[view.ids], rotation, translation, lens.matrix, lens.distortion
-        )
+        found, jacobian = cv2.projectPoints(board.points[view.ids], rotation, translation, lens.matrix, lens.distortion)
         residuals.append(np.ravel(view.pixels - np.asarray(found).reshape(-1, 2)))
         jacobians.append(np.asarray(jacobian, np.float64)[:, : POSE + len(PARAMETERS)])
     return residuals, jacobians
@@ -112,7 +118,7 @@ def _covariance(
     plain = variance * inverse
     scores = [own.T @ residual for own, residual in zip(reduced, residuals, strict=True)]
     spread = inverse @ sum(np.outer(score, score) for score in scores) @ inverse
-    clustered = spread * count / max(count - POSE * views, 1) * views / max(views - len(free), 1)
+    clustered = spread * count / max(count - POSE * views, 1) * views / max(views - len(free) / 2, 1)
     ratio = np.sqrt(np.maximum(1.0, np.diag(clustered) / np.diag(plain)))
     covariance = np.zeros((len(PARAMETERS),) * 2)
     covariance[np.ix_(free, free)] = plain * np.outer(ratio, ratio)

@@ -79,8 +79,8 @@ class Pose:
 def solve_pose(lens: Lens, points: ArrayLike, pixels: ArrayLike, *, noise: float = NOISE) -> Pose:
     """Finds the pose of known points: corners of a board, a tag or a box, or marks on a wall.
 
-    The covariance contains the noise of the pixels and the uncertainty of the lens. The noise is that of the residuals if
-    they are larger than `noise`.
+    The covariance contains the noise of the pixels and the uncertainty of the lens. The noise is that of the residuals
+    if they are larger than `noise`.
 
     Args:
         lens: The lens.
@@ -94,8 +94,10 @@ def solve_pose(lens: Lens, points: ArrayLike, pixels: ArrayLike, *, noise: float
     object_points, image_points = _checked(points, pixels)
     if not noise > 0:
         raise OutOfRange("noise", noise, "must be > 0 [px]")
-    candidates = [_refined(lens, object_points, image_points, *start) for start in _starts(lens, object_points, image_points)]
-    visible = [(rotation, shift) for rotation, shift in candidates if _depths(object_points, rotation, shift).min() > 0]
+    candidates = [
+        _refined(lens, object_points, image_points, *start) for start in _starts(lens, object_points, image_points)
+    ]
+    visible = [own for own in candidates if (object_points @ own[0].T + own[1])[:, 2].min() > 0]
     if not visible:
         raise InvalidInput("pixels", "no pose in front of the camera", "must list the points in the order of `points`")
     poses = sorted(
@@ -192,10 +194,6 @@ def _with_covariance(
 def _deviation(error: float, count: int) -> float:
     """Returns the standard deviation of coordinates [px] from the error of `count` points; six numbers were fitted."""
     return error * float(np.sqrt(count / (2 * count - 6)))
-
-
-def _depths(points: NDArray[np.float64], rotation: NDArray[np.float64], shift: NDArray[np.float64]) -> NDArray[np.float64]:
-    return (points @ rotation.T + shift)[:, 2]
 
 
 def _cross(vector: NDArray[np.float64]) -> NDArray[np.float64]:

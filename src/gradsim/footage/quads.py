@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST_MODULE = 3.0  # of a square [px]: with smaller ones, profiles reach the next edge
-REACH = (2.5, 6.0)  # least and largest half length of a profile [px]
+REACH = (2.5, 4.5)  # least and largest half length of a profile [px]
 MODULE_PART = 0.6  # half length of a profile, in modules
 STEP = 0.25  # between the samples of a profile [px]
 MARGIN = 0.12  # of an edge that is left out at both ends, as a part of its length: other edges blur into it
 ROUNDS = 3
+LEAST_PROFILES = 8
+LEAST_CONTRAST = 0.02  # between both sides of an edge, in linear light
 CORRELATION = 3.0  # neighbouring profiles that count as one, since compression makes their errors alike
 SD_FLOOR = 0.015  # least standard deviation of a corner [px], from errors that profiles share
 SD_UNREFINED = 0.2  # of the corners of a detector [px]
@@ -87,16 +89,26 @@ def _edge_line(
     offsets = np.arange(-reach, reach + STEP / 2, STEP)
     grid = start + places[:, None, None] * along + offsets[None, :, None] * outward
     profiles = _sample(gray, grid)
-    tail = max(1, len(offsets) // 6)
-    dark, light = np.median(profiles[:, :tail]), np.median(profiles[:, -tail:])
-    if not light - dark > 0.02:
+    tail = max(1, len(offsets) // 5)
+    dark, light = _level(places, profiles[:, :tail]), _level(places, profiles[:, -tail:])
+    if len(places) < LEAST_PROFILES or not (light - dark).min() > LEAST_CONTRAST:
         return None
-    heights = (profiles - dark) / (light - dark)
-    shifts = reach + STEP / 2 - STEP * heights.sum(1)
+    heights = (profiles - dark[:, None]) / (light - dark)[:, None]
+    shifts = offsets[-1] + STEP / 2 - STEP * heights.sum(1)
     return _fit_line(start + places[:, None] * along, outward, shifts)
 
 
-def _fit_line(base: NDArray[np.float64], outward: NDArray[np.float64], shifts: NDArray[np.float64]) -> Line | None:
+def _level(places: NDArray[np.float64], values: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Returns the brightness [N] of one side of an edge, which changes linearly along it; values [N, M]."""
+    means = values.mean(1)
+    slope, level = np.polyfit(places, means, 1)
+    residuals = np.abs(means - slope * places - level)
+    good = residuals <= 3 * 1.4826 * np.median(residuals) + 1e-6
+    slope, level = np.polyfit(places[good], means[good], 1)
+    return np.asarray(slope * places + level)
+
+
+def _fit_line(base: NDArray[np.float64], outward: NDArray[np.float64], shifts: NDArray[np.float64]) -> Line:
     """Fits a line to points `base + shift outward` [N, 2] by least squares with weights of Huber."""
     along = np.array([-outward[1], outward[0]])
     middle = base.mean(0)
@@ -109,8 +121,6 @@ def _fit_line(base: NDArray[np.float64], outward: NDArray[np.float64], shifts: N
         residuals = shifts - design @ solution
         scale = max(1.4826 * float(np.median(np.abs(residuals))), 1e-6)
         weights = np.minimum(1.0, 1.5 * scale / np.maximum(np.abs(residuals), 1e-12))
-    if len(place) < 6:
-        return None
     variance = np.linalg.inv(normal) * scale**2 * CORRELATION
     direction = along + solution[1] * outward
     point = middle + solution[0] * outward
