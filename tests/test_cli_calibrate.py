@@ -15,7 +15,7 @@ TRUE = TrueLens(size=(270, 480), fx=416, fy=415, cx=244, cy=131)
 
 @pytest.fixture(scope="module")
 def video(tmp_path_factory):
-    poses = tour(TRUE, 0.2, 0.125, 12, fill=0.7, tilt=0.6)
+    poses = tour(TRUE, 0.2, 0.125, 12, fill=0.52, tilt=0.6)
     images = [picture(TRUE, chessboard(9, 6, 0.025), pose, seed=k) for k, pose in enumerate(poses)]
     return save(tmp_path_factory.mktemp("boards") / "board.mp4", np.stack(images))
 
@@ -44,7 +44,7 @@ def test_calibrate_prints_json(video, tmp_path, capsys, monkeypatch):
 
 
 BAD_COMMANDS = {
-    "wrong board": ("--board 8x5 --square 0.025", "no chessboard with 8 x 5 inner corners", "9 x 6 inner corners"),
+    "wrong board": ("--board 8x5 --square 0.025", "chessboard with 8 x 5 inner corners", "9 x 6 inner corners"),
     "too few frames": ("--board 9x6 --square 0.025 --frames 0:3", "only 3 of 3", "needs 6"),
     "board misspelt": ("--board 9,6 --square 0.025", "--board", "9x6"),
     "square of no size": ("--board 9x6 --square 0", "board.square", "> 0"),

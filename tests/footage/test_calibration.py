@@ -139,13 +139,15 @@ SMALL = TrueLens(size=(270, 480), fx=416, fy=415, cx=244, cy=131)
 
 
 def small_video(path, texture, count=8, **options):
-    poses = tour(SMALL, 0.2, 0.125, count, fill=0.7, tilt=0.5, **options)
+    poses = tour(SMALL, 0.2, 0.125, count, fill=0.5, tilt=0.5, **options)
     return save(path, np.stack([picture(SMALL, texture, pose, side=1, seed=k) for k, pose in enumerate(poses)]))
 
 
 def test_errors_name_what_was_looked_for(tmp_path):
     path = small_video(tmp_path / "board.mp4", chessboard(9, 6, 0.025))
-    with pytest.raises(CalibrationError, match=r"chessboard with 8 x 5 inner corners in .* 9 x 6 inner corners is there"):
+    with pytest.raises(
+        CalibrationError, match=r"chessboard with 8 x 5 inner corners in .* 9 x 6 inner corners is there"
+    ):
         calibrate_lens(path, Chessboard(8, 5, 0.025))
     with pytest.raises(CalibrationError, match=r"10 x 7 inner corners in 8 .* 9 x 6"):
         calibrate_lens(path, Chessboard(10, 7, 0.025))

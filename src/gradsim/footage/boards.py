@@ -62,7 +62,9 @@ class Chessboard:
     def detect(self, gray: NDArray[np.uint8]) -> BoardCorners | None:
         """Finds all corners in a picture [H, W] to a fraction of a pixel; None if the board is not wholly visible."""
         factor, small = _reduced(gray)
-        found, corners = cv2.findChessboardCornersSB(small, (self.columns, self.rows), flags=cv2.CALIB_CB_NORMALIZE_IMAGE)
+        found, corners = cv2.findChessboardCornersSB(
+            small, (self.columns, self.rows), flags=cv2.CALIB_CB_NORMALIZE_IMAGE
+        )
         if not found:
             return None
         rough = (np.asarray(corners, np.float64).reshape(-1, 2) + 0.5) * factor

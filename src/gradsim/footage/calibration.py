@@ -202,7 +202,7 @@ def _outline(board: Board, corners: BoardCorners) -> NDArray[np.float64]:
     low, high = points[:, :2].min(0), points[:, :2].max(0)
     outer = np.array([low, [high[0], low[1]], high, [low[0], high[1]]])
     homography, _ = cv2.findHomography(points[corners.ids, :2], corners.pixels)
-    return np.asarray(cv2.perspectiveTransform(outer[:, None], homography)).reshape(4, 2)
+    return np.asarray(cv2.perspectiveTransform(outer[:, None], homography), np.float64).reshape(4, 2)
 
 
 def _check_fit(fit: LensFit, found: BoardViews, count: int) -> None:
@@ -236,9 +236,7 @@ def _charuco_remedy() -> str:
     return "count the squares of a row and of a column, and check the dictionary of the markers"
 
 
-def _other_size(
-    board: Board, pictures: Sequence[NDArray[np.uint8]], *, is_larger: bool
-) -> tuple[int, int] | None:
+def _other_size(board: Board, pictures: Sequence[NDArray[np.uint8]], *, is_larger: bool) -> tuple[int, int] | None:
     """Returns the inner corners (columns, rows) of another chessboard in the pictures, the most frequent one.
 
     A smaller one may also be the visible part of the board; `is_larger` leaves it out.

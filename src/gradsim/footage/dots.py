@@ -70,7 +70,9 @@ def track_dot(
     wanted = _checked_color(color)
     if not tolerance > 0:
         raise OutOfRange("tolerance", tolerance, "must be > 0")
-    numbers, times, dots = [], [], []
+    numbers: list[int] = []
+    times: list[float] = []
+    dots: list[NDArray[np.float64]] = []
     source = open_pictures(path, frames=frames)
     for picture in source.read():
         last = dots[-1][:2] if dots else None

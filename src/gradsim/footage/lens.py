@@ -207,7 +207,7 @@ def undistort_image(lens: Lens, image: NDArray[Any]) -> NDArray[Any]:
     y, x = np.mgrid[:height, :width] + 0.5
     ideal = np.stack([x, y], -1)
     source = np.where(_is_invertible(lens, ideal)[..., None], distort_points(lens, ideal) - 0.5, -1e3)
-    return cv2.remap(image, source.astype(np.float32), None, cv2.INTER_CUBIC, borderMode=cv2.BORDER_CONSTANT)  # type: ignore[call-overload, no-any-return]
+    return cv2.remap(image, source.astype(np.float32), None, cv2.INTER_CUBIC, borderMode=cv2.BORDER_CONSTANT)  # type: ignore[call-overload]
 
 
 def _is_invertible(lens: Lens, pixels: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ standard deviations are those of independent corners or those of independent pic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import cv2
 import numpy as np
@@ -70,7 +70,7 @@ def _fit(board: Board, views: Sequence[BoardCorners], size: tuple[int, int], *, 
     pixels = [view.pixels.astype(np.float32).reshape(-1, 1, 2) for view in views]
     flags = 0 if has_k3 else cv2.CALIB_FIX_K3
     try:
-        _, matrix, distortion, rotations, translations = cv2.calibrateCamera(  # type: ignore[call-overload]
+        _, matrix, distortion, rotations, translations = cv2.calibrateCamera(
             points, pixels, size[::-1], None, None, flags=flags, criteria=CRITERIA
         )
     except cv2.error:
@@ -79,11 +79,12 @@ def _fit(board: Board, views: Sequence[BoardCorners], size: tuple[int, int], *, 
     if not (np.isfinite(values).all() and min(values[:2]) > 0):
         raise _no_lens(len(views), board)
     named = dict(zip(PARAMETERS, map(float, values), strict=True))
-    poses = (np.reshape(rotations, (-1, 3)), np.reshape(translations, (-1, 3)))
-    residuals, jacobians = _linearized(Lens(**named, size=size), board, views, *poses)
+    plain = Lens(size=size, covariance=np.zeros((len(PARAMETERS),) * 2), **named)
+    turns, shifts = (np.asarray(own, np.float64).reshape(-1, 3) for own in (rotations, translations))
+    residuals, jacobians = _linearized(plain, board, views, turns, shifts)
     free = [k for k in range(len(PARAMETERS)) if has_k3 or k != K3]
-    lens = Lens(**named, size=size, covariance=_covariance(residuals, jacobians, free))
-    return LensFit(lens, *poses, tuple(own.reshape(-1, 2) for own in residuals))
+    lens = replace(plain, covariance=_covariance(residuals, jacobians, free))
+    return LensFit(lens, turns, shifts, tuple(own.reshape(-1, 2) for own in residuals))
 
 
 def _no_lens(count: int, board: Board) -> CalibrationError:

@@ -133,7 +133,10 @@ def _starts(
     count, rotations, shifts, _ = cv2.solvePnPGeneric(points, pixels, lens.matrix, lens.distortion, flags=method)
     if not count:
         raise InvalidInput("points", "without a pose", "must be listed in the order of `pixels`, in metres")
-    return [(cv2.Rodrigues(own)[0], np.ravel(shift)) for own, shift in zip(rotations, shifts, strict=True)]
+    return [
+        (np.asarray(cv2.Rodrigues(own)[0], np.float64), np.asarray(shift, np.float64).ravel())
+        for own, shift in zip(rotations, shifts, strict=True)
+    ]
 
 
 def _refined(
@@ -168,11 +171,11 @@ def _linearized(
     """Returns residuals [2 N] and the Jacobians of the predicted pixels in the pose [2 N, 6] and the lens [2 N, 9]."""
     turned = points @ rotation.T
     found, slopes = cv2.projectPoints(turned + shift, np.zeros(3), np.zeros(3), lens.matrix, lens.distortion)
-    slopes = np.asarray(slopes, np.float64)
-    by_position = slopes[:, 3:6].reshape(-1, 2, 3)
+    jacobian = np.asarray(slopes, np.float64)
+    by_position = jacobian[:, 3:6].reshape(-1, 2, 3)
     by_rotation = -by_position @ np.array([_cross(point) for point in turned])
     pose = np.concatenate([by_rotation, by_position], -1).reshape(-1, 6)
-    return np.ravel(pixels - np.asarray(found).reshape(-1, 2)), pose, slopes[:, 6 : 6 + len(PARAMETERS)]
+    return np.ravel(pixels - np.asarray(found).reshape(-1, 2)), pose, jacobian[:, 6 : 6 + len(PARAMETERS)]
 
 
 def _with_covariance(
