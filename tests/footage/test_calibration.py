@@ -46,10 +46,8 @@ def undistortion_error(lens, true):
 
 def test_a_rendered_video_calibrates_the_lens(calibration):
     lens = calibration.lens
-    print({name: (round(getattr(lens, name), 4), round(lens.sd[name], 4)) for name in PARAMETERS}, calibration.error)
     assert abs(lens.fx / TRUE.fx - 1) < 0.002
     assert abs(lens.fy / TRUE.fy - 1) < 0.002
-    print("undistorted picture, largest error", undistortion_error(lens, TRUE).max())
     assert undistortion_error(lens, TRUE).max() < 0.2
     assert calibration.error < 0.2
     for name in PARAMETERS:
@@ -76,7 +74,6 @@ def test_standard_deviations_cover_the_truth():
         lens = calibrate_views(ideal_views(TRUE, BOARD, 16, seed)).lens
         inside += [[abs(getattr(lens, n) - getattr(TRUE, n)) <= 1.96 * lens.sd[n] for n in PARAMETERS[:8]]]
     share = np.mean(inside)
-    print(f"{100 * share:.0f} % of 95 % intervals contain the truth")
     assert 0.9 <= share <= 1.0
 
 
@@ -130,7 +127,6 @@ def test_a_charuco_board_that_is_partly_visible(tmp_path):
         cv2.imwrite(str(tmp_path / f"{k:02}.png"), picture(TRUE, texture, pose, seed=k))
     result = calibrate_lens(tmp_path, board)
     assert min(len(view.corners.ids) for view in result.views) < 35
-    print(result.lens.fx, result.lens.sd["fx"], result.error)
     assert result.lens.fx == pytest.approx(TRUE.fx, rel=0.003)
     assert result.error < 0.25
 

@@ -43,7 +43,7 @@ def test_undistorted_points_agree_with_the_scene_camera():
     y, x = np.indices(weight.shape) + 0.5
     center = np.array([(weight * x).sum(), (weight * y).sum()]) / weight.sum()
     expected = undistort_points(lens, TRUE.project(np.array([0.2, -0.1, 1.0])))
-    assert center == pytest.approx(expected, abs=0.02)
+    assert center == pytest.approx(expected, abs=0.05)
 
 
 def test_the_undistorted_image_has_straight_lines():

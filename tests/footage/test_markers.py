@@ -68,12 +68,9 @@ def test_a_tag_has_its_pose_to_half_a_millimetre_and_a_third_of_a_degree(tagged)
     poses = tag_poses(track, LENS, SIDE)
     distance = np.linalg.norm(poses.positions - positions, axis=-1)
     angle = np.array([rotation_angle(a, b) for a, b in zip(poses.rotations, rotations, strict=True)])
-    print("mm", 1e3 * np.sort(distance)[-3:], 1e3 * np.sqrt((distance**2).mean()))
-    print("deg", np.degrees(np.sort(angle)[-3:]), np.degrees(np.sqrt((angle**2).mean())), track.sd)
     assert 1e3 * np.sqrt((distance**2).mean()) < 0.5
     assert np.degrees(np.sqrt((angle**2).mean())) < 0.3
     ratio = (poses.positions - positions) / poses.position_sd
-    print("ratio", np.sqrt((ratio**2).mean(0)), np.mean(np.abs(ratio) < 1.96))
     assert np.mean(np.abs(ratio) < 1.96) > 0.8
 
 
@@ -143,7 +140,6 @@ def test_a_dot_is_followed_to_a_fraction_of_a_pixel(tmp_path, color):
     track = track_dot(tmp_path / "dot.mp4", COLORS[color])
     assert len(track) == len(centers)
     error = np.linalg.norm(track.centers - centers, axis=-1)
-    print(color, error.max(), np.sqrt((error**2).mean()), np.median(track.areas))
     assert np.sqrt((error**2).mean()) < 0.2
     assert np.median(track.areas) == pytest.approx(np.pi * 36, rel=0.15)
 

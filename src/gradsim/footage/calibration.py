@@ -25,7 +25,7 @@ BAD_VIEW = 2.5  # largest error of a view, relative to the median
 ROUNDS = 4  # of leaving out bad views
 MAX_RELATIVE_SD = 0.03  # of the focal length: beyond it the views do not determine the lens
 MAX_ERROR = 0.003  # reprojection error, relative to the diagonal: beyond it the board was misread
-SEARCHED = 12  # pictures in which a board of another size is looked for
+SEARCHED = 4  # pictures in which a board of another size is looked for
 
 
 @dataclass(frozen=True, eq=False)

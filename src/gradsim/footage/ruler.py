@@ -209,7 +209,7 @@ def _view(
     distance_parts = {
         **common,
         "pixels": pixel_sd * float(np.linalg.norm(slope[:4])),
-        "focal length": abs(slope[5]) * lens.focal.sd,
+        "focal length": abs(float(slope[5])) * lens.focal.sd,
         "tilt": math.sqrt(slope[6:] @ spread @ slope[6:]),
     }
     scale_parts = {**common, "pixels": math.sqrt(2) * pixel_sd / pixels}
