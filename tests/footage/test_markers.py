@@ -52,7 +52,7 @@ FRAMES = 20
 
 @pytest.fixture(scope="module")
 def tagged(tmp_path_factory):
-    """A video of a 5 cm tag at 1 m, focal length 1400 px, and its true positions and rotations."""
+    """A video of an 8 cm tag at 1 m, focal length 1400 px, and its true positions and rotations."""
     texture = tag_texture("4X4_50", 7)
     made = [tag_pose(k) for k in range(FRAMES)]
     images = np.stack([picture(TRUE, texture, pose, side=3, seed=k) for k, (pose, _, _) in enumerate(made)])
