@@ -15,7 +15,7 @@ TRUE = TrueLens(size=(270, 480), fx=416, fy=415, cx=244, cy=131)
 
 @pytest.fixture(scope="module")
 def video(tmp_path_factory):
-    poses = tour(TRUE, 0.2, 0.125, 12)
+    poses = tour(TRUE, 0.2, 0.125, 12, fill=0.52, tilt=0.6)
     images = [picture(TRUE, chessboard(9, 6, 0.025), pose, seed=k) for k, pose in enumerate(poses)]
     return save(tmp_path_factory.mktemp("boards") / "board.mp4", np.stack(images))
 
@@ -26,7 +26,7 @@ def test_calibrate_prints_and_writes_the_lens(video, tmp_path, capsys, monkeypat
     assert code == 0
     for word in ("focal length: fx 41", "field of view: 3", "distortion: k1 -0.1", "reprojection error: 0."):
         assert word in out
-    assert "board found in 12 of 12" in out
+    assert "board found in 10 of 12" in out  # the edge of the picture cuts two boards
     lens = load_lens(tmp_path / "new" / "lens.yaml")
     assert lens.fx == pytest.approx(TRUE.fx, rel=0.02)
     assert lens.size == TRUE.size
@@ -40,12 +40,12 @@ def test_calibrate_prints_json(video, tmp_path, capsys, monkeypatch):
     assert code == 0
     content = json.loads(out)
     assert content["values"]["fx"] == load_lens("lens.yaml").fx
-    assert len(content["used"]) + len(content["rejected"]) == 8
+    assert sorted(content["used"] + content["rejected"]) == content["found"]
 
 
 BAD_COMMANDS = {
-    "wrong board": ("--board 8x5 --square 0.025", "no chessboard with 8 x 5 inner corners", "9 x 6 inner corners"),
-    "too few frames": ("--board 9x6 --square 0.025 --frames 0:3", "only 3 of 3", "needs 6"),
+    "wrong board": ("--board 8x5 --square 0.025", "chessboard with 8 x 5 inner corners", "9 x 6 inner corners"),
+    "too few frames": ("--board 9x6 --square 0.025 --frames 0:3", "only 2 of 3", "needs 6"),
     "board misspelt": ("--board 9,6 --square 0.025", "--board", "9x6"),
     "square of no size": ("--board 9x6 --square 0", "board.square", "> 0"),
     "no square": ("--board 9x6", "--square"),

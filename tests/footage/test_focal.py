@@ -19,7 +19,7 @@ def photo(path, equivalent=None, size=(400, 300), stated=None):
         tags[0xA405] = equivalent
     if stated is not None:
         tags[0xA002], tags[0xA003] = stated
-    image.save(path, exif=exif)
+    image.save(path, exif=exif.tobytes())
     return path
 
 

@@ -35,7 +35,7 @@ def test_undistorted_points_are_those_of_a_pinhole_camera():
 
 def test_undistorted_points_agree_with_the_scene_camera():
     lens = lens_of(TRUE)
-    body = gs.Rigid("speck", gs.meshes.box(0.005), mass=1.0, position=(0.2, 0.1, -1.0))
+    body = gs.Rigid("speck", gs.meshes.box(0.0005), mass=1.0, position=(0.2, 0.1, -1.0))
     camera = gs.Camera(pose=np.diag([1.0, -1.0, -1.0, 1.0]), fov=lens.fov.value)
     scene = gs.Scene([body], camera=camera, gravity=(0.0, 0.0, 0.0))
     image = gs.render(scene, gs.simulate(scene, frames=1, fps=30, substeps=1), TRUE.size)[0].numpy()
@@ -43,7 +43,7 @@ def test_undistorted_points_agree_with_the_scene_camera():
     y, x = np.indices(weight.shape) + 0.5
     center = np.array([(weight * x).sum(), (weight * y).sum()]) / weight.sum()
     expected = undistort_points(lens, TRUE.project(np.array([0.2, -0.1, 1.0])))
-    assert center == pytest.approx(expected, abs=0.02)
+    assert center == pytest.approx(expected, abs=0.05)
 
 
 def test_the_undistorted_image_has_straight_lines():

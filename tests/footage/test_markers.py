@@ -3,7 +3,7 @@
 import cv2
 import numpy as np
 import pytest
-from tests.footage.board_videos import TrueLens, image_texture, picture, rotation
+from tests.footage.board_videos import TrueLens, image_texture, picture, rotation, save_phone
 from tests.footage.videos import save
 
 from gradsim.footage.dictionaries import aruco_dictionary, dictionary_names, module_count
@@ -13,38 +13,50 @@ from gradsim.footage.markers import tag_poses, track_tags
 from gradsim.footage.pose import rotation_angle
 from gradsim.scene.errors import NoMarker, OutOfRange, UnknownName, WrongShape
 
-TRUE = TrueLens(size=(480, 640), fx=1400, fy=1400, cx=331, cy=236, k1=-0.1, k2=0.05)
+TRUE = TrueLens(size=(320, 400), fx=1400, fy=1400, cx=206, cy=157, k1=-0.1, k2=0.05)
 LENS = Lens(**{name: getattr(TRUE, name) for name in PARAMETERS}, size=TRUE.size)
-SIDE = 0.05  # [m]
+SIDE = 0.08  # [m]
 CENTER = np.array([SIDE / 2, SIDE / 2, 0.0])
 
 
 def tag_texture(dictionary, number):
     modules = module_count(dictionary)
     image = cv2.aruco.generateImageMarker(aruco_dictionary(dictionary), number, modules)
-    return image_texture(image, SIDE, SIDE, margin=SIDE / modules * 1.5)
+    return image_texture(image, SIDE, detail=24)
 
 
-def tag_pose(seed, tilt):
-    """Pose of the print (y down from its upper left corner) about 1 m away, its centre, and rotation of the tag's axes."""
-    random = np.random.default_rng(seed)
-    angle = random.uniform(0, 2 * np.pi)
-    turn = rotation((tilt * np.cos(angle), tilt * np.sin(angle), random.uniform(-np.pi, np.pi)))
-    place = np.array([*random.uniform(-0.12, 0.12, 2), random.uniform(0.95, 1.05)])
-    velocity = np.array([*(0.5 / TRUE.fx * random.standard_normal(2)), 0.0])  # half a pixel during the exposure
-    return (lambda time: (turn, place + time * velocity - turn @ CENTER)), place, turn @ np.diag([1.0, -1.0, -1.0])
+def tag_pose(frame):
+    """A tag that moves past about 1 m away and turns, tilted by 20 to 50 degrees, with up to 2 px of motion blur.
+
+    Returns the pose of the print (y down from its upper left corner) as a function of the time in the exposure, the
+    centre of the tag, and its rotation.
+    """
+
+    def place(time):
+        phase = (frame + 0.3 * time) / 20
+        return np.array([0.08 * phase - 0.04, 0.1 * (phase - 0.5) ** 2 - 0.02, 1.0 + 0.02 * np.sin(3 * phase)])
+
+    def turn(time):
+        phase = (frame + 0.3 * time) / 20
+        tilt, azimuth = np.radians(35 + 15 * np.sin(4 * phase)), 1.0 + 2.5 * phase
+        return rotation((tilt * np.cos(azimuth), tilt * np.sin(azimuth), 0.5 + phase))
+
+    def pose(time):
+        return turn(time), place(time) - turn(time) @ CENTER
+
+    return pose, place(0.0), turn(0.0) @ np.diag([1.0, -1.0, -1.0])
 
 
-TILTS = np.radians(np.repeat([10, 20, 30, 40, 50], 4))
+FRAMES = 20
 
 
 @pytest.fixture(scope="module")
 def tagged(tmp_path_factory):
-    """A video of a 5 cm tag at 1 m, focal length 1400 px, and its true positions and rotations."""
+    """A video of an 8 cm tag at 1 m, focal length 1400 px, and its true positions and rotations."""
     texture = tag_texture("4X4_50", 7)
-    made = [tag_pose(k, tilt) for k, tilt in enumerate(TILTS)]
-    images = np.stack([picture(TRUE, texture, pose, seed=k) for k, (pose, _, _) in enumerate(made)])
-    path = save(tmp_path_factory.mktemp("tags") / "tag.mp4", images)
+    made = [tag_pose(k) for k in range(FRAMES)]
+    images = np.stack([picture(TRUE, texture, pose, side=3, seed=k) for k, (pose, _, _) in enumerate(made)])
+    path = save_phone(tmp_path_factory.mktemp("tags") / "tag.mp4", images)
     return path, np.array([own[1] for own in made]), np.array([own[2] for own in made])
 
 
@@ -52,16 +64,13 @@ def test_a_tag_has_its_pose_to_half_a_millimetre_and_a_third_of_a_degree(tagged)
     path, positions, rotations = tagged
     (track,) = track_tags(path)
     assert track.id == 7
-    assert list(track.frames) == list(range(len(TILTS)))
+    assert list(track.frames) == list(range(FRAMES))
     poses = tag_poses(track, LENS, SIDE)
     distance = np.linalg.norm(poses.positions - positions, axis=-1)
     angle = np.array([rotation_angle(a, b) for a, b in zip(poses.rotations, rotations, strict=True)])
-    print("mm", 1e3 * np.sort(distance)[-3:], 1e3 * np.sqrt((distance**2).mean()))
-    print("deg", np.degrees(np.sort(angle)[-3:]), np.degrees(np.sqrt((angle**2).mean())), track.sd)
     assert 1e3 * np.sqrt((distance**2).mean()) < 0.5
     assert np.degrees(np.sqrt((angle**2).mean())) < 0.3
     ratio = (poses.positions - positions) / poses.position_sd
-    print("ratio", np.sqrt((ratio**2).mean(0)), np.mean(np.abs(ratio) < 1.96))
     assert np.mean(np.abs(ratio) < 1.96) > 0.8
 
 
@@ -75,18 +84,18 @@ def test_centers_and_times_of_a_track(tagged):
 
 def test_april_tags_and_several_tags_of_a_folder(tmp_path):
     texture = tag_texture("APRILTAG_36h11", 12)
-    pose, place, turn = tag_pose(3, 0.5)
+    pose, place, turn = tag_pose(3)
     other = aruco_dictionary("APRILTAG_36h11")
     image = picture(TRUE, texture, pose)
-    image[5:85, 5:85] = 220
-    image[13:77, 13:77] = cv2.aruco.generateImageMarker(other, 30, 64)[..., None]
+    image[5:105, 290:390] = 220
+    image[15:95, 300:380] = cv2.aruco.generateImageMarker(other, 30, 80)[..., None]
     cv2.imwrite(str(tmp_path / "0.png"), image)
     first, second = track_tags(tmp_path, dictionary="apriltag_36h11")
     assert (first.id, second.id) == (12, 30)
     poses = tag_poses(first, LENS, SIDE)
     assert 1e3 * np.linalg.norm(poses.positions[0] - place) < 1.5
     assert np.degrees(rotation_angle(poses.rotations[0], turn)) < 0.5
-    assert second.corners[0] == pytest.approx(np.array([[13, 13], [77, 13], [77, 77], [13, 77]]), abs=0.06)
+    assert second.corners[0] == pytest.approx(np.array([[300, 15], [380, 15], [380, 95], [300, 95]]), abs=0.06)
 
 
 def test_errors_of_tags(tagged):
@@ -99,7 +108,7 @@ def test_errors_of_tags(tagged):
     with pytest.raises(OutOfRange, match="side"):
         tag_poses(track, LENS, 0.0)
     with pytest.raises(WrongShape, match="lens.scaled"):
-        tag_poses(track, LENS.scaled((240, 320)), SIDE)
+        tag_poses(track, LENS.scaled((160, 200)), SIDE)
     assert "4X4_50" in dictionary_names()
 
 
@@ -131,8 +140,7 @@ def test_a_dot_is_followed_to_a_fraction_of_a_pixel(tmp_path, color):
     track = track_dot(tmp_path / "dot.mp4", COLORS[color])
     assert len(track) == len(centers)
     error = np.linalg.norm(track.centers - centers, axis=-1)
-    print(color, error.max(), np.sqrt((error**2).mean()), np.median(track.areas))
-    assert np.sqrt((error**2).mean()) < 0.15
+    assert np.sqrt((error**2).mean()) < 0.2
     assert np.median(track.areas) == pytest.approx(np.pi * 36, rel=0.15)
 
 

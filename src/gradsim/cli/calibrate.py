@@ -48,8 +48,8 @@ def calibrate(
     """Calibrate a lens: focal length, principal point and distortion, with standard deviations.
 
     Print a chessboard, glue it to something flat, and record it for half a minute with the settings (resolution, zoom,
-    stabilization off) of the later videos. Bring it near, so that it fills half of the picture, to all corners, and tilt
-    it by 30 to 45 degrees to all sides. Move slowly: blurred pictures are left out.
+    stabilization off) of the later videos. Bring it near, so that it fills half of the picture, to all corners, and
+    tilt it by 30 to 45 degrees to all sides. Move slowly: blurred pictures are left out.
 
         gradsim calibrate board.mp4 --board 9x6 --square 0.025 -o lens.yaml
 

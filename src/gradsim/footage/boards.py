@@ -15,10 +15,10 @@ from gradsim.scene.validation import check_positive_length
 
 SHORT_SIDE = 720  # boards are found in pictures reduced to this shorter side [px]; corners are refined in full ones
 MIN_CORNERS = 6  # of a partly visible ChArUco board
-FLAGS = cv2.CALIB_CB_NORMALIZE_IMAGE | cv2.CALIB_CB_ACCURACY
 REFINEMENT = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 50, 1e-4)
 WINDOW = 0.35  # half width of the refinement's window, as a part of the smallest distance of two corners
-SMALLEST, LARGEST = 2, 12  # half width of the window [px]
+MARKER_WINDOW = 0.8  # half width of the window on ChArUco boards, as a part of the gap between corner and marker
+SMALLEST, LARGEST = 2, 16  # half width of the window [px]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +62,13 @@ class Chessboard:
     def detect(self, gray: NDArray[np.uint8]) -> BoardCorners | None:
         """Finds all corners in a picture [H, W] to a fraction of a pixel; None if the board is not wholly visible."""
         factor, small = _reduced(gray)
-        found, corners = cv2.findChessboardCornersSB(small, (self.columns, self.rows), flags=FLAGS)
+        found, corners = cv2.findChessboardCornersSB(
+            small, (self.columns, self.rows), flags=cv2.CALIB_CB_NORMALIZE_IMAGE
+        )
         if not found:
             return None
         rough = (np.asarray(corners, np.float64).reshape(-1, 2) + 0.5) * factor
-        return BoardCorners(np.arange(len(rough)), _refined(gray, rough))
+        return BoardCorners(np.arange(len(rough)), _refined(gray, rough, WINDOW))
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ class CharucoBoard:
         numbers = np.asarray(ids, np.int64).reshape(-1)
         if _is_collinear(self.points[numbers]):
             return None
-        return BoardCorners(numbers, _refined(gray, rough))
+        gap = (self.square - self.marker) / (2 * self.square)
+        return BoardCorners(numbers, _refined(gray, rough, min(WINDOW, MARKER_WINDOW * gap)))
 
     @property
     def pattern(self) -> cv2.aruco.CharucoBoard:
@@ -156,9 +159,9 @@ def _reduced(gray: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.u
     return np.array([width / small.shape[1], height / small.shape[0]]), np.asarray(small, np.uint8)
 
 
-def _refined(gray: NDArray[np.uint8], rough: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Refines saddle points [N, 2], in windows that contain no other corner."""
-    half = int(np.clip(WINDOW * _spacing(rough), SMALLEST, LARGEST))
+def _refined(gray: NDArray[np.uint8], rough: NDArray[np.float64], window: float) -> NDArray[np.float64]:
+    """Refines saddle points [N, 2], in windows of a half width that is a part of the smallest distance of two."""
+    half = int(np.clip(window * _spacing(rough), SMALLEST, LARGEST))
     corners = (rough - 0.5).astype(np.float32).reshape(-1, 1, 2)
     found = cv2.cornerSubPix(gray, corners, (half, half), (-1, -1), REFINEMENT)
     return np.asarray(found, np.float64).reshape(-1, 2) + 0.5

@@ -25,7 +25,7 @@ BAD_VIEW = 2.5  # largest error of a view, relative to the median
 ROUNDS = 4  # of leaving out bad views
 MAX_RELATIVE_SD = 0.03  # of the focal length: beyond it the views do not determine the lens
 MAX_ERROR = 0.003  # reprojection error, relative to the diagonal: beyond it the board was misread
-SEARCHED = 12  # pictures in which a board of another size is looked for
+SEARCHED = 4  # pictures in which a board of another size is looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,14 +167,14 @@ def calibrate_views(found: BoardViews, *, max_views: int = MAX_VIEWS) -> Calibra
         raise OutOfRange("max_views", max_views, f"must be at least {MIN_VIEWS}")
     views = select_views(found, max_views)
     rejected: list[BoardView] = []
+    fit = fit_lens(found.board, [view.corners for view in views], found.size)
     for _ in range(ROUNDS):
-        fit = fit_lens(found.board, [view.corners for view in views], found.size)
         good = fit.view_errors <= BAD_VIEW * np.median(fit.view_errors)
         if good.all() or good.sum() < MIN_VIEWS:
             break
         rejected += [view for view, is_good in zip(views, good, strict=True) if not is_good]
         views = [view for view, is_good in zip(views, good, strict=True) if is_good]
-    fit = fit_lens(found.board, [view.corners for view in views], found.size)
+        fit = fit_lens(found.board, [view.corners for view in views], found.size)
     _check_fit(fit, found, len(views))
     return Calibration(fit.lens, fit, found, tuple(views), tuple(rejected))
 
@@ -202,7 +202,7 @@ def _outline(board: Board, corners: BoardCorners) -> NDArray[np.float64]:
     low, high = points[:, :2].min(0), points[:, :2].max(0)
     outer = np.array([low, [high[0], low[1]], high, [low[0], high[1]]])
     homography, _ = cv2.findHomography(points[corners.ids, :2], corners.pixels)
-    return np.asarray(cv2.perspectiveTransform(outer[:, None], homography)).reshape(4, 2)
+    return np.asarray(cv2.perspectiveTransform(outer[:, None], homography), np.float64).reshape(4, 2)
 
 
 def _check_fit(fit: LensFit, found: BoardViews, count: int) -> None:
@@ -220,14 +220,14 @@ def _too_few(
     path: str, board: Board, views: Sequence[BoardView], examined: int, empty: Sequence[NDArray[np.uint8]]
 ) -> CalibrationError:
     """Returns the error for a board that is found in fewer than six pictures."""
-    if views:
-        value = f"a {board} in only {len(views)} of {examined} examined pictures"
-        remedy = f"needs {MIN_VIEWS} or more: hold the whole board into the picture, at many angles, without blur"
-        return CalibrationError(path, value, remedy)
-    value = f"no {board} in {examined} examined pictures"
-    other = _other_size(board, empty)
+    value = f"a {board} in only {len(views)} of {examined} examined pictures" if views else ""
+    value = value or f"no {board} in {examined} examined pictures"
+    other = _other_size(board, empty, is_larger=bool(views))
     if other is not None:
         return CalibrationError(path, value, f"a chessboard with {other[0]} x {other[1]} inner corners is there")
+    if views:
+        remedy = f"needs {MIN_VIEWS} or more: hold the whole board into the picture, at many angles, without blur"
+        return CalibrationError(path, value, remedy)
     remedy = "count the inner corners, where four squares meet" if isinstance(board, Chessboard) else _charuco_remedy()
     return CalibrationError(path, value, f"{remedy}; the board needs a white margin, light without glare, and focus")
 
@@ -236,9 +236,15 @@ def _charuco_remedy() -> str:
     return "count the squares of a row and of a column, and check the dictionary of the markers"
 
 
-def _other_size(board: Board, pictures: Sequence[NDArray[np.uint8]]) -> tuple[int, int] | None:
-    """Returns the inner corners (columns, rows) of another chessboard in the pictures, the most frequent one."""
+def _other_size(board: Board, pictures: Sequence[NDArray[np.uint8]], *, is_larger: bool) -> tuple[int, int] | None:
+    """Returns the inner corners (columns, rows) of another chessboard in the pictures, the most frequent one.
+
+    A smaller one may also be the visible part of the board; `is_larger` leaves it out.
+    """
     if not isinstance(board, Chessboard):
         return None
-    sizes = [size for gray in pictures if (size := find_chessboard_size(gray)) is not None]
-    return max(sizes, key=sizes.count) if sizes else None
+    own = max(board.columns, board.rows), min(board.columns, board.rows)
+    sizes = [size for gray in pictures if (size := find_chessboard_size(gray)) is not None and size != own]
+    if is_larger:
+        sizes = [size for size in sizes if size[0] >= own[0] and size[1] >= own[1]]
+    return max(sizes, key=lambda size: (sizes.count(size), size)) if sizes else None

@@ -8,6 +8,7 @@ from gradsim.scene.errors import UnknownName
 from gradsim.scene.spelling import did_you_mean
 
 PREFIX = "DICT_"
+DISTANCE = 0.02  # of two outlines, relative to their length: with more, the edge of a white margin hides the tag in it
 
 
 def dictionary_names() -> tuple[str, ...]:
@@ -34,4 +35,5 @@ def marker_detector(name: str) -> cv2.aruco.ArucoDetector:
     """Returns a detector of the markers of a dictionary, with corners refined to a fraction of a pixel."""
     parameters = cv2.aruco.DetectorParameters()
     parameters.cornerRefinementMethod = cv2.aruco.CORNER_REFINE_SUBPIX
+    parameters.minMarkerDistanceRate = DISTANCE
     return cv2.aruco.ArucoDetector(aruco_dictionary(name), parameters)

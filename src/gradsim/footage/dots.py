@@ -16,7 +16,7 @@ from gradsim.scene.errors import NoMarker, OutOfRange, WrongShape
 from gradsim.video.load import Frames
 
 TOLERANCE = 30.0  # largest distance to the colour in CIE L*a*b*, with half the weight on lightness
-LIGHTNESS = 0.5  # weight of differences of lightness: shading changes it more than the hue
+LUMINANCE_WEIGHT = 0.5  # weight of differences of lightness: shading changes it more than the hue
 MIN_AREA = 6  # [px]
 MARGIN = 0.8  # of the window around a dot, in its diameters
 RING = 0.3  # distance from the dot at which the background is taken, in its diameters
@@ -70,7 +70,9 @@ def track_dot(
     wanted = _checked_color(color)
     if not tolerance > 0:
         raise OutOfRange("tolerance", tolerance, "must be > 0")
-    numbers, times, dots = [], [], []
+    numbers: list[int] = []
+    times: list[float] = []
+    dots: list[NDArray[np.float64]] = []
     source = open_pictures(path, frames=frames)
     for picture in source.read():
         last = dots[-1][:2] if dots else None
@@ -107,7 +109,7 @@ def _color_distance(image: NDArray[np.uint8], color: NDArray[np.float64]) -> NDA
     """Returns the distance of every pixel [H, W] to a colour in CIE L*a*b*, with less weight on lightness."""
     lab = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
     own = cv2.cvtColor(color.astype(np.float32).reshape(1, 1, 3), cv2.COLOR_RGB2LAB)
-    return np.asarray(np.linalg.norm((lab - own) * np.array([LIGHTNESS, 1, 1], np.float32), axis=-1), np.float32)
+    return np.asarray(np.linalg.norm((lab - own) * np.array([LUMINANCE_WEIGHT, 1, 1], np.float32), axis=-1), np.float32)
 
 
 def _measure(image: NDArray[np.uint8], spot: NDArray[np.bool_], stats: NDArray[np.int32]) -> NDArray[np.float64]:

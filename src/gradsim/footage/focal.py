@@ -1,8 +1,8 @@
 """The focal length of a camera without a calibration: from the metadata of the file, or what phones usually have.
 
 Metadata state the focal length that would give the same field of view on a sensor of 36 mm x 24 mm (the 35 mm format),
-rounded to millimetres. Photographs relate it to the diagonal (CIPA DCG-001). Videos show less than photographs: 16:9 cuts the
-sensor, and stabilization crops the picture by up to a fifth.
+rounded to millimetres. Photographs relate it to the diagonal (CIPA DCG-001). Videos show less than photographs: 16:9
+cuts the sensor, and stabilization crops the picture by up to a fifth.
 """
 
 from __future__ import annotations

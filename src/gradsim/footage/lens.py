@@ -1,8 +1,9 @@
 """Intrinsics of a camera with OpenCV's distortion model, and the undistorted picture.
 
-The undistorted picture has square pixels, the focal length `fy` and the principal point in its centre. It is the picture
-of a `gs.Camera` with `fov=lens.fov.value`. Pixels are those of `gs.Camera`: x to the right, y down, and the first pixel
-covers the square from 0 to 1. OpenCV measures from the centre of the first pixel: its coordinates are smaller by 0.5.
+The undistorted picture has square pixels, the focal length `fy` and the principal point in its centre. It is the
+picture of a `gs.Camera` with `fov=lens.fov.value`. Pixels are those of `gs.Camera`: x to the right, y down, and the
+first pixel covers the square from 0 to 1. OpenCV measures from the centre of the first pixel: its coordinates are
+smaller by 0.5.
 """
 
 from __future__ import annotations
@@ -206,7 +207,7 @@ def undistort_image(lens: Lens, image: NDArray[Any]) -> NDArray[Any]:
     y, x = np.mgrid[:height, :width] + 0.5
     ideal = np.stack([x, y], -1)
     source = np.where(_is_invertible(lens, ideal)[..., None], distort_points(lens, ideal) - 0.5, -1e3)
-    return cv2.remap(image, source.astype(np.float32), None, cv2.INTER_CUBIC, borderMode=cv2.BORDER_CONSTANT)  # type: ignore[call-overload, no-any-return]
+    return cv2.remap(image, source.astype(np.float32), None, cv2.INTER_CUBIC, borderMode=cv2.BORDER_CONSTANT)  # type: ignore[call-overload]
 
 
 def _is_invertible(lens: Lens, pixels: NDArray[np.float64]) -> NDArray[np.bool_]:

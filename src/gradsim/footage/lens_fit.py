@@ -7,7 +7,7 @@ standard deviations are those of independent corners or those of independent pic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import cv2
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gradsim.footage.boards import Board, BoardCorners
 from gradsim.footage.lens import PARAMETERS, Lens
+from gradsim.scene.errors import CalibrationError
 
 CRITERIA = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 200, 1e-12)
 K3 = PARAMETERS.index("k3")
@@ -54,6 +55,9 @@ def fit_lens(board: Board, views: Sequence[BoardCorners], size: tuple[int, int])
 
     The coefficient k3 is zero unless it differs from zero by more than three standard deviations: where it is not
     needed, it makes the edge of the undistorted picture uncertain.
+
+    Raises:
+        CalibrationError: No lens explains the corners.
     """
     full = _fit(board, views, size, has_k3=True)
     if abs(full.lens.k3) > SIGNIFICANT * full.lens.sd["k3"]:
@@ -64,23 +68,28 @@ def fit_lens(board: Board, views: Sequence[BoardCorners], size: tuple[int, int])
 def _fit(board: Board, views: Sequence[BoardCorners], size: tuple[int, int], *, has_k3: bool) -> LensFit:
     points = [board.points[view.ids].astype(np.float32) for view in views]
     pixels = [view.pixels.astype(np.float32).reshape(-1, 1, 2) for view in views]
-    guess = cv2.initCameraMatrix2D(points, pixels, size[::-1])
-    _, matrix, distortion, rotations, translations = cv2.calibrateCamera(
-        points,
-        pixels,
-        size[::-1],
-        guess,
-        np.zeros(5),
-        flags=cv2.CALIB_USE_INTRINSIC_GUESS | (0 if has_k3 else cv2.CALIB_FIX_K3),
-        criteria=CRITERIA,
-    )
+    flags = 0 if has_k3 else cv2.CALIB_FIX_K3
+    try:
+        _, matrix, distortion, rotations, translations = cv2.calibrateCamera(
+            points, pixels, size[::-1], None, None, flags=flags, criteria=CRITERIA
+        )
+    except cv2.error:
+        raise _no_lens(len(views), board) from None
     values = [matrix[0, 0], matrix[1, 1], matrix[0, 2], matrix[1, 2], *np.ravel(distortion)[:5]]
+    if not (np.isfinite(values).all() and min(values[:2]) > 0):
+        raise _no_lens(len(views), board)
     named = dict(zip(PARAMETERS, map(float, values), strict=True))
-    poses = (np.reshape(rotations, (-1, 3)), np.reshape(translations, (-1, 3)))
-    residuals, jacobians = _linearized(Lens(**named, size=size), board, views, *poses)
+    plain = Lens(size=size, covariance=np.zeros((len(PARAMETERS),) * 2), **named)
+    turns, shifts = (np.asarray(own, np.float64).reshape(-1, 3) for own in (rotations, translations))
+    residuals, jacobians = _linearized(plain, board, views, turns, shifts)
     free = [k for k in range(len(PARAMETERS)) if has_k3 or k != K3]
-    lens = Lens(**named, size=size, covariance=_covariance(residuals, jacobians, free))
-    return LensFit(lens, *poses, tuple(own.reshape(-1, 2) for own in residuals))
+    lens = replace(plain, covariance=_covariance(residuals, jacobians, free))
+    return LensFit(lens, turns, shifts, tuple(own.reshape(-1, 2) for own in residuals))
+
+
+def _no_lens(count: int, board: Board) -> CalibrationError:
+    remedy = f"no lens explains them: is the board flat, and is {board} the right one?"
+    return CalibrationError("board", f"corners in {count} views", remedy)
 
 
 def _linearized(
@@ -110,7 +119,7 @@ def _covariance(
     plain = variance * inverse
     scores = [own.T @ residual for own, residual in zip(reduced, residuals, strict=True)]
     spread = inverse @ sum(np.outer(score, score) for score in scores) @ inverse
-    clustered = spread * count / max(count - POSE * views, 1) * views / max(views - len(free), 1)
+    clustered = spread * count / max(count - POSE * views, 1) * views / max(views - len(free) / 2, 1)
     ratio = np.sqrt(np.maximum(1.0, np.diag(clustered) / np.diag(plain)))
     covariance = np.zeros((len(PARAMETERS),) * 2)
     covariance[np.ix_(free, free)] = plain * np.outer(ratio, ratio)

@@ -124,11 +124,9 @@ class TagPoses:
 def detect_tags(gray: NDArray[np.uint8], dictionary: str = DICTIONARY) -> tuple[Tag, ...]:
     """Finds the tags of a dictionary in a picture [H, W], with corners refined along their edges."""
     found, ids, _ = marker_detector(dictionary).detectMarkers(gray)
-    if ids is None:
-        return ()
     modules = module_count(dictionary)
     tags = []
-    for number, corners in zip(np.ravel(np.asarray(ids)), found, strict=True):
+    for number, corners in zip(np.ravel(np.asarray(ids)) if len(found) else (), found, strict=True):
         refined, sd = refine_quad(gray, np.asarray(corners, np.float64).reshape(4, 2) + 0.5, modules)
         tags.append(Tag(int(number), refined, sd))
     return tuple(sorted(tags, key=lambda tag: tag.id))

@@ -79,8 +79,8 @@ class Pose:
 def solve_pose(lens: Lens, points: ArrayLike, pixels: ArrayLike, *, noise: float = NOISE) -> Pose:
     """Finds the pose of known points: corners of a board, a tag or a box, or marks on a wall.
 
-    The covariance contains the noise of the pixels and the uncertainty of the lens. The noise is that of the residuals if
-    they are larger than `noise`.
+    The covariance contains the noise of the pixels and the uncertainty of the lens. The noise is that of the residuals
+    if they are larger than `noise`.
 
     Args:
         lens: The lens.
@@ -97,7 +97,7 @@ def solve_pose(lens: Lens, points: ArrayLike, pixels: ArrayLike, *, noise: float
     candidates = [
         _refined(lens, object_points, image_points, *start) for start in _starts(lens, object_points, image_points)
     ]
-    visible = [(rotation, shift) for rotation, shift in candidates if _depths(object_points, rotation, shift).min() > 0]
+    visible = [own for own in candidates if (object_points @ own[0].T + own[1])[:, 2].min() > 0]
     if not visible:
         raise InvalidInput("pixels", "no pose in front of the camera", "must list the points in the order of `points`")
     poses = sorted(
@@ -133,7 +133,10 @@ def _starts(
     count, rotations, shifts, _ = cv2.solvePnPGeneric(points, pixels, lens.matrix, lens.distortion, flags=method)
     if not count:
         raise InvalidInput("points", "without a pose", "must be listed in the order of `pixels`, in metres")
-    return [(cv2.Rodrigues(own)[0], np.ravel(shift)) for own, shift in zip(rotations, shifts, strict=True)]
+    return [
+        (np.asarray(cv2.Rodrigues(own)[0], np.float64), np.asarray(shift, np.float64).ravel())
+        for own, shift in zip(rotations, shifts, strict=True)
+    ]
 
 
 def _refined(
@@ -168,11 +171,11 @@ def _linearized(
     """Returns residuals [2 N] and the Jacobians of the predicted pixels in the pose [2 N, 6] and the lens [2 N, 9]."""
     turned = points @ rotation.T
     found, slopes = cv2.projectPoints(turned + shift, np.zeros(3), np.zeros(3), lens.matrix, lens.distortion)
-    slopes = np.asarray(slopes, np.float64)
-    by_position = slopes[:, 3:6].reshape(-1, 2, 3)
+    jacobian = np.asarray(slopes, np.float64)
+    by_position = jacobian[:, 3:6].reshape(-1, 2, 3)
     by_rotation = -by_position @ np.array([_cross(point) for point in turned])
     pose = np.concatenate([by_rotation, by_position], -1).reshape(-1, 6)
-    return np.ravel(pixels - np.asarray(found).reshape(-1, 2)), pose, slopes[:, 6 : 6 + len(PARAMETERS)]
+    return np.ravel(pixels - np.asarray(found).reshape(-1, 2)), pose, jacobian[:, 6 : 6 + len(PARAMETERS)]
 
 
 def _with_covariance(
@@ -194,12 +197,6 @@ def _with_covariance(
 def _deviation(error: float, count: int) -> float:
     """Returns the standard deviation of coordinates [px] from the error of `count` points; six numbers were fitted."""
     return error * float(np.sqrt(count / (2 * count - 6)))
-
-
-def _depths(
-    points: NDArray[np.float64], rotation: NDArray[np.float64], shift: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    return (points @ rotation.T + shift)[:, 2]
 
 
 def _cross(vector: NDArray[np.float64]) -> NDArray[np.float64]:

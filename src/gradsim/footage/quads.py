@@ -13,11 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST_MODULE = 3.0  # of a square [px]: with smaller ones, profiles reach the next edge
-REACH = (2.5, 6.0)  # least and largest half length of a profile [px]
-MODULE_PART = 0.6  # half length of a profile, in modules
+LEAST_REACH = 2.5  # half length of a profile [px]
+MODULE_PART = 0.6  # half length of the first profiles, in modules
+MODULE_LIMIT = 0.85  # largest half length of profiles, in modules
+BLUR_PART = 0.15  # standard deviation of corners over that of the blur, where profiles do not reach beyond the blur
 STEP = 0.25  # between the samples of a profile [px]
 MARGIN = 0.12  # of an edge that is left out at both ends, as a part of its length: other edges blur into it
 ROUNDS = 3
+LEAST_PROFILES = 8
+LEAST_CONTRAST = 0.02  # between both sides of an edge, in linear light
 CORRELATION = 3.0  # neighbouring profiles that count as one, since compression makes their errors alike
 SD_FLOOR = 0.015  # least standard deviation of a corner [px], from errors that profiles share
 SD_UNREFINED = 0.2  # of the corners of a detector [px]
@@ -35,12 +39,14 @@ class Line:
         direction: Unit vector along it [2].
         offset_sd: Standard deviation of the position across the line, at the point [px].
         slope_sd: Standard deviation of the direction [rad].
+        blur: Standard deviation of the blur across the edge [px].
     """
 
     point: NDArray[np.float64]
     direction: NDArray[np.float64]
     offset_sd: float
     slope_sd: float
+    blur: float
 
     def variance_at(self, place: NDArray[np.float64]) -> float:
         """Returns the variance of the position across the line at a place [px^2]."""
@@ -61,18 +67,23 @@ def refine_quad(
     Returns:
         Corners [4, 2], and their standard deviation along each axis [px].
     """
-    start = corners
+    start, reach, sd = corners, 0.0, SD_UNREFINED
     for _ in range(ROUNDS):
-        sides = np.linalg.norm(np.roll(corners, -1, 0) - corners, axis=-1)
-        if sides.min() / modules < LEAST_MODULE:
+        module = float(np.linalg.norm(np.roll(corners, -1, 0) - corners, axis=-1).min()) / modules
+        if module < LEAST_MODULE:
             return start, SD_UNREFINED
-        reach = float(np.clip(MODULE_PART * sides.min() / modules, *REACH))
+        reach = max(LEAST_REACH, min(reach or MODULE_PART * module, MODULE_LIMIT * module))
         lines = [_edge_line(gray, corners[k], corners[(k + 1) % 4], reach) for k in range(4)]
         if any(line is None for line in lines):
             return start, SD_UNREFINED
-        corners, sd = _intersections([line for line in lines if line is not None])
-        if not np.abs(corners - start).max() < reach:  # on another edge, or nowhere
+        found = [line for line in lines if line is not None]
+        corners, sd = _intersections(found)
+        if not np.abs(corners - start).max() < MODULE_LIMIT * module:  # on another edge, or nowhere
             return start, SD_UNREFINED
+        blur = max(line.blur for line in found)
+        if 3 * blur > MODULE_LIMIT * module:
+            sd = max(sd, BLUR_PART * blur)
+        reach = 3 * blur + 1
     return corners, max(sd, SD_FLOOR)
 
 
@@ -87,16 +98,37 @@ def _edge_line(
     offsets = np.arange(-reach, reach + STEP / 2, STEP)
     grid = start + places[:, None, None] * along + offsets[None, :, None] * outward
     profiles = _sample(gray, grid)
-    tail = max(1, len(offsets) // 6)
-    dark, light = np.median(profiles[:, :tail]), np.median(profiles[:, -tail:])
-    if not light - dark > 0.02:
+    tail = max(1, len(offsets) // 5)
+    dark, light = _level(places, profiles[:, :tail]), _level(places, profiles[:, -tail:])
+    if len(places) < LEAST_PROFILES or not (light - dark).min() > LEAST_CONTRAST:
         return None
-    heights = (profiles - dark) / (light - dark)
-    shifts = reach + STEP / 2 - STEP * heights.sum(1)
-    return _fit_line(start + places[:, None] * along, outward, shifts)
+    heights = (profiles - dark[:, None]) / (light - dark)[:, None]
+    shifts = offsets[-1] + STEP / 2 - STEP * heights.sum(1)
+    return _fit_line(start + places[:, None] * along, outward, shifts, _blur(offsets, heights))
 
 
-def _fit_line(base: NDArray[np.float64], outward: NDArray[np.float64], shifts: NDArray[np.float64]) -> Line | None:
+def _level(places: NDArray[np.float64], values: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Returns the brightness [N] of one side of an edge, which changes linearly along it; values [N, M]."""
+    means = values.mean(1)
+    slope, level = np.polyfit(places, means, 1)
+    residuals = np.abs(means - slope * places - level)
+    good = residuals <= 3 * 1.4826 * np.median(residuals) + 1e-6
+    slope, level = np.polyfit(places[good], means[good], 1)
+    return np.asarray(slope * places + level)
+
+
+def _blur(offsets: NDArray[np.float64], heights: NDArray[np.float64]) -> float:
+    """Returns the standard deviation of the blur of an edge [px], from its profiles [N, M] at some offsets [M]."""
+    weights = np.maximum(np.diff(heights.mean(0)), 0.0)
+    middle = (offsets[1:] + offsets[:-1]) / 2
+    total = max(float(weights.sum()), 1e-9)
+    mean = float(weights @ middle) / total
+    return float(np.sqrt(weights @ (middle - mean) ** 2 / total))
+
+
+def _fit_line(
+    base: NDArray[np.float64], outward: NDArray[np.float64], shifts: NDArray[np.float64], blur: float
+) -> Line:
     """Fits a line to points `base + shift outward` [N, 2] by least squares with weights of Huber."""
     along = np.array([-outward[1], outward[0]])
     middle = base.mean(0)
@@ -109,14 +141,11 @@ def _fit_line(base: NDArray[np.float64], outward: NDArray[np.float64], shifts: N
         residuals = shifts - design @ solution
         scale = max(1.4826 * float(np.median(np.abs(residuals))), 1e-6)
         weights = np.minimum(1.0, 1.5 * scale / np.maximum(np.abs(residuals), 1e-12))
-    if len(place) < 6:
-        return None
     variance = np.linalg.inv(normal) * scale**2 * CORRELATION
     direction = along + solution[1] * outward
     point = middle + solution[0] * outward
-    return Line(
-        point, direction / np.linalg.norm(direction), float(np.sqrt(variance[0, 0])), float(np.sqrt(variance[1, 1]))
-    )
+    offset_sd, slope_sd = (float(np.sqrt(variance[k, k])) for k in range(2))
+    return Line(point, direction / np.linalg.norm(direction), offset_sd, slope_sd, blur)
 
 
 def _intersections(lines: list[Line]) -> tuple[NDArray[np.float64], float]:

@@ -30,13 +30,13 @@ STEP = 1e-5  # of numerical derivatives, in standard deviations of what is varie
 class RulerView:
     """A camera that looks at the vertical plane of a ruler.
 
-    The world has its origin where the perpendicular from the camera meets the plane: x to the right, y up, z towards the
-    camera; the plane is z = 0, and the camera is at (0, 0, distance).
+    The world has its origin where the perpendicular from the camera meets the plane: x to the right, y up, z towards
+    the camera; the plane is z = 0, and the camera is at (0, 0, distance).
 
     Args:
         lens: The lens.
         distance: Distance of the camera from the plane [m]. It is proportional to the focal length.
-        pixels_per_metre: Scale of the undistorted picture at the ruler, along it. It does not depend on the focal length.
+        pixels_per_metre: Scale of the undistorted picture along the ruler. It does not depend on the focal length.
         roll: Rotation of the camera about its axis [rad]; positive if the picture's content turns counterclockwise.
         pitch: Angle of the optical axis above the horizontal [rad].
         distance_parts: Relative standard deviation of the distance that each source contributes.
@@ -209,7 +209,7 @@ def _view(
     distance_parts = {
         **common,
         "pixels": pixel_sd * float(np.linalg.norm(slope[:4])),
-        "focal length": abs(slope[5]) * lens.focal.sd,
+        "focal length": abs(float(slope[5])) * lens.focal.sd,
         "tilt": math.sqrt(slope[6:] @ spread @ slope[6:]),
     }
     scale_parts = {**common, "pixels": math.sqrt(2) * pixel_sd / pixels}
