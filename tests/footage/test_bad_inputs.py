@@ -49,9 +49,10 @@ def panning():
 
 
 def turning():
+    """A camera that turns about the view and zooms in."""
     image = noisy(clutter(CLIP.size, 0), 1)[0]
-    turns = [cv2.getRotationMatrix2D((120, 90), 2.5 * k, 1.0) for k in range(20)]
-    return np.stack([cv2.warpAffine(image, own, CLIP.size[::-1]) for own in turns])
+    turns = [cv2.getRotationMatrix2D((120, 90), 1.5 * k, 1 + 0.03 * k) for k in range(16)]
+    return np.stack([cv2.warpAffine(image, own, CLIP.size[::-1], borderMode=cv2.BORDER_REFLECT) for own in turns])
 
 
 def cut():

@@ -18,6 +18,7 @@ LEVEL = 0.05  # standard deviation of alpha inside the object
 MIN_STEP = 0.4  # motion in a frame below which the smear is not fitted [px of the masks]
 FAST = 3.0  # motion in a frame from which on the smear tells the exposure time [px of the masks]
 MIN_FAST = 4  # frames
+MIN_SMEAR = 2.0  # [px of the masks]: shorter ones cannot be told from the point spread
 SOFTNESS = (0.5, 0.8, 1.2, 1.8)  # candidates of the point spread [px of the masks]
 SOFTNESS_FRAMES = 8
 MAX_DEVIATION = 0.25  # of the logarithm of a diameter from those of its neighbours
@@ -131,6 +132,8 @@ def measured_shutter(fits: Sequence[DiscFit], steps: Steps) -> tuple[float | Non
     if len(fast) < MIN_FAST:
         return None, None
     ratios = np.array([abs(float(fits[n].smear @ steps.mean[n])) / lengths[n] ** 2 for n in fast])
+    if np.median(ratios * lengths[fast]) < MIN_SMEAR:
+        return None, None
     weights = lengths[fast] ** 2
     shutter = float(_weighted_median(ratios, weights))
     spread = 1.4826 * float(_weighted_median(np.abs(ratios - shutter), weights))
