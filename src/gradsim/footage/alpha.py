@@ -117,7 +117,9 @@ def _masks(detection: Detection, crops: Crops, colors: NDArray[np.float64], diam
     part, frames = Steps(steps.before[fast], steps.after[fast]), [masks.frames[n] for n in fast]
     alphas, usable = _mixed(crops, colors, diameter, True)
     values = replace(masks, alphas=alphas, usable=usable)
-    misfits = [np.median([1 - own.overlap for own in fit_discs(each, frames, part)]) for each in (values, masks)]
+    misfits = [
+        np.median([1 - own.overlap for own in fit_discs(own_masks, frames, part)]) for own_masks in (values, masks)
+    ]
     return values if misfits[0] < TONE_MARGIN * misfits[1] else masks
 
 

@@ -22,6 +22,7 @@ from gradsim.footage.window import Window
 from gradsim.video.decode import LazyFrame
 
 MAX_DIAMETER = 44.0  # of the object in the reduced windows [px]
+MANY_FRAMES = 300  # from which on windows are reduced further, so that time and memory stay bounded
 MARGIN = 0.35  # around the box of a blob [diameters]
 HIDDEN_MARGIN = 0.2  # around the box of a blob that hides the background [diameters]
 PADDING = 30  # frames before and after the object that may show the background
@@ -56,7 +57,8 @@ def read_crops(detection: Detection, blobs: Sequence[Blob], hiding: Sequence[Blo
         diameter: Of the object [px of the full picture].
     """
     recording = detection.recording
-    factor = max(1, int(np.ceil(diameter / MAX_DIAMETER)))
+    largest = MAX_DIAMETER * min(1.0, np.sqrt(MANY_FRAMES / len(blobs)))
+    factor = max(1, int(np.ceil(diameter / largest)))
     windows = {own.frame: _window(own, recording.scale, recording.size, MARGIN, factor) for own in blobs}
     region = Window.around(list(windows.values()))
     union = _union(windows, region, factor)

@@ -21,6 +21,7 @@ MIN_ALPHA = 0.12  # of the pixels that are connected with the object
 SOLID = (0.1, 0.3)  # largest part of the background and least part of the object in its interior
 SHADING = 0.12  # width of the mean of the shading of an object [diameters]
 SHADING_RANGE = (0.4, 2.5)  # brightness of parts of an object relative to its colour
+CHROMA_WIDTH = 2.0  # standard deviation over which the object's share is averaged [px]
 MIN_SAMPLES = 50  # of colours
 MIN_PART = 0.12  # of the samples that have the second colour
 SAME_HUE = 0.97  # cosine between colours of the same hue
@@ -95,7 +96,7 @@ def object_alpha(
     """
     amount, rest = _nearest_mixture(light, plate, colors, diameter, tint)
     solid = ((rest < SOLID[0]) & (amount > SOLID[1])).astype(np.uint8)
-    alpha = np.clip(np.minimum(amount / _shading(amount, solid, diameter), 1 - rest), 0, 1)
+    alpha = _sharpened(amount / _shading(amount, solid, diameter), 1 - rest)
     region = _object_region(alpha)
     alpha = np.maximum(alpha, _interior(alpha * region))
     near = cv2.dilate(region, np.ones((5, 5), np.uint8)) > 0
@@ -157,6 +158,18 @@ def main_colors(samples: NDArray[np.float64]) -> NDArray[np.float64]:
     ratio = float(np.linalg.norm(first) / max(float(np.linalg.norm(second)), 1e-9))
     differ = cosine < SAME_HUE or max(ratio, 1 / ratio) > MAX_SHADING
     return np.stack([first, second]) if differ else median
+
+
+def _sharpened(amount: NDArray[np.float64], hidden: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns alpha [h, w]: the hidden part of the background, which is sharp, times the object's share of it.
+
+    The share follows from colours, which videos store at half the resolution: it is smoothed. A shadow has a small one.
+    """
+    amount, hidden = np.clip(amount, 0, 1), np.clip(hidden, 0, 1)
+    share = (cv2.GaussianBlur(amount, (0, 0), CHROMA_WIDTH) + 0.01) / (
+        cv2.GaussianBlur(hidden, (0, 0), CHROMA_WIDTH) + 0.01
+    )
+    return np.clip(hidden * np.minimum(share, 1.0), 0, 1)
 
 
 def _shading(amount: NDArray[np.float64], solid: NDArray[np.uint8], diameter: float) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ LEVEL = 0.05  # standard deviation of alpha inside the object
 MIN_STEP = 0.4  # motion in a frame below which the smear is not fitted [px of the masks]
 FAST = 3.0  # motion in a frame from which on the smear tells the exposure time [px of the masks]
 MIN_FAST = 4  # frames
+MIN_SMEAR = 2.0  # [px of the masks]: shorter ones cannot be told from the point spread
 SOFTNESS = (0.5, 0.8, 1.2, 1.8)  # candidates of the point spread [px of the masks]
 SOFTNESS_FRAMES = 8
 MAX_DEVIATION = 0.25  # of the logarithm of a diameter from those of its neighbours
@@ -130,7 +131,9 @@ def measured_shutter(fits: Sequence[DiscFit], steps: Steps) -> tuple[float | Non
     fast = np.flatnonzero((lengths > FAST) & steps.steady)
     if len(fast) < MIN_FAST:
         return None, None
-    ratios = np.array([abs(float(fits[n].smear @ steps.mean[n])) / lengths[n] ** 2 for n in fast])
+    ratios = np.array([abs(float(fits[int(n)].smear @ steps.mean[n])) / lengths[n] ** 2 for n in fast])
+    if np.median(ratios * lengths[fast]) < MIN_SMEAR:
+        return None, None
     weights = lengths[fast] ** 2
     shutter = float(_weighted_median(ratios, weights))
     spread = 1.4826 * float(_weighted_median(np.abs(ratios - shutter), weights))
@@ -152,9 +155,9 @@ def _disc_outlines(
     good = (overlaps > np.median(overlaps) - MIN_OVERLAP) & _usual(diameters)
     kept = np.flatnonzero(good)
     numbers = np.array(frames, np.int64)[kept]
-    centers = np.array([masks.origin(int(k)) + fits[n].center for k, n in zip(numbers, kept, strict=True)]).reshape(
-        -1, 2
-    )
+    centers = np.array(
+        [masks.origin(int(k)) + fits[int(n)].center for k, n in zip(numbers, kept, strict=True)]
+    ).reshape(-1, 2)
     times = masks.times[numbers]
     std = deviations[kept]
     return Outlines(
@@ -163,7 +166,7 @@ def _disc_outlines(
         center_std=masks.factor * std[:, :2] * track_noise(times, centers, std[:, :2]),
         diameters=masks.factor * diameters[kept],
         diameter_std=masks.factor * 2 * std[:, 2] * track_noise(times, diameters[kept, None], 2 * std[:, 2:3])[0],
-        smears=masks.factor * np.array([fits[n].smear for n in kept]).reshape(-1, 2),
+        smears=masks.factor * np.array([fits[int(n)].smear for n in kept]).reshape(-1, 2),
         is_round=True,
         shutter=shutter,
         shutter_std=shutter_std,

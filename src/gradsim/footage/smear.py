@@ -74,7 +74,7 @@ def disc_image(size: tuple[int, int], parameters: NDArray[np.float64], softness:
         softness: Standard deviation of the point spread [px].
     """
     x, y, radius, *smear, level = (float(number) for number in parameters)
-    length = float(np.hypot(*smear))
+    length = float(np.hypot(smear[0], smear[1]))
     along_x, along_y = (smear[0] / length, smear[1] / length) if length > 1e-9 else (1.0, 0.0)
     dx = np.arange(size[1], dtype=np.float32) + np.float32(0.5 - x)
     dy = (np.arange(size[0], dtype=np.float32) + np.float32(0.5 - y))[:, None]

@@ -27,6 +27,7 @@ MIN_AGREEING = 2 / 3  # part of the tiles, in four fifths of the frames
 MIN_TILES = 3  # with texture
 SMALL_SHIFT = 1.0  # is not verified: it changes a tile too little [px of the reduced copy]
 MAX_REMAINDER = 0.75  # of the difference from the first frame, after the shift of a tile is undone
+MIN_TEXTURE = 8.0  # high quantile of the smoothed gradient of a tile with texture [8-bit values, Sobel]: noise has 1-2
 MIN_RESPONSE = 0.3  # least height of a correlation peak: a tile without texture has a lower one
 
 
@@ -150,7 +151,9 @@ def tile_shifts(frames: NDArray[np.uint8]) -> NDArray[np.float64]:
             # OpenCV multiplies its arguments by the window in place where it does not pad them.
             shift, responses[k, n] = cv2.phaseCorrelate(first[tile].copy(), gradients[tile].copy(), window)
             shifts[k, n] = _verified_shift(first[tile], gradients[tile], np.array(shift))
-    return shifts[:, np.median(responses, 0) > MIN_RESPONSE]
+    smooth = _gradients(np.asarray(cv2.GaussianBlur(frames[0], (0, 0), 1.5), np.uint8))
+    textured = [float(np.percentile(smooth[tile], 98)) > MIN_TEXTURE for tile in tiles]
+    return shifts[:, (np.median(responses, 0) > MIN_RESPONSE) & textured]
 
 
 def _verified_shift(

@@ -130,7 +130,7 @@ class ObjectTrack:
         Args:
             lens: An object with a method `undistort_points`, or such a function: [N, 2] to [N, 2] [px].
         """
-        undistort = getattr(lens, "undistort_points", lens)
+        undistort: Callable[[NDArray[np.float64]], NDArray[np.float64]] = getattr(lens, "undistort_points", lens)  # type: ignore[arg-type]
         ends = [self.centers + sign * own for own in self._radii() for sign in (1, -1)]
         centers = undistort(self.centers)
         moved = [undistort(end) for end in ends]
