@@ -81,8 +81,10 @@ class Spec:
         def limit(name: str, choose: Callable[..., float]) -> float | None:
             return choose((x for s in (self, other) if (x := getattr(s, name)) is not None), default=None)
 
-        choices = {"above": max, "low": max, "below": min, "high": min}
-        return dataclasses.replace(self, **{name: limit(name, choose) for name, choose in choices.items()})
+        narrow = {name: limit(name, max) for name in ("above", "low")}
+        narrow |= {name: limit(name, min) for name in ("below", "high")}
+        changes: Any = narrow
+        return dataclasses.replace(self, **changes)
 
 
 def quantity(default: Any, unit: str, *, implied: float | None = None, kw_only: bool = False, **spec: Any) -> Any:

@@ -9,6 +9,8 @@ import torch
 
 import gradsim as gs
 from gradsim.check.gradcheck import adjoint_gradients, central_differences
+from gradsim.check.gradient_problems.balls import BALL, RESTITUTION
+from gradsim.check.gradients import objective
 from gradsim.simulate.forces.restitution import loss_factor
 
 F64 = torch.float64
@@ -44,6 +46,18 @@ def test_gradients_also_at_slope_zero_and_without_loss(restitution, slope):
     if restitution < 1.0:
         assert float(gradient["slope"]) == pytest.approx(found["slope"], rel=1e-6)
         assert found["slope"] < -1e-3
+
+
+@pytest.mark.parametrize("problem", [RESTITUTION, BALL], ids=lambda p: p.name)
+def test_gradients_agree_with_differences_of_several_steps(problem):
+    """Differences of large steps cross the moments of impact."""
+    loss, values = objective(problem, gs.Midpoint()), problem.values()
+    gradients = adjoint_gradients(loss, values)
+    for name in {"restitution", "slope", "ke", "density", "radius", "linear", "quadratic"} & values.keys():
+        expected = float(gradients[name] * values[name])
+        for step, tolerance in ((1e-3, 2e-3), (1e-4, 2e-5)):
+            (found,) = central_differences(loss, values, name, values[name][None], step)
+            assert float(found) == pytest.approx(expected, rel=tolerance), name
 
 
 def test_loss_factor_inverts_the_energy_balance():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,7 +44,7 @@ def ball_restitution(
     restitution, speed, mass = torch.broadcast_tensors(restitution, speed, mass)
     velocity = torch.stack([torch.zeros_like(speed), -speed, torch.zeros_like(speed)], -1)
     ball = Ball("ball", radius=0.1, mass=mass, position=(0.0, 0.1, 0.0), velocity=velocity)
-    bounce = {"restitution": restitution, "restitution_slope": slope}
+    bounce: dict[str, Any] = {"restitution": restitution, "restitution_slope": slope}
     ground = Ground(ke=mass * frequency**2, kf=0.0, mu=0.0, delta=delta, **bounce)
     run = simulate(Scene([ball], ground, gravity=NO_GRAVITY), frames=2, fps=4.0, substeps=25000, integrator=Midpoint())
     return run["ball"].velocity[..., -1, 1] / speed
@@ -114,7 +115,7 @@ def rolling() -> list[CheckResult]:
     """Checks a ball that slides, then rolls at 5/7 of its speed, and one that rolls down a slope at 5/7 g sin t."""
     radius, mass, mu, speed, ke, delta = 0.1, 0.5, 0.3, 1.0, 1e5, 1e-4
     depth = mass * G / ke + delta / 2
-    contact = {"ke": ke, "restitution": 0.5, "kf": 200.0, "mu": mu, "delta": delta}
+    contact: dict[str, Any] = {"ke": ke, "restitution": 0.5, "kf": 200.0, "mu": mu, "delta": delta}
     ball = Ball("ball", radius=radius, mass=mass, position=(0.0, radius - depth, 0.0), velocity=(speed, 0.0, 0.0))
     start = 2 * speed / (7 * mu * G)
     run = simulate_stable(Scene([ball], Ground(**contact)), duration=2 * start, frames=201)
@@ -143,7 +144,7 @@ def rolling() -> list[CheckResult]:
 def reflection() -> list[CheckResult]:
     """Checks impacts without friction on a sphere, and on face, edge and corner of a box: v' = v - (1 + e) (n.v) n."""
     e, radius, velocity = 0.6, 0.05, torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
-    law = {"ke": 1e6, "restitution": e, "mu": 0.0}
+    law: dict[str, Any] = {"ke": 1e6, "restitution": e, "mu": 0.0}
     box = StaticBox(**law, size=(0.4, 0.4, 0.4))
     cases: tuple[tuple[str, StaticShape, tuple[float, float, float], tuple[float, float, float]], ...] = (
         ("sphere", StaticSphere(**law, radius=0.3), (0.0, 0.0, 0.0), (-0.6, 0.8, 0.0)),

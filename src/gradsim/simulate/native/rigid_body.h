@@ -217,8 +217,8 @@ template <class T, class S> struct RigidBody {
             const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w), broadcast(inverse_mass)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool) LANES_LAMBDA {
                 with_surface([&](const auto& surface) LANES_LAMBDA {
-                    in_contact |= add_rigid_contact<T, S>(points, broadcast(shape), surface, broadcast(pair.law),
-                                                          motion, force, torque);
+                    in_contact |= add_contact<T, S>(points, broadcast(shape), surface, broadcast(pair.law), motion, force,
+                                                    torque);
                 });
             });
             if (in_contact) {
@@ -264,9 +264,8 @@ template <class T, class S> struct RigidBody {
                 RigidContactAdjoint<L> sum = {};
                 bool in_contact = false;
                 with_surface([&](const auto& surface) LANES_LAMBDA {
-                    in_contact = add_rigid_contact_adjoint<T, S>(points, broadcast(shape), surface, broadcast(pair.law),
-                                                                 motion, broadcast(f_own), broadcast(t_own), plane,
-                                                                 sum);
+                    in_contact = add_contact_adjoint<T, S>(points, broadcast(shape), surface, broadcast(pair.law), motion,
+                                                           broadcast(f_own), broadcast(t_own), plane, sum);
                 });
                 if (!in_contact) return;
                 Vector<S> force, torque, v_own, w_own, x, rotation;

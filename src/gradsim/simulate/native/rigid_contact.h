@@ -20,8 +20,10 @@ template <class T> struct Points {
 };
 // The surface of a body: points in its coordinates, the depth and the contact point of one, and the shape's normal
 // there. A mesh is scaled by factors, or not; a ball has one point, its center, and touches at radius from it.
+template <class L> struct SizedMesh;
 template <class L> struct Mesh {
     enum { is_scaled = false, is_ball = false };
+    LANES_MEMBER SizedMesh<L> sized() const;  // the same with factors of 1
     LANES_MEMBER const Vector<L>& point(const Vector<L>& x) const { return x; }
     LANES_MEMBER const L& length(const L& a) const { return a; }
     LANES_MEMBER L depth(const L& offset, const L& distance) const { return offset - distance; }
@@ -39,13 +41,19 @@ template <class L> struct SizedMesh : Mesh<L> {
     Vector<L> factors;
     L largest;
     LANES_MEMBER SizedMesh(const Vector<L>& f, const L& a) : factors(f), largest(a) {}
+    LANES_MEMBER const SizedMesh& sized() const { return *this; }
     LANES_MEMBER Vector<L> point(const Vector<L>& x) const { return multiply(x, factors); }
     LANES_MEMBER L length(const L& a) const { return a * largest; }
 };
+template <class L> LANES_MEMBER SizedMesh<L> Mesh<L>::sized() const {
+    const L one = L{} + 1;
+    return {{one, one, one}, one};
+}
 template <class L> struct Ball : Mesh<L> {
     enum { is_ball = true };
     L radius;
     LANES_MEMBER Ball(const L& r) : radius(r) {}
+    LANES_MEMBER const Ball& sized() const { return *this; }
     LANES_MEMBER L depth(const L& offset, const L& distance) const { return offset + (radius - distance); }
     LANES_MEMBER Vector<L> contact_arm(const Vector<L>& arm, const Vector<L>& n) const { return arm - n * radius; }
     template <class Shape> LANES_MEMBER Vector<L> normal(const Shape& shape, const Vector<L>& x) const {
@@ -212,6 +220,47 @@ LANES_INLINE bool add_rigid_contact_adjoint(const Points<T>& points, const Shape
     if (law.restitution && in_contact)
         add_energy_adjoint<T, S>(points, shape, surface, law, body, energy, plane, sum);
     return in_contact;
+}
+
+// Balls and contact with restitution are compiled once for all shapes and stages of the integrator, which halves the
+// time to compile all contact; other contact is inlined.
+template <class T, class S, class A>
+static __attribute__((noinline)) bool add_other_contact(const Points<T>& points, const AnyShape<Lanes<T>>& shape,
+                                                        const A& surface, const ContactLaw<Lanes<T>>& law,
+                                                        const Motion<Lanes<T>>& body, Vector<Lanes<T>>& force,
+                                                        Vector<Lanes<T>>& torque) {
+    return add_rigid_contact<T, S>(points, shape, surface, law, body, force, torque);
+}
+template <class T, class S, class A>
+static __attribute__((noinline)) bool add_other_contact_adjoint(
+    const Points<T>& points, const AnyShape<Lanes<T>>& shape, const A& surface, const ContactLaw<Lanes<T>>& law,
+    const Motion<Lanes<T>>& body, const Vector<Lanes<T>>& force_adj, const Vector<Lanes<T>>& torque_adj, bool plane,
+    RigidContactAdjoint<Lanes<T>>& sum) {
+    return add_rigid_contact_adjoint<T, S>(points, shape, surface, law, body, force_adj, torque_adj, plane, sum);
+}
+
+template <class T, class S, class Shape, class A>
+LANES_INLINE bool add_contact(const Points<T>& points, const Shape& shape, const A& surface, ContactLaw<Lanes<T>> law,
+                              const Motion<Lanes<T>>& body, Vector<Lanes<T>>& force, Vector<Lanes<T>>& torque) {
+    if constexpr (!A::is_ball)
+        if (!law.restitution) {
+            law.restitution = false;  // known to the compiler
+            return add_rigid_contact<T, S>(points, shape, surface, law, body, force, torque);
+        }
+    return add_other_contact<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body, force, torque);
+}
+template <class T, class S, class Shape, class A>
+LANES_INLINE bool add_contact_adjoint(const Points<T>& points, const Shape& shape, const A& surface,
+                                      ContactLaw<Lanes<T>> law, const Motion<Lanes<T>>& body,
+                                      const Vector<Lanes<T>>& force_adj, const Vector<Lanes<T>>& torque_adj, bool plane,
+                                      RigidContactAdjoint<Lanes<T>>& sum) {
+    if constexpr (!A::is_ball)
+        if (!law.restitution) {
+            law.restitution = false;
+            return add_rigid_contact_adjoint<T, S>(points, shape, surface, law, body, force_adj, torque_adj, plane, sum);
+        }
+    return add_other_contact_adjoint<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body, force_adj,
+                                           torque_adj, plane, sum);
 }
 
 }  // namespace gradsim

@@ -23,6 +23,7 @@ template <class S> LANES_INLINE Vector<S> second_vector(const S* c) {
 // Each kind has the signed `distance` and, where that is negative, its gradient `normal` and the product `hessian` of
 // its Hessian with a; `outer_normal` and `outer_hessian` are the same at all points.
 template <class S> struct Plane {
+    enum { kind = shape_kind::plane };
     Vector<S> n;
     S offset;
     LANES_MEMBER Plane(const Vector<S>& n_, S offset_) : n(n_), offset(offset_) {}
@@ -43,6 +44,7 @@ template <class S> LANES_INLINE auto broadcast(const Plane<S>& a) -> Plane<declt
 
 // A capsule; a sphere is a capsule whose axis is zero.
 template <class S> struct Capsule {
+    enum { kind = shape_kind::capsule };
     Vector<S> first, axis;
     S per_axis2, radius;
     LANES_MEMBER Capsule(const Vector<S>& f, const Vector<S>& a, S s, S r)
@@ -77,6 +79,7 @@ template <class S> LANES_INLINE auto broadcast(const Capsule<S>& a) -> Capsule<d
 }
 
 template <class S> struct Box {
+    enum { kind = shape_kind::box };
     Vector<S> center, half;
     Matrix<S> axes;
     LANES_MEMBER Box(const Vector<S>& c, const Vector<S>& h, const Matrix<S>& r) : center(c), half(h), axes(r) {}
@@ -123,5 +126,32 @@ template <class S> struct Box {
 template <class S> LANES_INLINE auto broadcast(const Box<S>& a) -> Box<decltype(broadcast(a.half.x))> {
     return {broadcast(a.center), broadcast(a.half), broadcast(a.axes)};
 }
+
+// A shape whose kind is chosen at run time, for code that is compiled once for all kinds.
+template <class S> struct AnyShape {
+    const void* shape;
+    int kind;
+    template <class Shape> LANES_MEMBER AnyShape(const Shape& s) : shape(&s), kind(Shape::kind) {}
+    template <class F> LANES_MEMBER auto with(F call) const {
+        if (kind == shape_kind::plane) return call(*(const Plane<S>*)shape);
+        if (kind == shape_kind::box) return call(*(const Box<S>*)shape);
+        return call(*(const Capsule<S>*)shape);
+    }
+    LANES_MEMBER S distance(const Vector<S>& x) const {
+        return with([&](const auto& s) LANES_LAMBDA { return s.distance(x); });
+    }
+    LANES_MEMBER Vector<S> normal(const Vector<S>& x) const {
+        return with([&](const auto& s) LANES_LAMBDA { return s.normal(x); });
+    }
+    LANES_MEMBER Vector<S> hessian(const Vector<S>& x, const Vector<S>& n, const Vector<S>& a) const {
+        return with([&](const auto& s) LANES_LAMBDA { return s.hessian(x, n, a); });
+    }
+    LANES_MEMBER Vector<S> outer_normal(const Vector<S>& x) const {
+        return with([&](const auto& s) LANES_LAMBDA { return s.outer_normal(x); });
+    }
+    LANES_MEMBER Vector<S> outer_hessian(const Vector<S>& x, const Vector<S>& n, const Vector<S>& a) const {
+        return with([&](const auto& s) LANES_LAMBDA { return s.outer_hessian(x, n, a); });
+    }
+};
 
 }  // namespace gradsim
