@@ -152,7 +152,7 @@ def test_options_of_an_estimate_are_passed_on(folder, capsys, monkeypatch):
 
 def test_several_videos_of_one_scene(folder, capsys):
     """The mass is shared; the velocity, which the scene file marks per_trial, belongs to each video."""
-    code, out, _ = run(capsys, "estimate", "toss.yaml", "a.npz", "--trial", "b.npz", "--corrections", "0")
+    code, *_ = run(capsys, "estimate", "toss.yaml", "a.npz", "--trial", "b.npz", "--corrections", "0")
     assert code == 0
     found = parameters(folder)
     assert found["cube.mass"]["value"] == pytest.approx(MASS, rel=0.02)
