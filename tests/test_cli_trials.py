@@ -144,7 +144,7 @@ def test_options_of_an_estimate_are_passed_on(folder, capsys, monkeypatch):
     assert given["mask"][:, 4:].min() == 1.0
     assert (given["robust"], given["brightness"], given["noise"]) == (0.1, True, 0.02)
     trial = given["trial"]
-    assert (trial.exposure, trial.readout) == (0.005, 0.0)
+    assert (trial.exposure, trial.readout) == (pytest.approx(0.005), 0.0)
     assert (float(trial.offset.low), float(trial.offset.high)) == (-0.01, 0.01)
     assert (given["roughly"], given["corrections"], given["starts"]) == (("camera", "start"), 2, 3)
     assert str(given["checkpoint"]) == "fit.pt"
