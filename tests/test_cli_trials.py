@@ -9,6 +9,7 @@ import torch
 from tests.test_cli import SCENE, assert_rejected, run
 
 import gradsim as gs
+from gradsim.fit.nuisances.nuisance import GROUPS
 
 TOSS = """\
 bodies:
@@ -130,21 +131,98 @@ def test_options_of_an_estimate_are_passed_on(folder, capsys, monkeypatch):
     matplotlib.image.imsave("mask.png", mask, cmap="gray", vmin=0.0, vmax=1.0)
     given = {}
 
-    def estimate(*arguments, **options):
-        given.update(options)
+    def estimate(trials, **options):
+        given.update(options, trial=trials[0])
         raise gs.InvalidInput("stop", "here", "after the options")
 
     monkeypatch.setattr("gradsim.fit.estimate.estimate", estimate)
-    options = "--mask mask.png --robust 0.1 --brightness --offset 0.01 --exposure 0.005 --noise 0.02 --size 16x16"
+    options = "--mask mask.png --robust 0.1 --brightness --offset 0.01 --shutter 0.1 --noise 0.02 --size 16x16"
     more = "--roughly camera,start --corrections 2 --starts 3 --checkpoint fit.pt"
     run(capsys, "estimate", "scene.yaml", "a.npz", *options.split(), *more.split())
     assert given["mask"].shape == (16, 16)
     assert given["mask"][:, :4].max() == 0.0
     assert given["mask"][:, 4:].min() == 1.0
-    assert (given["robust"], given["brightness"], given["exposure"], given["noise"]) == (0.1, True, 0.005, 0.02)
-    assert (float(given["offset"].low), float(given["offset"].high)) == (-0.01, 0.01)
+    assert (given["robust"], given["brightness"], given["noise"]) == (0.1, True, 0.02)
+    trial = given["trial"]
+    assert (trial.exposure, trial.readout) == (pytest.approx(0.005), 0.0)
+    assert (float(trial.offset.low), float(trial.offset.high)) == (-0.01, 0.01)
     assert (given["roughly"], given["corrections"], given["starts"]) == (("camera", "start"), 2, 3)
     assert str(given["checkpoint"]) == "fit.pt"
+
+
+def test_several_videos_of_one_scene(folder, capsys):
+    """The mass is shared; the velocity, which the scene file marks per_trial, belongs to each video."""
+    code, *_ = run(capsys, "estimate", "toss.yaml", "a.npz", "--trial", "b.npz", "--corrections", "0")
+    assert code == 0
+    found = parameters(folder)
+    assert found["cube.mass"]["value"] == pytest.approx(MASS, rel=0.02)
+    for name, velocity in VELOCITIES.items():
+        for k in range(3):
+            assert found[f"cube.velocity@{name}[{k}]"]["value"] == pytest.approx(velocity[k], abs=0.05)
+    assert "a.npz, b.npz: 2 trials of 10 to 10 frames" in (folder / "out" / "report.html").read_text()
+
+
+def loaded(monkeypatch, capsys, *arguments):
+    """Returns the trials that a command would estimate."""
+    found = []
+
+    def estimate(trials, **options):
+        found.extend(trials)
+        raise gs.InvalidInput("stop", "here", "after the options")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gradsim.fit.estimate.estimate", estimate)
+        run(capsys, "estimate", *arguments)
+    return found
+
+
+def test_times_of_the_shutter(folder, capsys, monkeypatch):
+    """Fractions are of a frame, of 50 ms here."""
+    for text, seconds in (("0.5", 0.025), ("4ms", 0.004), ("1/250", 0.004), ("1/250s", 0.004), ("0.01 s", 0.01)):
+        (trial,) = loaded(monkeypatch, capsys, "scene.yaml", "a.npz", "--shutter", text, "--readout", text)
+        assert (trial.exposure, trial.readout) == (pytest.approx(seconds), pytest.approx(seconds))
+    (trial,) = loaded(monkeypatch, capsys, "scene.yaml", "a.npz", "--shutter", "unknown")
+    assert (float(trial.exposure.low), float(trial.exposure.high)) == (0.0, 0.05)
+    for text, remedy in (("fast", "4ms"), ("2", "one frame"), ("1/0", "4ms")):
+        assert_rejected(capsys, ("estimate", "scene.yaml", "a.npz", "--shutter", text), remedy, "--shutter")
+    assert_rejected(capsys, ("estimate", "scene.yaml", "a.npz", "--readout", "unknown"), "4ms", "--readout")
+
+
+def test_backgrounds_are_cropped_and_downsampled_as_the_video(folder, capsys, monkeypatch):
+    plate = np.random.default_rng(0).uniform(0.0, 1.0, (32, 32, 3))
+    matplotlib.image.imsave("plate.png", plate)
+    np.save("plate.npy", plate)
+    options = ("--crop", "0,0,16,16", "--size", "8x8")
+    expected = plate[:16, :16].reshape(8, 2, 8, 2, 3).mean((1, 3))
+    for name in ("plate.png", "plate.npy"):
+        (trial,) = loaded(monkeypatch, capsys, "scene.yaml", "a.npz", "--background", name, *options)
+        np.testing.assert_allclose(trial.scene.background, expected, atol=1 / 255)
+    (trial,) = loaded(monkeypatch, capsys, "scene.yaml", "a.npz", "--background", "auto")
+    np.testing.assert_allclose(trial.scene.background, gs.load_video("a.npz").frames.median(0).values)
+    np.save("small.npy", plate[:8])
+    assert_rejected(capsys, ("estimate", "scene.yaml", "a.npz", "--background", "small.npy"), "as large as", "8 x 32")
+    assert_rejected(capsys, ("estimate", "scene.yaml", "a.npz", "--background", "no.png"), "auto", "no.png")
+
+
+def test_shutter_readout_and_background_of_a_manifest(folder, capsys, monkeypatch):
+    (folder / "one.yaml").write_text(
+        "scene: scene.yaml\nbackground: auto\ntrials: [{video: a.npz, shutter: 0.5, readout: 10ms}]\n"
+    )
+    (trial,) = loaded(monkeypatch, capsys, "--trials", "one.yaml")
+    assert (trial.exposure, trial.readout) == (0.025, 0.01)
+    assert trial.scene.background.shape == (32, 32, 3)
+    (folder / "two.yaml").write_text("scene: scene.yaml\ntrials: [{video: a.npz, shutter: 0.5, exposure: 0.01}]\n")
+    assert_rejected(capsys, ("estimate", "--trials", "two.yaml"), "not both", "shutter")
+    assert_rejected(capsys, ("estimate", "--trials", "one.yaml", "--shutter", "0.5"), "manifest", "--shutter")
+
+
+def test_the_help_names_the_words_that_exist(capsys):
+    _, out, _ = run(capsys, "estimate", "--help")
+    text = " ".join(out.replace("│", " ").split())
+    for word in GROUPS:
+        assert word in text
+    for word in ("material", "air", "push"):
+        assert f" {word}," not in text
 
 
 def test_an_interrupted_estimate_resumes_from_its_checkpoint(folder, capsys, monkeypatch):

@@ -5,7 +5,7 @@ import torch
 
 import gradsim as gs
 
-FPS, COUNT, HEIGHT, WIDTH, FOV = 30.0, 45, 480, 640, 45.0
+FPS, COUNT, HEIGHT, WIDTH, FOV = 30.0, 34, 480, 640, 45.0  # the ball leaves the image later
 START, VELOCITY, GRAVITY, DISTANCE, RADIUS = (-0.9, -0.5, 0.0), (1.2, 4.6, 0.0), (0.0, -9.81, 0.0), 4.0, 0.06
 
 

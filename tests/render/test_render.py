@@ -8,6 +8,7 @@ import torch
 
 import gradsim as gs
 from gradsim.render.memory import LARGE
+from gradsim.scene.errors import WrongShape
 
 
 def scene_of(x=0.0, **options) -> gs.Scene:
@@ -236,5 +237,5 @@ def test_larger_background_images_are_averaged():
     assert int(empty.sum()) > 40
     torch.testing.assert_close(small[empty][:, :3], expected[empty])
     for size, text in (((48, 72), "at least as large"), ((8, 8), "aspect ratio")):
-        with pytest.raises(gs.WrongShape, match=text):
+        with pytest.raises(WrongShape, match=text):
             gs.render(scene, motion, size)

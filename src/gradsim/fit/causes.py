@@ -31,13 +31,15 @@ class Cause:
         return f"{self.description} would explain {100 * self.share:.0f} % of what is left"
 
 
-def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float) -> list[Cause]:
+def likely_causes(
+    lin: Linearization, nuisances: Sequence[Nuisance], chi2: float, *, correlated: bool = False
+) -> list[Cause]:
     """Returns the possible errors of the scene by the chi^2 that each explains, the largest first.
 
     Each score is the decrease of chi^2 to first order when the nuisance is estimated along with the unknowns, with its
     prior. Among several trials, which agree on a true cause, it is at most the squared mean slope of the trials over
-    the variance of this mean. For tracks and states whose residuals are correlated in time, it is at most what the
-    cause explains better than such a correlation; see `gradsim.fit.series_scores`.
+    the variance of this mean. With `correlated`, for tracks and states whose residuals are correlated in time, it is at
+    most what the cause explains better than such a correlation; see `gradsim.fit.series_scores`.
     """
     if not nuisances:
         return []
@@ -64,7 +66,7 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
     # Residuals above the noise, and errors of a codec along a direction, are no evidence for any single cause.
     scales = max(chi2, 1.0) * _codec_ratios(lin, normal)
     highest = _trial_scores(normal, torch.stack(list(gradients.values())), size)
-    correlated = series_scores(lin, count)
+    series = series_scores(lin, count) if correlated else None
     excess = max(total - entries, 1e-12)
     causes = []
     for k, nuisance in enumerate(nuisances):
@@ -74,8 +76,8 @@ def likely_causes(lin: Linearization, nuisances: Sequence[Nuisance], chi2: float
         amount = -slope / scale / (own / scale + 1.0)
         score = min((-2 * amount * slope - amount**2 * own) / scale, float(highest[k]))
         share = min(1.0, max(0.0, score * scale / excess))
-        if correlated is not None:
-            score, amount = min(score, float(correlated.scores[k])), float(correlated.amounts[k])
+        if series is not None:
+            score, amount = min(score, float(series.scores[k])), float(series.amounts[k])
             share = min(1.0, max(0.0, (-2 * amount * slope - amount**2 * own) / total))
         causes.append(
             Cause(nuisance.describe(amount * nuisance.sd), nuisance.path, nuisance.group, score, share, amount)

@@ -161,12 +161,14 @@ def measure_misfit(
     explained += [(explained_series(problem, block), _explained_limit(problem, block)) for block in others]
     centers = [center_error(problem, block, lin.z) for block in others]
     overlaps = [m.overlap for m in images if math.isfinite(m.overlap)]
-    causes = [] if scored is None else likely_causes(scored, nuisances, chi2)
     share, least = _typical(explained, len(problem.trials))
     first = next(block for block in lin.blocks)
     compressed = any(block.codec_errors is not None for block in lin.blocks)
     codec = max((m.codec for m in images), default=1.0)
     moving_codec = max((m.moving_codec for m in images), default=1.0)
+    limit = _limit((MAX_CODEC_CHI2 if compressed else MAX_CHI2) * codec, count)
+    # A residual above a stated noise needs an explanation; one within it may be the error of a tracker.
+    causes = [] if scored is None else likely_causes(scored, nuisances, chi2, correlated=chi2 <= limit)
     return Misfit(
         chi2,
         moving,
@@ -176,7 +178,7 @@ def measure_misfit(
         tuple(cause for cause in causes if cause.score > score_limit)[:5],
         corrections,
         max((float(b.sigma.mean()) for b in lin.blocks if isinstance(problem.observation(b.key), Pixels)), default=0.0),
-        _limit((MAX_CODEC_CHI2 if compressed else MAX_CHI2) * codec, count),
+        limit,
         _limit((MAX_CODEC_CHI2 if compressed else MAX_MOVING_CHI2) * moving_codec, moving_count),
         score_limit,
         tuple((first.gram[:, 0, 0] / first.counts.clamp_min(1)).tolist()),

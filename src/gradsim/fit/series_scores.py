@@ -1,9 +1,10 @@
 """Scores of possible errors of a scene against tracks and states whose residuals are correlated in time.
 
 A tracker that drifts by half a pixel over ten frames leaves a smooth residual. Judged as independent noise, it has the
-pattern of many small errors of the scene. The score of such an error is therefore twice the increase of the largest
-restricted log likelihood when the error, with its prior, is added to a model of the residuals that has independent
-noise and a Gaussian process in time (Matern 3/2). Where independent noise alone is as likely, nothing changes.
+pattern of many small errors of the scene. The score of such an error is therefore a likelihood ratio: twice the
+increase of the largest restricted log likelihood when the error, with its prior, is added to a model of the residuals
+that has independent noise and a Gaussian process in time (Matern 3/2). Where independent noise alone is as likely,
+nothing changes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from gradsim.fit.linearization import Block, Linearization
 NOISE_FRACTIONS = (1.0, 0.3, 0.1, 0.03, 0.01)  # independent part of the variance of residuals that define the noise
 MIN_FRAMES = 8
 MAX_FRAMES = 400  # more frames are thinned
+RATIO_SCORE = 2.5  # score of a unit of the ratio: one of 10 is at the limit of a score of chi^2, 25
 CONDITION = 1e-9  # regularization of the information of the unknowns, relative to its diagonal
 
 
@@ -65,12 +67,12 @@ def series_scores(lin: Linearization, count: int) -> SeriesScores | None:
             if variance == 0.0:
                 best_white = max(best_white, likelihood)
             best = max(best, likelihood)
-            raised = likelihood + 0.5 * (slope.square() / (1.0 + own) - torch.log1p(own))
+            raised = likelihood + 0.5 * slope.square() / (1.0 + own)
             amounts = torch.where(raised > score, -slope / (1.0 + own), amounts)
             score = torch.maximum(score, raised)
     if not best > best_white + MIN_EVIDENCE:
         return None
-    return SeriesScores((2.0 * (score - best)).clamp_min(0.0), amounts)
+    return SeriesScores(RATIO_SCORE * (2.0 * (score - best)).clamp_min(0.0), amounts)
 
 
 def _is_series(block: Block) -> bool:

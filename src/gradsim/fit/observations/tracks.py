@@ -22,8 +22,8 @@ class Tracks(Observation):
     """Positions of K points over time, in the image or in space; NaN where a point is not seen.
 
     Args:
-        points: Points of bodies: `gs.Vertex`, `gs.Center`, `gs.Bob`, `gs.FacePoint`, `gs.Marker`; or indices of vertices
-            by body, such as `{"cube": [0, 3, 6]}`.
+        points: Points of bodies: `gs.Vertex`, `gs.Center`, `gs.Bob`, `gs.FacePoint`, `gs.Marker`; or indices of
+            vertices by body, such as `{"cube": [0, 3, 6]}`.
         pixels: Image positions (x, y) from the upper left corner [px], [T, K, 2].
         size: Height and width of the image that `pixels` refers to [px].
         positions: Positions in space [m], [T, K, 3], in place of `pixels`.
