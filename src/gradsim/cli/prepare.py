@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -68,21 +68,21 @@ def prepare(
     from gradsim.footage.prepared_files import PREVIEW, write_prepared
     from gradsim.footage.recording import open_recording
 
+    point, frame = (None, None) if object_at is None else _object(object_at)
     choices = Choices(
-        object=None if object_at is None else _object(object_at)[0],
-        object_frame=None if object_at is None else _object(object_at)[1],
-        scale=None
-        if scale is None
-        else _numbers("--scale", scale, 5, "x1,y1,x2,y2,length, such as 100,40,100,440,1.0"),
+        object=point,
+        object_frame=frame,
+        scale=None if scale is None else _numbers("--scale", scale, "x1,y1,x2,y2,length, such as 9,40,9,440,1.0"),
         diameter=diameter,
-        floor=None if floor is None else _numbers("--floor", floor, 4, "x1,y1,x2,y2, such as 0,460,640,462"),
-        ignore=tuple(_numbers("--ignore", text, 4, "x1,y1,x2,y2, such as 0,0,200,480") for text in ignore or ()),
+        floor=None if floor is None else _numbers("--floor", floor, "x1,y1,x2,y2, such as 0,460,640,462"),
+        ignore=tuple(_numbers("--ignore", text, "x1,y1,x2,y2, such as 0,0,200,480") for text in ignore or ()),
         motion=motion,
         gravity=gravity,
         mass=mass,
         rolling_shutter=rolling_shutter,
     )
-    selected = None if frames is None else parse_frames(frames)
+    start, stop = (0, None) if frames is None else parse_frames(frames)
+    selected = slice(start, stop)
     stderr.print(f"reading {video}", highlight=False, soft_wrap=True)
     recording = open_recording(video, frames=selected, fps=fps)
     if pick:
@@ -126,9 +126,10 @@ def _object(text: str) -> tuple[tuple[float, float], int | None]:
     return (numbers[0], numbers[1]), int(numbers[2]) if len(numbers) == 3 else None
 
 
-def _numbers(name: str, text: str, count: int, example: str) -> tuple[float, ...]:
+def _numbers(name: str, text: str, example: str) -> Any:
+    """Parses as many numbers as the example names."""
     numbers = _floats(name, text, example)
-    if len(numbers) != count:
+    if len(numbers) != example.partition(" ")[0].count(",") + (0 if example.partition(" ")[0].endswith(",") else 1):
         raise InvalidInput(name, text, f"must be {example}")
     return numbers
 

@@ -48,7 +48,7 @@ class VideoOptions:
 def load_subject(scene: str | None, videos: list[Path], manifest: Path | None, options: VideoOptions) -> Subject:
     """Loads a scene and its videos, a manifest, or a folder that `gradsim prepare` wrote."""
     if scene is not None and not videos and manifest is None and Path(scene).is_dir():
-        scene, manifest = None, _prepared_manifest(Path(scene))
+        manifest, scene = _prepared_manifest(Path(scene)), None
     if manifest is not None:
         given: dict[str, Any] = {"SCENE": scene, "VIDEO": videos or None}
         given |= {f"--{name}": value for name, value in vars(options).items()}

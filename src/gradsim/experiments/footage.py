@@ -143,8 +143,8 @@ def _run(
     except GradsimError as error:
         status = f"refused: {type(error).__name__}: {' '.join(str(error).split())}"
         return {**row, "status": status, "seconds": time.perf_counter() - begin}
-    values = [judged(fit, quantity, true) for quantity, true in truth.items()]
-    values = [value for value in values if value is not None]
+    found = (judged(fit, quantity, true) for quantity, true in truth.items())
+    values = [value for value in found if value is not None]
     row |= {"status": f"{fit.status}: {fit.advice}" if fit.advice else fit.status, "values": values}
     row |= {"certain": "yes" if fit.certain else "no", "explained": fit.misfit.explained}
     row |= values[0] if values else {}

@@ -114,7 +114,8 @@ def estimate(
     """
     begin = time.perf_counter()
     if isinstance(scene, Prepared):
-        scene, substeps = prepared_trial(scene), substeps or scene.substeps
+        substeps = substeps or scene.substeps
+        scene = prepared_trial(scene)
     timing: dict[str, Any] = {"fps": fps, "offset": offset or 0.0, "exposure": exposure, "readout": readout}
     trials = _make_trials(scene, video, timing)
     pixels: dict[str, Any] = {"renderer": renderer, "mask": mask, "frames": frames}

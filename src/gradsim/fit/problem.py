@@ -73,7 +73,7 @@ class EstimationProblem:
 
     @cached_property
     def nuisance_paths(self) -> frozenset[str]:
-        """Paths of the nuisances among the unknowns: errors of the scene, and unknowns that are declared as nuisances."""
+        """Paths of the nuisances among the unknowns: errors of the scene, and those that are declared as nuisances."""
         names = {nuisance.path for trial in self.trials for nuisance in trial.nuisances}
         return frozenset(u.path for u in self.parameters.unknowns if u.nuisance or u.path.split("@")[0] in names)
 

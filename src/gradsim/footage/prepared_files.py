@@ -126,7 +126,7 @@ def _draw_outline(picture: NDArray[Any], track: ObjectTrack, k: int, factor: flo
     window, alpha = track.windows[k], track.alphas[k]
     outlines, _ = cv2.findContours((alpha > 0.5).astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     for outline in outlines:
-        points = (outline.astype(np.float64) + (window.left + 0.5, window.top + 0.5)) * factor
+        points = (outline.astype(np.float64) + np.array([window.left + 0.5, window.top + 0.5])) * factor
         cv2.polylines(picture, [np.round(points * 8).astype(np.int32)], True, OBSERVED, 1, cv2.LINE_AA, 3)
 
 

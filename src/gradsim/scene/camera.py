@@ -33,8 +33,8 @@ class Camera:
         eye: Position of the camera [m], [..., 3].
         target: Point on the optical axis [m], [..., 3].
         up: Direction that points up in the image, [..., 3]; (0, 1, 0) if None.
-        distance: Distance of the camera from the target [m], [...], with `pitch`, `yaw` and `roll` in place of `eye` and
-            `up`. Without angles the camera is level and looks along -z.
+        distance: Distance of the camera from the target [m], [...], with `pitch`, `yaw` and `roll` in place of `eye`
+            and `up`. Without angles the camera is level and looks along -z.
         pitch: Angle by which the camera is raised about the target and looks down [rad], [...].
         yaw: Angle by which it is moved to the right about the target and looks to the left [rad], [...].
         roll: Angle by which its top leans to the right [rad], [...].

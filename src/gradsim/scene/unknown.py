@@ -10,7 +10,6 @@ import numpy as np
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
 from gradsim.scene.priors import Prior, check_prior, equal_priors, prior_center
 
-
 FLAGS = ("per_trial", "varies", "nuisance")  # options that are true or false
 
 

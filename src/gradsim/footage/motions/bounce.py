@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -116,7 +117,7 @@ def _first_guess(t: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.f
     if not turns:
         return None
     edges = [0, *(k for k in turns if 0 < k < len(y) - 1), len(y) - 1]
-    arcs = [(i, j) for i, j in zip(edges[:-1], edges[1:], strict=True) if j - i >= 4]
+    arcs = [(i, j) for i, j in itertools.pairwise(edges) if j - i >= 4]
     if not arcs:
         return None
     fits = {(i, j): np.polyfit(t[i + 1 : j] - t[i], y[i + 1 : j], 2) for i, j in arcs if j - i >= 5}
@@ -147,11 +148,18 @@ def _low_points(y: NDArray[np.float64]) -> list[int]:
 
 def _restitution(t: NDArray[np.float64], y: NDArray[np.float64], edges: list[int], a: float, floor_y: float) -> float:
     """Returns the median ratio of the speeds after and before an impact, from the heights of the arcs."""
-    rises = [floor_y - float(y[i : j + 1].min()) for i, j in zip(edges[:-1], edges[1:], strict=True)]
-    ratios = [
-        np.sqrt(after / before) for before, after in zip(rises[:-1], rises[1:], strict=True) if before > 0 < after
-    ]
+    rises = [floor_y - float(y[i : j + 1].min()) for i, j in itertools.pairwise(edges)]
+    ratios = [np.sqrt(after / before) for before, after in itertools.pairwise(rises) if before > 0 < after]
     return float(np.clip(np.median(ratios), 0.2, 0.98)) if ratios else 0.7
+
+
+def _impact_speeds(fit: MotionFit) -> tuple[float, float]:
+    """Returns the speed of the first impact, and the mean of all [px/s]."""
+    start, speed, fall, e, height = (
+        fit.numbers[name] for name in ("start_y", "speed_y", "acceleration_y", "restitution", "floor_y")
+    )
+    first = math.sqrt(max(speed**2 + 2 * fall * (height - start), 0.0))
+    return first, first * float(np.mean(e ** np.arange(max(1, round(fit.numbers["bounces"])))))
 
 
 def draft_bounce(fit: MotionFit, view: View) -> Draft:
@@ -159,7 +167,6 @@ def draft_bounce(fit: MotionFit, view: View) -> Draft:
     fall, start, speed = fit.numbers["acceleration_y"], point(fit, "start"), point(fit, "speed")
     view = view.scaled_by_gravity(fall)
     body = ball(view, start, speed)
-    impact = math.sqrt(max(speed[1] ** 2 + 2 * fall * (fit.numbers["floor_y"] - start[1]), 0.0))
-    ground = floor(view, fit.numbers["floor_y"], fit.numbers["restitution"], impact)
+    ground = floor(view, fit.numbers["floor_y"], fit.numbers["restitution"], _impact_speeds(fit))
     gravity, dt = view.gravity_quantity(fall), CONTACT_TIME / IMPACT_STEPS
     return draft_scene(view, body, ("ground.restitution",), gravity=gravity, ground=ground, dt=dt)

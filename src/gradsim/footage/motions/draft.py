@@ -115,17 +115,17 @@ def _between(value: float, margin: float) -> Any:
     return unknown(value, low=value - margin, high=value + margin)
 
 
-def floor(view: View, impact_y: float, restitution: float, impact_speed: float) -> Ground:
+def floor(view: View, impact_y: float, restitution: float, impact_speeds: tuple[float, float]) -> Ground:
     """Returns a level floor with unknown restitution and height.
 
     Args:
         view: The view.
         impact_y: Height of the centre of the ball at an impact, down [px].
         restitution: Guess.
-        impact_speed: Speed of the fastest impact [px/s].
+        impact_speeds: Speed of the fastest impact, and the mean of all [px/s]; the restitution is that at the mean.
     """
     _, y = view.plane_point((0.0, impact_y))
-    speed = max(abs(impact_speed) / view.pixels_per_metre, 0.1)
+    speed, usual = (max(own / view.pixels_per_metre, 0.1) for own in impact_speeds)
     stiffness = ball_mass(view) * (math.pi / CONTACT_TIME) ** 2
     height = y - view.radius
     prior = None if view.floor is None else Normal(_floor_height(view), FLOOR_SD / view.pixels_per_metre)
@@ -138,7 +138,7 @@ def floor(view: View, impact_y: float, restitution: float, impact_speed: float) 
         offset=offset,
         restitution=unknown(min(max(restitution, 0.15), 0.97), low=0.1, high=1.0),
         restitution_slope=_nuisance(Normal(0.0, SLOPE_SD)),
-        restitution_speed=round(0.6 * speed, 2),
+        restitution_speed=round(usual, 2),
     )
 
 

@@ -12,6 +12,7 @@ OUTLIER = 4.0  # residual beyond which a frame is not explained, in standard dev
 MAX_GAP = 3  # frames that are not explained within a motion, such as those around an impact
 MIN_FRAMES = 6  # of a motion
 MODEL_ERROR = (0.02, 0.006)  # of a fit without perspective, drag and lens, in diameters and in extents of the path
+LEAST_ERROR = 0.005  # of the best fit, in diameters
 PIXEL_ERROR = 0.5  # smallest standard deviation of a centre [px]
 
 
@@ -120,8 +121,8 @@ def _grown(kind: str, path: ImagePath, fitter: Fitter, free_numbers: int, window
         if made is None:
             return None
         predict, numbers = made
-        residual = np.linalg.norm(predict(path.times - path.times[first]) - path.points, axis=1) / path.tolerance
-        limits = _explained_range(residual < OUTLIER, first, last)
+        residual = np.linalg.norm(predict(path.times - path.times[first]) - path.points, axis=1)
+        limits = _explained_range(residual < OUTLIER * _usual_error(path, residual[first : last + 1]), first, last)
         if limits is None:
             return None
         if limits == (first, last):
@@ -138,6 +139,15 @@ def _grown(kind: str, path: ImagePath, fitter: Fitter, free_numbers: int, window
     explained = explained_share(part, predicted)
     cost = motion_cost(path, first, last, predicted, free_numbers)
     return MotionFit(kind, first, last, predicted, numbers, free_numbers, explained, cost)
+
+
+def _usual_error(path: ImagePath, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the error of a centre that the model explains [N] [px]: that of most frames, within limits.
+
+    A release that a hand accompanies differs by little from a free fall, but by more than most frames do.
+    """
+    least = np.hypot(np.maximum(path.sigma, PIXEL_ERROR), LEAST_ERROR * path.diameter)
+    return np.minimum(np.maximum(least, 1.5 * float(np.median(residual))), path.tolerance)
 
 
 def _explained_range(good: NDArray[np.bool_], first: int, last: int) -> tuple[int, int] | None:

@@ -123,10 +123,10 @@ class View:
         distance = self.distance
         sd = math.inf if self.scale is None else self.scale.relative_sd
         prior = Normal(distance, sd * distance) if math.isfinite(sd) else None
-        bounds = {"low": distance / FREE_RANGE, "high": distance * FREE_RANGE}
-        away: Any = unknown(distance, **bounds, prior=prior, nuisance=prior is not None)
+        low, high = distance / FREE_RANGE, distance * FREE_RANGE
+        away: Any = unknown(distance, low, high, prior=prior, nuisance=prior is not None)
         pitched: Any = unknown(0.0, low=-1.0, high=1.0, prior=Normal(0.0, self.pitch), nuisance=True)
         rolled: Any = unknown(roll, prior=Normal(roll, self.tilt), nuisance=True)
-        angles = {"pitch": pitched, "roll": rolled} if levelled else {"roll": roll}
+        angles: dict[str, Any] = {"pitch": pitched, "roll": rolled} if levelled else {"roll": roll}
         fov = math.degrees(2 * math.atan(0.5 * self.size[0] / self.focal.value))
         return Camera(target=target, distance=away, fov=fov, **angles)
