@@ -10,17 +10,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsim.footage.motions.draft import CONTACT_TIME, IMPACT_STEPS, Draft, ball, draft_scene, floor
-from gradsim.footage.motions.path import ImagePath, MotionFit, Predict, fit_motion, gauss_newton, point
+from gradsim.footage.motions.path import (
+    MIN_FRAMES,
+    ImagePath,
+    MotionFit,
+    Predict,
+    explained_share,
+    fit_motion,
+    gauss_newton,
+    point,
+)
 from gradsim.footage.motions.view import View
 
 NAME = "bounce"
+NUMBERS = ("start_y", "speed_y", "acceleration_y", "restitution", "floor_y")  # of the heights
+FREE_NUMBERS = len(NUMBERS) + 2
+LAST_SPEED = 0.3  # of an impact that is used, relative to the first
 MAX_BOUNCES = 12
 
 
 def fit_bounce(path: ImagePath) -> MotionFit | None:
     """Fits parabolas with a common acceleration that a floor reflects with a common restitution."""
-    fit = fit_motion(NAME, path, _fit, 7)
-    return None if fit is None else replace(fit, spread=(_irregularity(path.part(fit.frames)), 0.0))
+    fit = fit_motion(NAME, path, _fit, FREE_NUMBERS)
+    if fit is None:
+        return None
+    fit = _without_last_bounces(path, fit)
+    return replace(fit, spread=(_irregularity(path.part(fit.frames)), 0.0))
+
+
+def _without_last_bounces(path: ImagePath, fit: MotionFit) -> MotionFit:
+    """Leaves out the frames after the speed of impact has dropped to a fraction: small bounces are irregular."""
+    e = fit.numbers["restitution"]
+    usable = max(2, math.ceil(math.log(LAST_SPEED) / math.log(e))) if e < 1 else MAX_BOUNCES
+    times = path.times - path.times[fit.first]
+    impacts = impact_times(np.array([fit.numbers[name] for name in NUMBERS]), float(times[fit.last]))
+    if len(impacts) <= usable:
+        return fit
+    last = int(np.flatnonzero(times < impacts[usable])[-1])
+    part = path.part(slice(fit.first, last + 1))
+    made = _fit(part)
+    if made is None or len(part) < MIN_FRAMES:
+        return fit
+    predict, numbers = made
+    predicted = predict(part.times - part.times[0])
+    return replace(fit, last=last, predicted=predicted, numbers=numbers, explained=explained_share(part, predicted))
 
 
 def _irregularity(path: ImagePath) -> float:
@@ -78,8 +111,7 @@ def _fit(path: ImagePath) -> tuple[Predict, dict[str, float]] | None:
     def predict(times: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.stack([_ramps(times, knots) @ sideways, heights(numbers, times)], 1)
 
-    names = ("start_y", "speed_y", "acceleration_y", "restitution", "floor_y")
-    values = dict(zip(names, numbers.tolist(), strict=True))
+    values = dict(zip(NUMBERS, numbers.tolist(), strict=True))
     values |= {"start_x": float(sideways[0]), "speed_x": float(sideways[1]), "bounces": float(len(impacts))}
     return predict, values
 
@@ -155,9 +187,7 @@ def _restitution(t: NDArray[np.float64], y: NDArray[np.float64], edges: list[int
 
 def _impact_speeds(fit: MotionFit) -> tuple[float, float]:
     """Returns the speed of the first impact, and the mean of all [px/s]."""
-    start, speed, fall, e, height = (
-        fit.numbers[name] for name in ("start_y", "speed_y", "acceleration_y", "restitution", "floor_y")
-    )
+    start, speed, fall, e, height = (fit.numbers[name] for name in NUMBERS)
     first = math.sqrt(max(speed**2 + 2 * fall * (height - start), 0.0))
     return first, first * float(np.mean(e ** np.arange(max(1, round(fit.numbers["bounces"])))))
 
