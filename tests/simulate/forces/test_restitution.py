@@ -11,7 +11,7 @@ import gradsim as gs
 from gradsim.check.gradcheck import adjoint_gradients, central_differences
 from gradsim.check.gradient_problems.balls import BALL, RESTITUTION
 from gradsim.check.gradients import objective
-from gradsim.simulate.forces.restitution import loss_factor
+from gradsim.scene.restitution import loss_factor
 
 F64 = torch.float64
 SMALL = {"frames": 3, "fps": 20.0, "substeps": 400}
