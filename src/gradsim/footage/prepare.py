@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,11 +22,8 @@ from gradsim.footage.track import ObjectTrack
 from gradsim.scene.errors import UnexplainedMotion
 
 MIN_EXPLAINED = 0.9  # part of the deviation from uniform motion that a kind of motion must explain
-PITCHES = tuple(math.radians(angle) for angle in (-16, -8, 8, 16, 24))  # that are tried
-PITCHED = ("flight", "bounce")  # motions whose paths show the pitch
-MIN_GAIN = 10.0  # of the cost, for a camera that is not level
 DEPTH_SD = 0.015  # of the distance between a ruler and the plane of the motion, relative to that of the camera
-DIAMETER_SD = 0.015  # of a diameter that is measured in the picture and known in metres, relative
+DIAMETER_SD = 0.01  # of a diameter that is measured in the picture and known in metres, relative
 CLOSE_COST = 3.0  # difference of the costs of two motions, per frame, below which both are possible
 
 
@@ -100,9 +97,8 @@ def prepare(recording: Recording, choices: Choices = Choices(), *, lens: Lens | 
     path = _image_path(track, view_lens, choices.rolling_shutter)
     fits = tuple(fit_motions(path))
     fit = _chosen_fit(recording, path, fits, choices.motion)
-    fit, pitch = fit_pitch(path, fit, view_lens, TILT if choices.level else PITCH)
     part = path.part(fit.frames)
-    view = replace(make_view(choices, view_lens, track, usual_diameter(track, fit)), pitch_guess=pitch)
+    view = make_view(choices, view_lens, track, usual_diameter(track, fit))
     draft = MOTIONS[fit.kind].draft(fit, view)
     notes = (*detection_notes(detection, track), *_motion_notes(fits, fit, path), *_view_notes(view, draft, lens))
     return Prepared(detection, track, path, fits, fit, view, draft, part.times - part.times[0], notes)
@@ -131,29 +127,6 @@ def _chosen_fit(recording: Recording, path: ImagePath, fits: tuple[MotionFit, ..
         remedy = "check --object and --frames, or name the kind of motion with --as to use it all the same"
         raise UnexplainedMotion(str(recording.path), f"no kind of motion explains the path ({best})", remedy)
     return fits[0]
-
-
-def fit_pitch(path: ImagePath, fit: MotionFit, lens: Lens, sd: float) -> tuple[MotionFit, float]:
-    """Fits a motion again as seen by cameras that look down or up, and returns the best fit and pitch [rad].
-
-    Seen from above, a falling body recedes: its path is not the one that a level camera sees. The fit without pitch is
-    kept unless another one explains clearly more.
-    """
-    middle = 0.5 * np.array(lens.size[::-1])
-    best, found = fit, 0.0
-    for angle in PITCHES:
-        if fit.kind not in PITCHED or abs(angle) > 3 * sd:
-            continue
-        offset = path.points - middle
-        depth = 1.0 - math.sin(angle) / lens.focal.value * offset[:, 1:]  # relative to that of the middle, at a pixel
-        seen = replace(path, points=middle + offset / depth)
-        other = MOTIONS[fit.kind].fit(seen)
-        if other is None or other.cost + 0.5 * (angle / sd) ** 2 > best.cost - MIN_GAIN:
-            continue
-        predicted = other.predicted - middle
-        closer = 1.0 + math.sin(angle) / lens.focal.value * predicted[:, 1:]
-        best, found = replace(other, predicted=middle + predicted / closer), angle
-    return best, found
 
 
 def usual_diameter(track: ObjectTrack, fit: MotionFit) -> float:

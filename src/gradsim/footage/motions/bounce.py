@@ -25,6 +25,7 @@ from gradsim.footage.motions.view import View
 NAME = "bounce"
 NUMBERS = ("start_y", "speed_y", "acceleration_y", "restitution", "floor_y")  # of the heights
 FREE_NUMBERS = len(NUMBERS) + 2
+MIN_IMPACTS = 3  # of a motion whose first fall is left out
 LAST_SPEED = 0.3  # of an impact that is used, relative to the first
 MAX_BOUNCES = 12
 
@@ -34,26 +35,30 @@ def fit_bounce(path: ImagePath) -> MotionFit | None:
     fit = fit_motion(NAME, path, _fit, FREE_NUMBERS)
     if fit is None:
         return None
-    fit = _without_last_bounces(path, fit)
+    fit = _whole_arcs(path, fit)
     return replace(fit, spread=(_irregularity(path.part(fit.frames)), 0.0))
 
 
-def _without_last_bounces(path: ImagePath, fit: MotionFit) -> MotionFit:
-    """Leaves out the frames after the speed of impact has dropped to a fraction: small bounces are irregular."""
+def _whole_arcs(path: ImagePath, fit: MotionFit) -> MotionFit:
+    """Leaves out small bounces, which are irregular, and the first fall if two arcs follow, as a hand may affect it."""
     e = fit.numbers["restitution"]
     usable = max(2, math.ceil(math.log(LAST_SPEED) / math.log(e))) if e < 1 else MAX_BOUNCES
     times = path.times - path.times[fit.first]
     impacts = impact_times(np.array([fit.numbers[name] for name in NUMBERS]), float(times[fit.last]))
-    if len(impacts) <= usable:
+    after = times > impacts[0] if len(impacts) >= MIN_IMPACTS else times >= 0
+    before = times < impacts[usable] if len(impacts) > usable else times <= times[fit.last]
+    inside = np.flatnonzero(after & before)
+    if len(inside) < MIN_FRAMES or (inside[0], inside[-1]) == (fit.first, fit.last):
         return fit
-    last = int(np.flatnonzero(times < impacts[usable])[-1])
-    part = path.part(slice(fit.first, last + 1))
+    part = path.part(slice(int(inside[0]), int(inside[-1]) + 1))
     made = _fit(part)
-    if made is None or len(part) < MIN_FRAMES:
+    if made is None:
         return fit
     predict, numbers = made
     predicted = predict(part.times - part.times[0])
-    return replace(fit, last=last, predicted=predicted, numbers=numbers, explained=explained_share(part, predicted))
+    explained = explained_share(part, predicted)
+    first, last = int(inside[0]), int(inside[-1])
+    return replace(fit, first=first, last=last, predicted=predicted, numbers=numbers, explained=explained)
 
 
 def _irregularity(path: ImagePath) -> float:

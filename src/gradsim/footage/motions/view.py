@@ -38,7 +38,6 @@ class View:
         floor: Line of the floor in the picture (x1, y1, x2, y2) [px]; None if unknown.
         tilt: Standard deviation of the roll of the camera [rad].
         pitch: Standard deviation of its pitch [rad].
-        pitch_guess: First guess of the pitch [rad].
     """
 
     size: tuple[int, int]
@@ -51,7 +50,6 @@ class View:
     floor: tuple[float, float, float, float] | None = None
     tilt: float = TILT
     pitch: float = PITCH
-    pitch_guess: float = 0.0
 
     @property
     def pixels_per_metre(self) -> float:
@@ -127,7 +125,7 @@ class View:
         prior = Normal(distance, sd * distance) if math.isfinite(sd) else None
         low, high = distance / FREE_RANGE, distance * FREE_RANGE
         away: Any = unknown(distance, low, high, prior=prior, nuisance=prior is not None)
-        pitched: Any = unknown(self.pitch_guess, -1.0, 1.0, prior=Normal(0.0, self.pitch), nuisance=True)
+        pitched: Any = unknown(0.0, -1.0, 1.0, prior=Normal(0.0, self.pitch), nuisance=True)
         rolled: Any = unknown(roll, prior=Normal(roll, self.tilt), nuisance=True)
         angles: dict[str, Any] = {"pitch": pitched, "roll": rolled} if levelled else {"roll": roll}
         fov = math.degrees(2 * math.atan(0.5 * self.size[0] / self.focal.value))
