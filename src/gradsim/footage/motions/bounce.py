@@ -25,7 +25,8 @@ from gradsim.footage.motions.view import View
 NAME = "bounce"
 NUMBERS = ("start_y", "speed_y", "acceleration_y", "restitution", "floor_y")  # of the heights
 FREE_NUMBERS = len(NUMBERS) + 2
-FLOOR_ERROR = 0.08  # of the height near the floor, where shadow and reflection touch the ball, in diameters
+SIDEWAYS_ERROR = 10.0  # standard deviation of the horizontal motion, in observed irregularities: it is hardly used
+FLOOR_ERROR = 0.04  # of the height near the floor, where shadow and reflection touch the ball, in diameters
 MIN_IMPACTS = 3  # of a motion whose first fall is left out
 LAST_SPEED = 0.3  # of an impact that is used, relative to the first
 MAX_BOUNCES = 12
@@ -39,8 +40,9 @@ def fit_bounce(path: ImagePath) -> MotionFit | None:
     fit = _whole_arcs(path, fit)
     part = path.part(fit.frames)
     height = (fit.numbers["floor_y"] - part.points[:, 1]) / path.diameter
-    near = FLOOR_ERROR * path.diameter * np.clip(2 - height, 0, 1)
-    return replace(fit, spread=np.stack([np.full(len(part), _irregularity(part)), near], 1))
+    near = FLOOR_ERROR * path.diameter * np.clip(3 - 2 * height, 0, 1)
+    sideways = np.full(len(part), path.diameter + SIDEWAYS_ERROR * _irregularity(part))
+    return replace(fit, spread=np.stack([sideways, near], 1))
 
 
 def _whole_arcs(path: ImagePath, fit: MotionFit) -> MotionFit:
@@ -206,7 +208,7 @@ def draft_bounce(fit: MotionFit, view: View) -> Draft:
     """Returns a scene in which a ball bounces on the ground; its restitution is estimated."""
     fall, start, speed = fit.numbers["acceleration_y"], point(fit, "start"), point(fit, "speed")
     view = view.scaled_by_gravity(fall)
-    body = ball(view, start, speed)
+    body = ball(view, start, speed, sideways=False)
     ground = floor(view, fit.numbers["floor_y"], fit.numbers["restitution"], _impact_speeds(fit))
     gravity, dt = view.gravity_quantity(fall), CONTACT_TIME / IMPACT_STEPS
     return draft_scene(view, body, ("ground.restitution",), gravity=gravity, ground=ground, dt=dt)

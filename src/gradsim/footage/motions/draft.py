@@ -70,20 +70,24 @@ def draft_scene(
     return Draft(scene, f"{BODY}.{points.get(type(body), 'center')}", tuple(names), dt)
 
 
-def ball(view: View, start: tuple[float, float], speed: tuple[float, float]) -> Ball:
+def ball(view: View, start: tuple[float, float], speed: tuple[float, float], *, sideways: bool = True) -> Ball:
     """Returns a ball in the plane of the motion, with drag.
 
     Args:
         view: The view.
         start, speed: In the picture [px], [px/s].
+        sideways: Whether its horizontal motion is of interest, and not only shown.
     """
     (x, y), (u, v) = view.plane_point(start), view.plane_vector(speed)
     fast = math.hypot(u, v)
     reach, range_ = 2 * PATH_MARGIN * view.radius, max(fast, 1.0)
     depth = math.hypot(DEPTH_SPEED * view.distance, DEPTH_SPEED * fast)
     along: Any = _nuisance(Normal(0.0, depth))
-    position: Any = (_between(x, reach), _between(y, reach), 0.0)
-    velocity: Any = (_between(u, range_), _between(v, range_), along)
+    place, right = _between(x, reach), _between(u, range_)
+    if not sideways:
+        place, right = _nuisance(Normal(x, view.radius)), _nuisance(Normal(u, DEPTH_SPEED * range_))
+    position: Any = (place, _between(y, reach), 0.0)
+    velocity: Any = (right, _between(v, range_), along)
     mass = ball_mass(view)
     return Ball(
         BODY,
