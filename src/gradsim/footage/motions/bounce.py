@@ -148,7 +148,8 @@ def _sideways(
     """Fits a horizontal speed between any two impacts: friction and spin change it."""
     knots = np.array([own for own in impacts if (t > own).sum() >= 4])
     basis = _ramps(t, knots) * weights[:, None]
-    return np.linalg.lstsq(basis, x * weights, rcond=None)[0], knots
+    speeds = np.linalg.lstsq(basis, x * weights, rcond=None)[0]
+    return np.asarray(speeds, np.float64), knots
 
 
 def _ramps(t: NDArray[np.float64], knots: NDArray[np.float64]) -> NDArray[np.float64]:
