@@ -88,9 +88,7 @@ def _prepared_subject(folder: Path, options: VideoOptions) -> Subject:
         return replace(subject, title=folder.name)
     first, stop = view.summary["frames"]
     video, kind = view.summary["video"], view.summary["motion"]["kind"]
-    source = (
-        f"{folder}: {kind} in frames {first} to {stop - 1} of {video}, the centre of the object in {subject.frames}"
-    )
+    source = f"{folder}: {kind} in frames {first} to {stop - 1} of {video}, centres in {subject.frames} frames"
     return replace(subject, title=Path(video).stem, source=source, footage=view)
 
 

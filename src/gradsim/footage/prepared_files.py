@@ -77,7 +77,7 @@ def load_footage_view(folder: Path) -> FootageView | None:
     shown = content.pop("shown")
     table = np.loadtxt(folder / TRACKS, delimiter=",", skiprows=1, ndmin=2)
     frames = [frame.image for frame in decode_timed_frames(folder / FRAMES, range(len(shown["rows"])))]
-    plate = cv2.cvtColor(cv2.imread(str(folder / PLATE)), cv2.COLOR_BGR2RGB)
+    plate = np.asarray(cv2.imread(str(folder / PLATE)), np.uint8)[..., ::-1]
     return FootageView(
         content,
         *(table[:, 0], table[:, 1:3], table[:, 3:5]),
@@ -85,7 +85,7 @@ def load_footage_view(folder: Path) -> FootageView | None:
         Window(*shown["window"]),
         np.array(shown["rows"], np.int64),
         np.stack(frames).astype(np.uint8),
-        np.asarray(plate, np.uint8),
+        np.ascontiguousarray(plate),
         _load_masks(folder / MASKS),
     )
 

@@ -54,6 +54,6 @@ def _residual_chart(view: FootageView, predicted: PredictedTrack, axis: int) -> 
         axes.fill_between(view.times, -2 * sd, 2 * sd, color=BAND, alpha=0.25, linewidth=0, label=label)
         axes.axhline(0.0, color=BAND, linewidth=0.8)
         axes.plot(view.times, residual, ".-", color=LINE, linewidth=0.8, markersize=4)
-        axes.legend(fontsize=7, frameon=False, labelcolor=INK)
+        axes.legend(fontsize=7, frameon=False, labelcolor=INK, loc="upper right")
 
     return svg_chart(draw, x_label="time [s]")

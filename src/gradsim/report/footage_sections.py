@@ -45,7 +45,7 @@ def footage(fit: Fit, view: FootageView) -> str:
     predicted = predicted_track(fit)
     parts = [
         f'<div class="columns"><div>{_overlay(view, predicted)}</div><div>{_origin(view)}</div></div>',
-        chart_grid(track_charts(view, predicted)),
+        chart_grid(track_charts(view, predicted), pairs=True),
         _notes(view),
         contributions(fit, view.summary.get("wanted", ())),
         _holdout(fit),
@@ -154,10 +154,14 @@ def _holdout(fit: Fit) -> str:
 def _plate_and_masks(view: FootageView) -> str:
     plate, strip = view.plate, mask_strip(view.masks)
     labels = tuple(str(number) for number, _ in view.masks)
-    background = image_element(png_uri(_tensor(plate)), *plate.shape[:2], "background without the object")
-    masks = image_element(png_uri(_tensor(strip)), *strip.shape[:2], "masks of the object")
+    background = _image(plate, "background without the object")
+    masks = _image(strip, "masks of the object")
     return (
         "<h3>Background and masks</h3>"
         f'<div class="columns">{panel_figure((), background, "The picture without the object.")}'
         f"{panel_figure(labels, masks, 'Masks of the object in frames of the video; white is the object.')}</div>"
     )
+
+
+def _image(image: NDArray[Any], alt: str) -> str:
+    return image_element(png_uri(_tensor(image)), image.shape[0], image.shape[1], alt)
