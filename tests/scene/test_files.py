@@ -339,7 +339,7 @@ def test_errors_of_reading_and_writing(tmp_path):
 
 
 BUNDLED = {
-    "bouncing_ball": {"ball.velocity[0]", "ball.velocity[1]", "ground.restitution"},
+    "bouncing_ball": {"ball.velocity", "ground.restitution"},
     "bouncing_cube": {"cube.mass", "ground.ke", "ground.kd", "ground.kf", "ground.mu"},
     "double_pendulum": {"pendulum.lengths"},
     "flying_cloth": {"cloth.velocity"},

@@ -47,6 +47,9 @@ def prepare(
         typer.Option(help="Known gravity [m/s^2]. By default it is estimated if a length is known, and 9.81 if not."),
     ] = None,
     mass: Annotated[float | None, typer.Option(help="Mass of the object [kg], for drag and for stiffnesses.")] = None,
+    level: Annotated[
+        bool, typer.Option("--level", help="The camera was levelled: its pitch is below a few degrees.")
+    ] = False,
     lens: Annotated[Path | None, typer.Option(help="Calibration of the lens, from `gradsim calibrate`.")] = None,
     rolling_shutter: Annotated[
         float, typer.Option(help="Time from the exposure of the first row of a frame to that of the last [s].", min=0.0)
@@ -82,6 +85,7 @@ def prepare(
         motion=motion,
         gravity=gravity,
         mass=mass,
+        level=level,
         rolling_shutter=rolling_shutter,
     )
     start, stop = (0, None) if frames is None else parse_frames(frames)

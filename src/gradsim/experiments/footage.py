@@ -108,9 +108,9 @@ def trap_case(name: str) -> Case:
 
 
 def user_choices(truth: SyntheticTruth) -> Choices:
-    """Returns what a user states: a ruler in the picture, or else the size of the object."""
+    """Returns what a user states: a level camera, and a ruler in the picture or else the size of the object."""
     known = truth.known
-    return Choices(scale=known.length, diameter=None if known.length is not None else known.diameter)
+    return Choices(scale=known.length, diameter=None if known.length is not None else known.diameter, level=True)
 
 
 def user_lens(truth: SyntheticTruth) -> Lens | None:

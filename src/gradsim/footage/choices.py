@@ -24,6 +24,7 @@ class Choices:
         motion: Kind of motion, such as "bounce"; chosen automatically if None.
         gravity: Known gravity [m/s^2]. If None, it is estimated where a length is known and 9.81 otherwise.
         mass: Mass of the object [kg].
+        level: Whether the camera was levelled, so that pitch and roll are below a few degrees.
         rolling_shutter: Time from the exposure of the first row of a frame to that of the last [s].
     """
 
@@ -36,6 +37,7 @@ class Choices:
     motion: str | None = None
     gravity: float | None = None
     mass: float | None = None
+    level: bool = False
     rolling_shutter: float = 0.0
 
     def __post_init__(self) -> None:

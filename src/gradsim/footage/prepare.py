@@ -18,14 +18,14 @@ from gradsim.footage.measured import Measured
 from gradsim.footage.motions.draft import Draft
 from gradsim.footage.motions.path import ImagePath, MotionFit
 from gradsim.footage.motions.registry import MOTIONS, fit_motions, motion_named
-from gradsim.footage.motions.view import View
+from gradsim.footage.motions.view import PITCH, TILT, View
 from gradsim.footage.recording import Recording
 from gradsim.footage.track import ObjectTrack
 from gradsim.scene.errors import UnexplainedMotion
 
 MIN_EXPLAINED = 0.9  # part of the deviation from uniform motion that a kind of motion must explain
 DEPTH_SD = 0.015  # of the distance between a ruler and the plane of the motion, relative to that of the camera
-DIAMETER_SD = 0.015  # of a diameter that is measured in the picture and known in metres, relative
+DIAMETER_SD = 0.01  # of a diameter that is measured in the picture and known in metres, relative
 CLOSE_COST = 3.0  # difference of the costs of two motions, per frame, below which both are possible
 
 
@@ -178,6 +178,7 @@ def make_view(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: flo
         mass=choices.mass,
         gravity=choices.gravity,
         floor=choices.floor,
+        pitch=TILT if choices.level else PITCH,
     )
 
 

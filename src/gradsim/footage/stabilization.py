@@ -28,6 +28,7 @@ MIN_TILES = 3  # with texture
 SMALL_SHIFT = 1.0  # is not verified: it changes a tile too little [px of the reduced copy]
 MAX_REMAINDER = 0.75  # of the difference from the first frame, after the shift of a tile is undone
 MIN_TEXTURE = 8.0  # high quantile of the smoothed gradient of a tile with texture [8-bit values, Sobel]: noise has 1-2
+EDGES = 85  # percentile of the gradients of a plate above which there is an edge
 MIN_RESPONSE = 0.3  # least height of a correlation peak: a tile without texture has a lower one
 
 
@@ -90,12 +91,23 @@ def still_picture(recording: Recording) -> StillPicture:
             frames[k] = shift_image(image, -camera.shift[k])
     exposure = exposure_drift(frames, sampled_plate(frames, ExposureDrift.none(len(frames))))
     plate = sampled_plate(frames, exposure)
-    if plate.noise_level > MAX_NOISE or (not camera.stabilized and least_shift(tiles) > MAX_SHIFT):
+    moves = not camera.stabilized and least_shift(tiles) > MAX_SHIFT and edge_noise(plate) > MAX_NOISE
+    if plate.noise_level > MAX_NOISE or moves:
         pixels = recording.scale.max() * float(np.percentile(np.abs(tiles), 90)) if tiles.size else 0.0
         found = f"the camera moves by about {pixels:.0f} px, plate noise {plate.noise_level:.3f} of full scale"
         remedy = f"needs a still camera (noise at most {MAX_NOISE}): use a tripod, or select frames=(start, stop)"
         raise MovingCamera(str(recording.path), found, remedy)
     return StillPicture(frames, camera, exposure, plate)
+
+
+def edge_noise(plate: Plate) -> float:
+    """Returns the median noise of a plate at its edges, as a part of full scale.
+
+    A camera that moves by a pixel changes the colours at edges by their contrast. Where they do not change, tiles that
+    seem to shift contain something that moves.
+    """
+    gradients = _gradients(np.clip(np.rint(255 * plate.color), 0, 255).astype(np.uint8))
+    return float(np.median(plate.noise[gradients >= np.percentile(gradients, EDGES)]))
 
 
 def sampled_plate(frames: NDArray[np.uint8], exposure: ExposureDrift, hidden: NDArray[np.bool_] | None = None) -> Plate:

@@ -9,7 +9,7 @@ import torch
 
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
 from gradsim.scene.looks import Checker
-from gradsim.scene.quantity import PerElement, Quantity, is_per_element, is_unknown, is_zero, quantity, unwrap
+from gradsim.scene.quantity import PerElement, Quantity, is_per_element, is_unknown, quantity, to_numpy, unwrap
 from gradsim.scene.validation import check_exactly_one, validate_quantities
 
 SolidMaterial: TypeAlias = "NeoHookean | YoungSolid"
@@ -184,7 +184,8 @@ class Contact:
         label = type(self).__name__
         validate_quantities(self, label)
         check_exactly_one(label, self, "kd", "restitution")
-        if self.restitution is None and not is_zero(self.restitution_slope):
+        slope = to_numpy(self.restitution_slope)
+        if self.restitution is None and slope is not None and slope.any():
             raise InvalidInput(
                 f"{label}.restitution_slope", self.restitution_slope, "needs a restitution, which it changes with speed"
             )

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,7 +12,7 @@ import gradsim as gs
 from gradsim.check.gradcheck import adjoint_gradients, central_differences
 from gradsim.check.gradient_problems.balls import BALL, RESTITUTION
 from gradsim.check.gradients import objective
-from gradsim.simulate.forces.restitution import loss_factor
+from gradsim.scene.restitution import loss_factor
 
 F64 = torch.float64
 SMALL = {"frames": 3, "fps": 20.0, "substeps": 400}
@@ -149,3 +150,21 @@ def test_drag_needs_a_drag_object():
         gs.Ball("ball", radius=0.1, mass=1.0, drag=0.1)
     with pytest.raises(gs.InvalidInput, match=r"Drag\.linear = -1: must be >= 0"):
         gs.Drag(linear=-1.0)
+
+
+def test_a_ball_moves_equally_beside_coupled_bodies():
+    """A tether moves all rigid bodies of its scene to the rollout of whole worlds."""
+    node = gs.Springs("node", [[0.3, 1.0, 0.0]], np.zeros((0, 2)), mass=0.5, contact=gs.Contact())
+    cube = gs.Rigid("cube", gs.meshes.box(0.1), mass=2.0, position=(0.0, 1.0, 0.0), contact=gs.Contact())
+    rope = gs.Tether("rope", body="node", nodes=0, rigid="cube", stiffness=50.0, rest_length=0.2)
+    found = []
+    for coupled in (False, True):
+        e, k = (torch.tensor(value, dtype=F64, requires_grad=True) for value in (0.6, 0.05))
+        alone = dropped(e, slope=0.1, drag=gs.Drag(quadratic=k))
+        scene = gs.Scene([*alone.bodies, node, cube], alone.ground, forces=[rope]) if coupled else alone
+        scene = dataclasses.replace(scene, gravity=(0.0, -9.81, 0.0))
+        motion = gs.simulate(scene, **SMALL)["ball"]
+        gradients = torch.autograd.grad(motion.position.sum() + motion.angular_velocity.sum(), (e, k))
+        found.append((motion.position.detach(), *gradients))
+    for apart, together in zip(*found, strict=True):
+        assert torch.allclose(apart, together, rtol=1e-11, atol=0.0)

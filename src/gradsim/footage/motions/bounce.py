@@ -10,17 +10,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsim.footage.motions.draft import CONTACT_TIME, IMPACT_STEPS, Draft, ball, draft_scene, floor
-from gradsim.footage.motions.path import ImagePath, MotionFit, Predict, fit_motion, gauss_newton, point
+from gradsim.footage.motions.path import (
+    MIN_FRAMES,
+    ImagePath,
+    MotionFit,
+    Predict,
+    explained_share,
+    fit_motion,
+    gauss_newton,
+    point,
+)
 from gradsim.footage.motions.view import View
 
 NAME = "bounce"
+NUMBERS = ("start_y", "speed_y", "acceleration_y", "restitution", "floor_y")  # of the heights
+FREE_NUMBERS = len(NUMBERS) + 2
+MIN_IMPACTS = 3  # of a motion whose first fall is left out
+LAST_SPEED = 0.3  # of an impact that is used, relative to the first
 MAX_BOUNCES = 12
 
 
 def fit_bounce(path: ImagePath) -> MotionFit | None:
     """Fits parabolas with a common acceleration that a floor reflects with a common restitution."""
-    fit = fit_motion(NAME, path, _fit, 7)
-    return None if fit is None else replace(fit, spread=(_irregularity(path.part(fit.frames)), 0.0))
+    fit = fit_motion(NAME, path, _fit, FREE_NUMBERS)
+    if fit is None:
+        return None
+    fit = _whole_arcs(path, fit)
+    return replace(fit, spread=(_irregularity(path.part(fit.frames)), 0.0))
+
+
+def _whole_arcs(path: ImagePath, fit: MotionFit) -> MotionFit:
+    """Leaves out small bounces, which are irregular, and the first fall if two arcs follow, as a hand may affect it."""
+    e = fit.numbers["restitution"]
+    usable = max(2, math.ceil(math.log(LAST_SPEED) / math.log(e))) if e < 1 else MAX_BOUNCES
+    times = path.times - path.times[fit.first]
+    impacts = impact_times(np.array([fit.numbers[name] for name in NUMBERS]), float(times[fit.last]))
+    after = times > impacts[0] if len(impacts) >= MIN_IMPACTS else times >= 0
+    before = times < impacts[usable] if len(impacts) > usable else times <= times[fit.last]
+    inside = np.flatnonzero(after & before)
+    if len(inside) < MIN_FRAMES or (inside[0], inside[-1]) == (fit.first, fit.last):
+        return fit
+    part = path.part(slice(int(inside[0]), int(inside[-1]) + 1))
+    made = _fit(part)
+    if made is None:
+        return fit
+    predict, numbers = made
+    predicted = predict(part.times - part.times[0])
+    explained = explained_share(part, predicted)
+    first, last = int(inside[0]), int(inside[-1])
+    return replace(fit, first=first, last=last, predicted=predicted, numbers=numbers, explained=explained)
 
 
 def _irregularity(path: ImagePath) -> float:
@@ -78,8 +116,7 @@ def _fit(path: ImagePath) -> tuple[Predict, dict[str, float]] | None:
     def predict(times: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.stack([_ramps(times, knots) @ sideways, heights(numbers, times)], 1)
 
-    names = ("start_y", "speed_y", "acceleration_y", "restitution", "floor_y")
-    values = dict(zip(names, numbers.tolist(), strict=True))
+    values = dict(zip(NUMBERS, numbers.tolist(), strict=True))
     values |= {"start_x": float(sideways[0]), "speed_x": float(sideways[1]), "bounces": float(len(impacts))}
     return predict, values
 
@@ -155,9 +192,7 @@ def _restitution(t: NDArray[np.float64], y: NDArray[np.float64], edges: list[int
 
 def _impact_speeds(fit: MotionFit) -> tuple[float, float]:
     """Returns the speed of the first impact, and the mean of all [px/s]."""
-    start, speed, fall, e, height = (
-        fit.numbers[name] for name in ("start_y", "speed_y", "acceleration_y", "restitution", "floor_y")
-    )
+    start, speed, fall, e, height = (fit.numbers[name] for name in NUMBERS)
     first = math.sqrt(max(speed**2 + 2 * fall * (height - start), 0.0))
     return first, first * float(np.mean(e ** np.arange(max(1, round(fit.numbers["bounces"])))))
 

@@ -213,7 +213,7 @@ def gauss_newton(
             trial = x - np.linalg.lstsq(scaled, gradient, rcond=None)[0]
             own = residual(trial)
             if np.isfinite(own).all() and own @ own < r @ r:
-                improved, damping = r @ r - own @ own > 1e-9 * (1 + r @ r), damping / 5
+                improved, damping = bool(r @ r - own @ own > 1e-9 * (1 + r @ r)), damping / 5
                 x, r = trial, own
                 break
             damping *= 6

@@ -11,6 +11,7 @@ from gradsim.footage.motions.view import View
 
 NAME = "pendulum"
 MIN_TURN = 0.35  # part of a period that the path must show
+MAX_DAMPING = 5.0  # in a fit [1/s]
 STEP = 0.02  # largest time step, in periods
 
 
@@ -59,7 +60,7 @@ def _fit(path: ImagePath) -> tuple[Predict, dict[str, float]] | None:
 
     def positions(numbers: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
         rate, angle, speed, damping, pivot_x, pivot_y, length = numbers
-        swing = angles(abs(rate), angle, speed, damping, times)
+        swing = angles(abs(rate), angle, speed, float(np.clip(damping, -MAX_DAMPING, MAX_DAMPING)), times)
         return np.stack([pivot_x + length * np.sin(swing), pivot_y + length * np.cos(swing)], 1)
 
     numbers = gauss_newton(lambda own: (positions(own, t) - path.points).ravel() * weights, start)

@@ -17,8 +17,8 @@ from gradsim.scene.priors import Normal
 from gradsim.scene.unknown import unknown
 
 STANDARD_GRAVITY = 9.81  # [m/s^2]
-TILT = math.radians(1.0)  # standard deviation of the roll of a camera that was levelled by eye [rad]
-PITCH = math.radians(5.0)  # and of its pitch, which is harder to see
+TILT = math.radians(1.0)  # standard deviation of the roll of a camera, and of the pitch of one that was levelled [rad]
+PITCH = math.radians(8.0)  # and of the pitch of one that was not
 ANY_DIAMETER = 0.1  # of an object whose size does not matter [m]
 FREE_RANGE = 4.0  # factor between the guess of an unknown distance and its bounds
 
@@ -125,7 +125,7 @@ class View:
         prior = Normal(distance, sd * distance) if math.isfinite(sd) else None
         low, high = distance / FREE_RANGE, distance * FREE_RANGE
         away: Any = unknown(distance, low, high, prior=prior, nuisance=prior is not None)
-        pitched: Any = unknown(0.0, low=-1.0, high=1.0, prior=Normal(0.0, self.pitch), nuisance=True)
+        pitched: Any = unknown(0.0, -1.0, 1.0, prior=Normal(0.0, self.pitch), nuisance=True)
         rolled: Any = unknown(roll, prior=Normal(roll, self.tilt), nuisance=True)
         angles: dict[str, Any] = {"pitch": pitched, "roll": rolled} if levelled else {"roll": roll}
         fov = math.degrees(2 * math.atan(0.5 * self.size[0] / self.focal.value))

@@ -8,7 +8,7 @@ contact with the shape, the body's mass m and the rate dc/dt of the depth,
 
 s is the speed that the body would have if its elastic energy were kinetic. The phase x falls from 1 to -1 during an
 impact, and the energy as a function of x depends only on A: neither on speed and mass nor on the elastic force as a
-function of depth. A(e) is a fit, accurate to 0.12 % of e for e from 0.1 to 1.
+function of depth. A(e) is `loss_factor`.
 
 The restitution may depend on the impact speed v: A is multiplied by q(z) = z + sqrt(1 + z^2), z = slope (v - v0). The
 impact speed is estimated from speed and phase, v = s (1 + a w + b w^2) with w = (1 - x^3) / 2, a parabola through 1, e
@@ -20,12 +20,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 import warp as wp
 
 from gradsim.native.structures import Rows
 from gradsim.scene.materials import Contact
 from gradsim.scene.quantity import unwrap
+from gradsim.scene.restitution import loss_factor
 from gradsim.simulate.forces.contact_law import ROW_NAMES, contact_law_functions
 from gradsim.simulate.forces.family import types_of
 
@@ -39,13 +39,6 @@ def restitution_rows(law: Contact) -> Sequence[Any]:
         return (np.zeros(()),) * 4
     e: Any = unwrap(law.restitution)
     return loss_factor(e), law.restitution_slope, law.restitution_speed, 1.0 / e
-
-
-def loss_factor(restitution: Any) -> Any:
-    """Returns A for a restitution; array or tensor."""
-    decrement = -(torch.log if isinstance(restitution, torch.Tensor) else np.log)(restitution)
-    correction = 1.0 + decrement * (0.0535 + decrement * (-0.0067 + decrement * 0.0072))
-    return 1.5 * (1.0 / restitution - 1.0) * correction
 
 
 class RestitutionFunctions(NamedTuple):
