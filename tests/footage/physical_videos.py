@@ -7,15 +7,15 @@ from tests.footage.videos import Clip, bounces, draw, save
 
 FPS, GRAVITY = 30.0, 9.81
 SCALE = 150.0  # of the throw [px/m]
-THROW = Clip(size=(240, 320), count=22, radius=10.0, shutter=0.2)
-BOUNCE = Clip(size=(240, 320), count=34, radius=12.0, shutter=0.2)
+THROW = Clip(size=(240, 320), count=16, radius=10.0, shutter=0.2)
+BOUNCE = Clip(size=(240, 320), count=28, radius=12.0, shutter=0.2)
 RESTITUTION = 0.75
 
 
 def throw(clip, times):
     """Centres [N, 2] of a thrown ball [px] at times in frames, in free fall."""
     t = np.asarray(times) / FPS
-    return np.stack([40 + 320 * t, 190 - 520 * t + SCALE * GRAVITY / 2 * t * t], -1)
+    return np.stack([40 + 440 * t, 190 - 520 * t + SCALE * GRAVITY / 2 * t * t], -1)
 
 
 def wandering(clip, times):
@@ -31,7 +31,7 @@ def throw_video(path):
 
 
 def wandering_video(path):
-    clip = replace(THROW, count=40)
+    clip = replace(THROW, count=32)
     return save(path, draw(clip, wandering)[0], fps=30)
 
 

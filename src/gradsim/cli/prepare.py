@@ -71,10 +71,11 @@ def prepare(
     """
     from gradsim.footage.lens_files import load_lens
     from gradsim.footage.prepare import prepare as prepare_recording
-    from gradsim.footage.prepared_files import PREVIEW, write_prepared
+    from gradsim.footage.prepared_files import PREVIEW, check_replaceable, write_prepared
     from gradsim.footage.recording import open_recording
 
     point, frame = (None, None) if object_at is None else _object(object_at)
+    check_replaceable(out)
     choices = Choices(
         object=point,
         object_frame=frame,

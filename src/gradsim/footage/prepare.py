@@ -120,6 +120,8 @@ def prepare(recording: Recording, choices: Choices = Choices(), *, lens: Lens | 
         AmbiguousObject: Two objects move alike, and none was chosen.
         UnexplainedMotion: No kind of motion explains the path.
     """
+    if choices.motion is not None:
+        motion_named(choices.motion)  # checked before the search, which takes longer
     point, frame = choices.object, choices.object_frame
     detection = find_moving_objects(recording, object_at=point, at_frame=frame, ignore=choices.ignore)
     detection.check_unambiguous()

@@ -37,10 +37,15 @@ def is_prepared(folder: Path) -> bool:
     return (folder / SUMMARY).is_file() and (folder / MANIFEST).is_file()
 
 
-def write_prepared(prepared: Prepared, folder: Path) -> None:
-    """Writes a prepared recording to a folder, atomically; an existing prepared folder is replaced."""
+def check_replaceable(folder: Path) -> None:
+    """Raises unless a folder can be written: it does not exist, is empty, or was written by `write_prepared`."""
     if folder.exists() and not is_prepared(folder) and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput("--out", str(folder), "exists and is not a prepared recording: choose another folder")
+
+
+def write_prepared(prepared: Prepared, folder: Path) -> None:
+    """Writes a prepared recording to a folder, atomically; an existing prepared folder is replaced."""
+    check_replaceable(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(folder, lambda target: _write_files(prepared, target), InvalidInput)
 
