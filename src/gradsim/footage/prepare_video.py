@@ -26,6 +26,7 @@ def prepare(
     motion: str | None = None,
     gravity: float | None = None,
     mass: float | None = None,
+    level: bool = False,
     lens: Lens | str | os.PathLike[str] | None = None,
     rolling_shutter: float = 0.0,
     frames: Frames = None,
@@ -47,6 +48,7 @@ def prepare(
         motion: "flight", "bounce", "pendulum", "slide" or "oscillation"; chosen by the path if None.
         gravity: Known gravity [m/s^2]. If None, it is estimated where a length is known and 9.81 otherwise.
         mass: Mass of the object [kg].
+        level: Whether the camera was levelled, so that pitch and roll are below a few degrees.
         lens: Calibrated lens, or the file that `gradsim calibrate` wrote.
         rolling_shutter: Time from the exposure of the first row of a frame to that of the last [s].
         frames: Frames to use, a slice or a pair (start, stop); all if None.
@@ -61,7 +63,17 @@ def prepare(
         UnexplainedMotion: No kind of motion explains the path.
     """
     choices = Choices(
-        object, object_frame, scale, diameter, floor, tuple(ignore), motion, gravity, mass, rolling_shutter
+        object=object,
+        object_frame=object_frame,
+        scale=scale,
+        diameter=diameter,
+        floor=floor,
+        ignore=tuple(ignore),
+        motion=motion,
+        gravity=gravity,
+        mass=mass,
+        level=level,
+        rolling_shutter=rolling_shutter,
     )
     known_lens = lens if lens is None or isinstance(lens, Lens) else load_lens(lens)
     return prepare_recording(open_recording(video, frames=frames, fps=fps), choices, lens=known_lens)
