@@ -15,7 +15,7 @@ from gradsim.footage.footage_view import footage_view, shown_masks, shown_rows
 from gradsim.footage.lens import Lens, distort_points
 from gradsim.footage.prepared_files import MANIFEST, is_prepared, load_footage_view, write_prepared
 from gradsim.report.footage_charts import hardly_used
-from gradsim.report.footage_overlay import overlay_frames, predicted_track
+from gradsim.report.footage_overlay import close_up_rows, close_ups, overlay_frames, predicted_track
 from gradsim.report.footage_sections import contributions
 from gradsim.scene.errors import NoMovingObject, UnexplainedMotion, UnknownName
 
@@ -154,6 +154,19 @@ def test_predicted_outlines_surround_the_object(throw, thrown):
         off = np.linalg.norm(center - (160, 120)) / 286  # tangent of the angle to the axis: a ball looks elongated
         assert radii.min() > 0.95 * videos.THROW.radius
         assert radii.max() < 1.05 * (1 + off**2) * videos.THROW.radius
+
+
+def test_close_ups_show_the_object_in_their_middle(throw, thrown):
+    view = footage_view(throw)
+    image = close_ups(view, predicted_track(thrown))
+    assert image.shape == (180, 6 * 180, 3)
+    assert close_up_rows(view)[0] == 0
+    for k in range(6):
+        tile = image[:, 180 * k : 180 * (k + 1)] / 255
+        near = np.abs(tile - videos.THROW.color).max(-1) < 0.12
+        y, x = np.argwhere(near).mean(0)
+        assert np.hypot(x - 90, y - 90) < 4
+        assert 0.5 < near.sum() / (np.pi * 22.5**2) < 1.3  # a diameter is about a quarter of the side
 
 
 def test_overlays_follow_the_distortion_of_a_lens(throw, thrown):

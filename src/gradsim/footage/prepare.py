@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -126,12 +126,14 @@ def prepare(recording: Recording, choices: Choices = Choices(), *, lens: Lens | 
     detection = find_moving_objects(recording, object_at=point, at_frame=frame, ignore=choices.ignore)
     detection.check_unambiguous()
     track = measure_object(detection)
-    view_lens = lens.scaled(recording.size) if lens else pinhole_lens(recording.size, focal_length(recording.path))
+    focal = focal_length(recording.path) if lens is None else replace(lens.focal, source="the calibrated lens")
+    view_lens = lens.scaled(recording.size) if lens else pinhole_lens(recording.size, focal)
     path = _image_path(track, view_lens, choices.rolling_shutter)
     fits = tuple(fit_motions(path))
     fit = _chosen_fit(recording, path, fits, choices.motion)
     part = path.part(fit.frames)
     view = make_view(choices, view_lens, track, usual_diameter(track, fit))
+    view = replace(view, focal=replace(view.focal, source=focal.source))
     draft = MOTIONS[fit.kind].draft(fit, view)
     notes = (*detection_notes(detection, track), *_motion_notes(fits, fit, path), *_view_notes(view, draft, lens))
     return Prepared(detection, track, path, fits, fit, view, view_lens, draft, part.times - part.times[0], notes)

@@ -24,6 +24,8 @@ DURATION = 4.0  # least duration of the video [s]: it is slowed down
 OBSERVED, PREDICTED = (255, 210, 0), (0, 210, 255)  # colours
 DARK = (0, 0, 0)  # outline of thin lines, so that they are visible on any background
 SPHERE_POINTS = 400  # on a ball, whose convex hull is its outline
+SMALL = 36  # largest diameter of an object that is not marked by a cross [px]
+CLOSE_UPS, CLOSE_UP, CLOSE_REACH = 6, 180, 2.0  # number, side [px] and half side [diameters] of enlarged pictures
 TILE = 96  # side of a mask in a contact strip [px]
 RADII = ("radius", "bob", "thickness")  # attributes of bodies that are seen as balls
 FINE = 4  # subpixel bits of the shapes that OpenCV draws
@@ -96,9 +98,35 @@ def overlay_frames(view: FootageView, predicted: PredictedTrack) -> Image:
         for center in centers[: row + 1]:
             _draw_dot(image, center)
         _draw_line(image, place(predicted.outlines[row]), PREDICTED, closed=True)
-        _draw_cross(image, centers[row])
+        if np.ptp(place(predicted.outlines[row]), axis=0).max() > SMALL:  # else it would cover the object
+            _draw_cross(image, centers[row])
         images.append(np.asarray(image, np.uint8))
     return np.stack(images)
+
+
+def close_up_rows(view: FootageView) -> list[int]:
+    """Returns the indices of the pictures that are enlarged, spread over the motion."""
+    count = len(view.rows)
+    return sorted({int(k) for k in np.linspace(0, count - 1, min(count, CLOSE_UPS)).round()})
+
+
+def close_ups(view: FootageView, predicted: PredictedTrack) -> Image:
+    """Returns enlarged pictures of the object with its predicted outline and measured centre, side by side."""
+    corner = np.array([view.window.left, view.window.top])
+    tiles = []
+    for k in close_up_rows(view):
+        row = view.rows[k]
+        outline = (distort_points(view.lens, predicted.outlines[row]) - corner) * view.scale
+        center = (distort_points(view.lens, view.points[row]) - corner) * view.scale
+        half = CLOSE_REACH * float(np.ptp(outline, axis=0).max())
+        factor, origin = CLOSE_UP / (2 * half), outline.mean(0) - half
+        matrix = np.array([[factor, 0, -factor * origin[0]], [0, factor, -factor * origin[1]]])
+        matrix[:, 2] += 0.5 * factor - 0.5  # pixels are squares, and OpenCV counts from their centres
+        tile = cv2.warpAffine(view.pictures[k], matrix, (CLOSE_UP, CLOSE_UP), flags=cv2.INTER_CUBIC)
+        cv2.polylines(tile, [_fixed((outline - origin) * factor)], True, PREDICTED, 1, cv2.LINE_AA, FINE)
+        _draw_dot(tile, (center - origin) * factor)
+        tiles.append(tile)
+    return np.asarray(np.concatenate(tiles, 1), np.uint8)
 
 
 def playback_rate(view: FootageView) -> tuple[float, float]:

@@ -15,6 +15,8 @@ from gradsim.footage.footage_view import FootageView
 from gradsim.report.footage_charts import track_charts
 from gradsim.report.footage_overlay import (
     PredictedTrack,
+    close_up_rows,
+    close_ups,
     mask_strip,
     overlay_frames,
     playback_rate,
@@ -45,6 +47,7 @@ def footage(fit: Fit, view: FootageView) -> str:
     predicted = predicted_track(fit)
     parts = [
         f'<div class="columns"><div>{_overlay(view, predicted)}</div><div>{_origin(view)}</div></div>',
+        _close_ups(view, predicted),
         chart_grid(track_charts(view, predicted), pairs=True),
         _notes(view),
         contributions(fit, view.summary.get("wanted", ())),
@@ -66,6 +69,12 @@ def _overlay(view: FootageView, predicted: PredictedTrack) -> str:
         f"The outline must stay on the object.{every}"
     )
     return panel_figure((), video, caption)
+
+
+def _close_ups(view: FootageView, predicted: PredictedTrack) -> str:
+    labels = tuple(f"{view.times[view.rows[k]]:.3g} s" for k in close_up_rows(view))
+    caption = "The object with its predicted outline (blue) and its measured centre (yellow), enlarged."
+    return panel_figure(labels, _image(close_ups(view, predicted), "the object enlarged"), caption)
 
 
 def _tensor(image: NDArray[Any]) -> torch.Tensor:
