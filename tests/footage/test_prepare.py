@@ -166,7 +166,7 @@ def test_close_ups_show_the_object_in_their_middle(throw, thrown):
         near = np.abs(tile - videos.THROW.color).max(-1) < 0.12
         y, x = np.argwhere(near).mean(0)
         assert np.hypot(x - 90, y - 90) < 4
-        assert 0.5 < near.sum() / (np.pi * 22.5**2) < 1.3  # a diameter is about a quarter of the side
+        assert 0.5 < near.sum() / (np.pi * 36**2) < 1.3  # a diameter is about 2/5 of the side
 
 
 def test_overlays_follow_the_distortion_of_a_lens(throw, thrown):

@@ -25,7 +25,7 @@ OBSERVED, PREDICTED = (255, 210, 0), (0, 210, 255)  # colours
 DARK = (0, 0, 0)  # outline of thin lines, so that they are visible on any background
 SPHERE_POINTS = 400  # on a ball, whose convex hull is its outline
 SMALL = 36  # largest diameter of an object that is not marked by a cross [px]
-CLOSE_UPS, CLOSE_UP, CLOSE_REACH = 6, 180, 2.0  # number, side [px] and half side [diameters] of enlarged pictures
+CLOSE_UPS, CLOSE_UP, CLOSE_REACH = 6, 180, 1.25  # number, side [px] and half side [diameters] of enlarged pictures
 TILE = 96  # side of a mask in a contact strip [px]
 RADII = ("radius", "bob", "thickness")  # attributes of bodies that are seen as balls
 FINE = 4  # subpixel bits of the shapes that OpenCV draws
@@ -122,7 +122,8 @@ def close_ups(view: FootageView, predicted: PredictedTrack) -> Image:
         factor, origin = CLOSE_UP / (2 * half), outline.mean(0) - half
         matrix = np.array([[factor, 0, -factor * origin[0]], [0, factor, -factor * origin[1]]])
         matrix[:, 2] += 0.5 * factor - 0.5  # pixels are squares, and OpenCV counts from their centres
-        tile = cv2.warpAffine(view.pictures[k], matrix, (CLOSE_UP, CLOSE_UP), flags=cv2.INTER_CUBIC)
+        size, border = (CLOSE_UP, CLOSE_UP), (128, 128, 128)
+        tile = cv2.warpAffine(view.pictures[k], matrix, size, flags=cv2.INTER_CUBIC, borderValue=border)
         cv2.polylines(tile, [_fixed((outline - origin) * factor)], True, PREDICTED, 1, cv2.LINE_AA, FINE)
         _draw_dot(tile, (center - origin) * factor)
         tiles.append(tile)
