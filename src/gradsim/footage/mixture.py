@@ -17,6 +17,8 @@ SHADOW = 0.3  # standard deviation of the depth of shadows near an object
 SHADOW_RANGE = (0.25, 0.92)  # light of shadows relative to the plate
 SHADOW_SHARE = 0.4  # largest part of the darkness of a shadow that may be explained by the object
 MIN_SHADOW = 200  # pixels that tell the tint of shadows
+SHADOW_DEPTH = (-0.1, 0.75)  # part of the light that a shadow, or a reflection, takes away from the background
+FOREIGN, FOREIGN_NOISE = 0.06, 6.0  # least change of light of a pixel that is not background, of full scale and noise
 MIN_ALPHA = 0.12  # of the pixels that are connected with the object
 SOLID = (0.1, 0.3)  # largest part of the background and least part of the object in its interior
 SHADING = 0.12  # width of the mean of the shading of an object [diameters]
@@ -97,11 +99,29 @@ def object_alpha(
     amount, rest = _nearest_mixture(light, plate, colors, diameter, tint)
     solid = ((rest < SOLID[0]) & (amount > SOLID[1])).astype(np.uint8)
     alpha = _sharpened(amount / _shading(amount, solid, diameter), 1 - rest)
+    alpha = np.maximum(alpha, _foreign(light, plate, tint))
     region = _object_region(alpha)
     alpha = np.maximum(alpha, _interior(alpha * region))
     near = cv2.dilate(region, np.ones((5, 5), np.uint8)) > 0
     other = cv2.dilate(((alpha > OTHER) & ~near).astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
     return np.where(near, alpha, 0.0), near | ~other
+
+
+def _foreign(
+    light: NDArray[np.float64], plate: NDArray[np.float64], tint: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """Returns 1 for pixels that are neither background nor shadow and lie inside a region of such pixels [h, w].
+
+    An object may have colours that its middle does not show.
+    """
+    shadow = tint * plate
+    depth = ((plate - light) * shadow).sum(-1) / np.maximum((shadow * shadow).sum(-1), 1e-6)
+    depth = np.clip(depth, *SHADOW_DEPTH)[..., None]
+    rest = np.linalg.norm(light - plate + depth * shadow, axis=-1)
+    noise = np.hypot(NOISE[0], NOISE[1] * np.linalg.norm(plate, axis=-1))
+    different = ((rest > FOREIGN) & (rest > FOREIGN_NOISE * noise)).astype(np.uint8)
+    different = cv2.morphologyEx(different, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
+    return np.asarray(cv2.erode(different, np.ones((3, 3), np.uint8)), np.float64)
 
 
 def _nearest_mixture(

@@ -25,7 +25,7 @@ from gradsim.scene.errors import UnexplainedMotion
 
 MIN_EXPLAINED = 0.9  # part of the deviation from uniform motion that a kind of motion must explain
 DEPTH_SD = 0.015  # of the distance between a ruler and the plane of the motion, relative to that of the camera
-DIAMETER_SD = 0.01  # of a diameter that is measured in the picture and known in metres, relative
+DIAMETER_SD = (0.012, 0.03)  # of the diameter in the picture of a round and of another object, relative
 CLOSE_COST = 3.0  # difference of the costs of two motions, per frame, below which both are possible
 
 
@@ -65,7 +65,7 @@ class Prepared:
     def deviations(self) -> np.ndarray:
         """Standard deviations of the coordinates of the motion [M, 2] [px]."""
         sigma = self.path.part(self.fit.frames).sigma
-        return np.hypot(sigma[:, None], np.array(self.fit.spread))
+        return np.hypot(sigma[:, None], self.fit.spread)
 
     @property
     def substeps(self) -> int | None:
@@ -196,7 +196,7 @@ def _scale(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float)
         return Measured(pixels / length, relative * pixels / length, "px/m", "a known length in the picture")
     if choices.diameter is not None:
         value = diameter_px / choices.diameter
-        relative = math.hypot(DIAMETER_SD, track.diameter_uncertainty / diameter_px)
+        relative = math.hypot(DIAMETER_SD[0 if track.is_round else 1], track.diameter_uncertainty / diameter_px)
         return Measured(value, relative * value, "px/m", "the diameter of the object")
     return None
 

@@ -25,6 +25,7 @@ from gradsim.footage.motions.view import View
 NAME = "bounce"
 NUMBERS = ("start_y", "speed_y", "acceleration_y", "restitution", "floor_y")  # of the heights
 FREE_NUMBERS = len(NUMBERS) + 2
+FLOOR_ERROR = 0.08  # of the height near the floor, where shadow and reflection touch the ball, in diameters
 MIN_IMPACTS = 3  # of a motion whose first fall is left out
 LAST_SPEED = 0.3  # of an impact that is used, relative to the first
 MAX_BOUNCES = 12
@@ -36,16 +37,20 @@ def fit_bounce(path: ImagePath) -> MotionFit | None:
     if fit is None:
         return None
     fit = _whole_arcs(path, fit)
-    return replace(fit, spread=(_irregularity(path.part(fit.frames)), 0.0))
+    part = path.part(fit.frames)
+    height = (fit.numbers["floor_y"] - part.points[:, 1]) / path.diameter
+    near = FLOOR_ERROR * path.diameter * np.clip(2 - height, 0, 1)
+    return replace(fit, spread=np.stack([np.full(len(part), _irregularity(part)), near], 1))
 
 
 def _whole_arcs(path: ImagePath, fit: MotionFit) -> MotionFit:
-    """Leaves out small bounces, which are irregular, and the first fall if two arcs follow, as a hand may affect it."""
+    """Leaves out small bounces, which are irregular, and a first fall that follows a release and has arcs after it."""
     e = fit.numbers["restitution"]
     usable = max(2, math.ceil(math.log(LAST_SPEED) / math.log(e))) if e < 1 else MAX_BOUNCES
     times = path.times - path.times[fit.first]
     impacts = impact_times(np.array([fit.numbers[name] for name in NUMBERS]), float(times[fit.last]))
-    after = times > impacts[0] if len(impacts) >= MIN_IMPACTS else times >= 0
+    released = fit.first > 0 and len(impacts) >= MIN_IMPACTS
+    after = times > impacts[0] if released else times >= 0
     before = times < impacts[usable] if len(impacts) > usable else times <= times[fit.last]
     inside = np.flatnonzero(after & before)
     if len(inside) < MIN_FRAMES or (inside[0], inside[-1]) == (fit.first, fit.last):

@@ -22,7 +22,7 @@ from gradsim.scene.unknown import unknown
 
 BODY = "object"  # name of the body in a draft
 DENSITY = 500.0  # of an object of unknown mass [kg/m^3]
-DENSITY_SD = 1.0  # of its logarithm
+DENSITY_SD = 0.7  # of its logarithm
 DRAG_SD = 0.3  # of the logarithm of the drag coefficient of a body of known mass
 AIR = 0.5 * 1.2 * 0.47  # half the density of air [kg/m^3] times the drag coefficient of a ball
 DEPTH_SPEED = 0.05  # standard deviation of the speed along the view, relative to the distance [1/s] and to the speed
@@ -192,7 +192,8 @@ def sliding_block(view: View, numbers: Mapping[str, float]) -> tuple[Rigid, Grou
         offset=sag - view.radius,
     )
     position: Any = (_between(x, 2 * PATH_MARGIN * view.radius), 0.0, 0.0)
-    velocity: Any = (_between(speed, max(abs(speed), 1.0)), 0.0, 0.0)
+    depth = math.hypot(DEPTH_SPEED * view.distance, DEPTH_SPEED * speed)
+    velocity: Any = (_between(speed, max(abs(speed), 1.0)), 0.0, _nuisance(Normal(0.0, depth)))
     block = Rigid(BODY, box(side), mass=mass, position=position, velocity=velocity)
     shift: Any = _between(-y, 2 * PATH_MARGIN * view.radius)
     camera = view.camera(target=(0.0, shift, 0.0), roll=-angle * right, levelled=False)

@@ -60,8 +60,8 @@ class MotionFit:
         free_numbers: Number of values that were fitted.
         explained: Explained part of the deviation from uniform motion, 1 for all of it.
         cost: Smaller for a better explanation of the whole path; see `motion_cost`.
-        spread: Standard deviation of what the motion does not describe, along x and y [px], such as the sideways
-            motion of a ball that bounces irregularly.
+        spread: Standard deviations of what the motion does not describe, along x and y, [2] or [M, 2] [px], such as
+            the sideways motion of a ball that bounces irregularly.
     """
 
     kind: str
@@ -72,7 +72,7 @@ class MotionFit:
     free_numbers: int
     explained: float
     cost: float
-    spread: tuple[float, float] = (0.0, 0.0)
+    spread: NDArray[np.float64] = field(default_factory=lambda: np.zeros(2), repr=False)
 
     @property
     def frames(self) -> slice:

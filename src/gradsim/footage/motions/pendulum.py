@@ -105,7 +105,7 @@ def _first_guess(t: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.f
 def draft_pendulum(fit: MotionFit, view: View) -> Draft:
     """Returns a scene with a pendulum; its length is estimated, with known gravity."""
     length = view.gravity_or_standard / fit.numbers["rate"] ** 2  # [m]
+    gravity = view.local_gravity
     view = view.with_scale_guess(fit.numbers["length"] / length)
-    body = pendulum_body(view, fit.numbers, length)
-    gravity = (0.0, -view.gravity_or_standard, 0.0)
-    return draft_scene(view, body, (f"{BODY}.length", f"{BODY}.damping"), gravity=gravity)
+    body, camera = pendulum_body(view, fit.numbers, length), view.camera(faces=False)
+    return draft_scene(view, body, (f"{BODY}.length", f"{BODY}.damping"), gravity=gravity, camera=camera)

@@ -19,6 +19,8 @@ from gradsim.scene.unknown import unknown
 STANDARD_GRAVITY = 9.81  # [m/s^2]
 TILT = math.radians(1.0)  # standard deviation of the roll of a camera, and of the pitch of one that was levelled [rad]
 PITCH = math.radians(8.0)  # and of the pitch of one that was not
+YAW = math.radians(5.0)  # standard deviation of the angle between the plane of a pendulum and the picture [rad]
+LOCAL_GRAVITY = 0.02  # standard deviation of gravity between places on Earth [m/s^2]
 ANY_DIAMETER = 0.1  # of an object whose size does not matter [m]
 FREE_RANGE = 4.0  # factor between the guess of an unknown distance and its bounds
 
@@ -105,6 +107,13 @@ class View:
         """Returns a vector in the plane of the motion, y up [m], from one in the picture, y down [px]."""
         return pixels[0] / self.pixels_per_metre, -pixels[1] / self.pixels_per_metre
 
+    @property
+    def local_gravity(self) -> tuple[Any, Any, Any]:
+        """Known gravity [m/s^2], which differs between places on Earth unless it was given."""
+        if self.gravity is not None:
+            return 0.0, -self.gravity, 0.0
+        return 0.0, unknown(-STANDARD_GRAVITY, prior=Normal(-STANDARD_GRAVITY, LOCAL_GRAVITY), nuisance=True), 0.0
+
     def gravity_quantity(self, acceleration: float) -> tuple[Any, Any, Any]:
         """Returns gravity [m/s^2]: known, or an unknown that starts with an acceleration in the picture [px/s^2]."""
         if self.gravity is not None:
@@ -112,12 +121,15 @@ class View:
         guess = -max(abs(acceleration) / self.pixels_per_metre, 1e-6)
         return 0.0, unknown(guess, low=FREE_RANGE * guess, high=guess / FREE_RANGE), 0.0
 
-    def camera(self, *, target: Any = (0.0, 0.0, 0.0), roll: float = 0.0, levelled: bool = True) -> Camera:
+    def camera(
+        self, *, target: Any = (0.0, 0.0, 0.0), roll: float = 0.0, levelled: bool = True, faces: bool = True
+    ) -> Camera:
         """Returns the camera; its pitch and roll are known roughly, its distance as well as the scale.
 
         Args:
             target: Point in the plane of the motion in the middle of the picture [m].
             roll: Angle by which its top leans to the right in the axes of the scene [rad].
+            faces: Whether the plane of the motion faces the camera, or only nearly so.
             levelled: Whether pitch and roll may be off; if not, errors of the direction of gravity take their place.
         """
         distance = self.distance
@@ -128,5 +140,7 @@ class View:
         pitched: Any = unknown(0.0, -1.0, 1.0, prior=Normal(0.0, self.pitch), nuisance=True)
         rolled: Any = unknown(roll, prior=Normal(roll, self.tilt), nuisance=True)
         angles: dict[str, Any] = {"pitch": pitched, "roll": rolled} if levelled else {"roll": roll}
+        if not faces:
+            angles["yaw"] = unknown(0.0, prior=Normal(0.0, YAW), nuisance=True)
         fov = math.degrees(2 * math.atan(0.5 * self.size[0] / self.focal.value))
         return Camera(target=target, distance=away, fov=fov, **angles)
