@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from tests.report.browser import CHROMIUM, NO_CHROMIUM, open_page
 
 import gradsim as gs
 from gradsim.cli.manifest import load_manifest
-from gradsim.footage.footage_view import footage_view, shown_masks, shown_rows
+from gradsim.footage.footage_view import footage_view, motion_pictures, shown_masks, shown_rows
 from gradsim.footage.lens import Lens, distort_points
 from gradsim.footage.prepared_files import MANIFEST, is_prepared, load_footage_view, write_prepared
 from gradsim.report.footage_charts import hardly_used
@@ -132,6 +133,16 @@ def test_pictures_show_the_object_where_the_track_says(throw):
     for row in (0, 8, 15):
         x, y = np.floor((view.points[row] - (view.window.left, view.window.top)) * view.scale).astype(int)
         assert np.abs(view.pictures[row, y, x] / 255 - videos.THROW.color).max() < 0.1
+
+
+def test_pictures_do_not_shake(throw):
+    """A shift of the camera by 4 px to the right shows the scene 4 px further right: pictures are moved back."""
+    camera = throw.detection.camera
+    shaken = replace(camera, shift=np.full_like(camera.shift, (4.0, 0.0)))
+    moved = replace(throw, detection=replace(throw.detection, camera=shaken))
+    view = footage_view(throw)
+    assert (view.scale == 1).all()
+    assert (motion_pictures(moved, view.window)[:, :, :-4] == view.pictures[:, :, 4:]).all()
 
 
 def test_a_prepared_folder_is_replaced_and_another_one_is_not(throw, tmp_path):

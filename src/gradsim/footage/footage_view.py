@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gradsim.footage.lens import Lens
 from gradsim.footage.prepare import Prepared
+from gradsim.footage.stabilization import shift_image
 from gradsim.footage.window import Window
 
 SIDE = 480  # longer side of the pictures [px]
@@ -86,18 +87,14 @@ def motion_pictures(prepared: Prepared, window: Window) -> NDArray[np.uint8]:
     shifts = prepared.detection.camera.shift * prepared.recording.scale
     parts = _decoded(prepared, frames, window)
     pictures = [
-        cv2.resize(_moved(part, -shifts[frame]), size, interpolation=cv2.INTER_AREA)
+        cv2.resize(_stabilized(part, shifts[frame]), size, interpolation=cv2.INTER_AREA)
         for frame, part in zip(frames, parts, strict=True)
     ]
     return np.asarray(np.stack(pictures), np.uint8)
 
 
-def _moved(image: NDArray[np.uint8], shift: NDArray[np.float64]) -> NDArray[np.uint8]:
-    if not shift.any():
-        return image
-    matrix = np.array([[1, 0, shift[0]], [0, 1, shift[1]]], np.float64)
-    size = (image.shape[1], image.shape[0])
-    return np.asarray(cv2.warpAffine(image, matrix, size, borderMode=cv2.BORDER_REPLICATE), np.uint8)
+def _stabilized(image: NDArray[np.uint8], shift: NDArray[np.float64]) -> NDArray[np.uint8]:
+    return np.asarray(shift_image(image, -shift), np.uint8) if shift.any() else image
 
 
 def _decoded(prepared: Prepared, frames: NDArray[np.int64], window: Window) -> Iterator[NDArray[np.uint8]]:
