@@ -17,6 +17,7 @@ MIN_NOISE = 1.5 / 255  # rounding and compression
 SHADOW = (0.5, 1.08)  # brightness of shadows and reflections relative to the plate
 SHADOW_COLOR = 0.03  # largest deviation of a shadow from the colour of the plate, or 3 standard deviations
 DARK = 0.15  # the colour of a darker plate is too uncertain to recognize a shadow
+THIN = 0.45  # half width of what counts as a thread, relative to that of the thickest part of a region
 MIN_AREA = 10  # [px of the reduced copy]
 MAX_CUT = 0.35  # length at the edge of the picture of a blob that is still whole, in diameters
 MAX_BLOBS = 30  # largest ones of a frame
@@ -96,12 +97,31 @@ def _blobs_of(
     changed[changed] = ~is_shadow(image[changed], color[changed], noise[changed])
     opened = cv2.morphologyEx(changed.astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
     closed = cv2.morphologyEx(opened, cv2.MORPH_CLOSE, np.ones((5, 5), np.uint8))
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(closed, connectivity=8)
+    solid = without_threads(np.asarray(closed, np.uint8))
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(solid, connectivity=8)
     areas = stats[:, cv2.CC_STAT_AREA]
     largest = sorted(range(1, count), key=lambda n: -areas[n])[:MAX_BLOBS]
     return [
         _blob(frame, np.asarray(labels, np.int32), n, stats[n], difference) for n in largest if areas[n] >= MIN_AREA
     ]
+
+
+def without_threads(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Returns a mask [h, w] without the thin parts of its regions: the thread of a pendulum moves unlike its bob."""
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
+    result = mask.copy()
+    for n in range(1, count):
+        left, top, width, height, area = (int(number) for number in stats[n])
+        if area < MIN_AREA:
+            continue
+        place = (slice(top, top + height), slice(left, left + width))
+        own = np.pad((labels[place] == n).astype(np.uint8), 1)
+        radius = int(THIN * cv2.distanceTransform(own, cv2.DIST_L2, 3).max())
+        if radius >= 1:
+            disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))
+            thick = cv2.morphologyEx(own, cv2.MORPH_OPEN, disc)
+            result[place] = np.where(own[1:-1, 1:-1] > 0, thick[1:-1, 1:-1], result[place])
+    return result
 
 
 def is_shadow(image: NDArray[np.float32], color: NDArray[np.float32], noise: NDArray[np.float32]) -> NDArray[np.bool_]:
