@@ -320,7 +320,7 @@ def assert_rejected(capsys, arguments, *remedies):
 
 
 HELP = [
-    *("simulate", "estimate", "identify", "landscape", "control", "calibrate", "demo"),
+    *("simulate", "estimate", "identify", "landscape", "control", "calibrate", "prepare", "demo"),
     *(f"check {name}" for name in ("gradients", "physics", "render")),
     *(
         f"reproduce {name}"

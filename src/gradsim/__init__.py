@@ -27,6 +27,8 @@ from gradsim.fit.policies import Feedback, Keyframes, Sinusoids
 from gradsim.fit.result import Fit
 from gradsim.fit.rollout import rollout
 from gradsim.fit.trials import Trial
+from gradsim.footage.prepare import Prepared
+from gradsim.footage.prepare_video import prepare
 from gradsim.render.dibr import DIBR
 from gradsim.render.exact import Exact
 from gradsim.render.mitsuba import Mitsuba
@@ -140,6 +142,7 @@ __all__ = [
     "Periodic",
     "Pixels",
     "Plan",
+    "Prepared",
     "PointLight",
     "Push",
     "Quantity",
@@ -190,6 +193,7 @@ __all__ = [
     "minimize",
     "mse",
     "node_force",
+    "prepare",
     "quantity",
     "register_force_family",
     "render",

@@ -161,3 +161,9 @@ def test_measured_values_print_and_check():
         Measured(math.nan, 1.0)
     with pytest.raises(OutOfRange, match="sd"):
         Measured(1.0, -1.0)
+
+
+def test_a_guess_has_an_infinite_standard_deviation():
+    assert str(Measured(420.0, math.inf, "px/m", "a guess")) == "420 px/m (a guess)"
+    with pytest.raises(NotFinite):
+        Measured(420.0, math.nan)

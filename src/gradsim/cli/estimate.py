@@ -182,7 +182,9 @@ def _write_report(fit: Fit, folder: Path, subject: Subject) -> Path:
     from gradsim.report.fit_page import write_report
 
     command = shlex.join(["gradsim", *sys.argv[1:]])
-    return write_report(fit, folder, title=subject.title, source=subject.source, command=command)
+    return write_report(
+        fit, folder, title=subject.title, source=subject.source, command=command, footage=subject.footage
+    )
 
 
 def show_stage(bar: ProgressBar, stage: FitStep) -> None:

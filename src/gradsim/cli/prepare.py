@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -13,6 +13,9 @@ from gradsim.cli.inputs import FpsOption
 from gradsim.cli.options import parse_frames
 from gradsim.footage.choices import Choices
 from gradsim.scene.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from gradsim.footage.prepare import Prepared
 
 
 def prepare(
@@ -68,10 +71,11 @@ def prepare(
     """
     from gradsim.footage.lens_files import load_lens
     from gradsim.footage.prepare import prepare as prepare_recording
-    from gradsim.footage.prepared_files import PREVIEW, write_prepared
+    from gradsim.footage.prepared_files import PREVIEW, check_replaceable, write_prepared
     from gradsim.footage.recording import open_recording
 
     point, frame = (None, None) if object_at is None else _object(object_at)
+    check_replaceable(out)
     choices = Choices(
         object=point,
         object_frame=frame,
@@ -102,23 +106,10 @@ def prepare(
     console.print(f"next: gradsim estimate {out} -o out/", highlight=False, soft_wrap=True)
 
 
-def _print(prepared: object) -> None:
+def _print(prepared: Prepared) -> None:
     """Prints what was found, and what is uncertain."""
-    from gradsim.footage.prepare import Prepared
-
-    assert isinstance(prepared, Prepared)
-    track, fit, view = prepared.track, prepared.fit, prepared.view
-    first, last = int(prepared.frames[0]), int(prepared.frames[-1])
-    console.print(
-        f"object: {track.diameter:.0f} px wide, in {len(track)} of {len(prepared.recording)} frames", highlight=False
-    )
-    console.print(
-        f"motion: {fit.kind}, frames {first} to {last}, explains {100 * fit.explained:.2f} % of the path",
-        highlight=False,
-    )
-    if view.scale is not None:
-        console.print(f"scale: {escape(str(view.scale))}", highlight=False, soft_wrap=True)
-    console.print(f"estimates: {escape(', '.join(prepared.draft.wanted))}", highlight=False, soft_wrap=True)
+    for line in prepared.findings:
+        console.print(escape(line), highlight=False, soft_wrap=True)
     for note in prepared.notes:
         console.print(f"[yellow]note:[/] {escape(note)}", highlight=False, soft_wrap=True)
 

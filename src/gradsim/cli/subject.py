@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from gradsim.cli.inputs import checked_camera, checked_unknowns, load_background
 from gradsim.cli.manifest import Manifest, load_manifest
 from gradsim.cli.options import frame_time, known_frame_time, unknown_offset
 from gradsim.fit.trials import Trial
+from gradsim.footage.footage_view import FootageView
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.files.load import SceneFile, load_scene_file
 from gradsim.video.video import Video
@@ -28,6 +30,7 @@ class Subject:
     title: str
     source: str  # description of the observation
     mask: torch.Tensor | None = None  # weights of the pixels of all videos, [H, W] or [T, H, W]
+    footage: FootageView | None = None  # of a prepared recording
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,10 @@ class VideoOptions:
 def load_subject(scene: str | None, videos: list[Path], manifest: Path | None, options: VideoOptions) -> Subject:
     """Loads a scene and its videos, a manifest, or a folder that `gradsim prepare` wrote."""
     if scene is not None and not videos and manifest is None and Path(scene).is_dir():
-        manifest, scene = _prepared_manifest(Path(scene)), None
+        return _prepared_subject(Path(scene), options)
     if manifest is not None:
-        given: dict[str, Any] = {"SCENE": scene, "VIDEO": videos or None}
-        given |= {f"--{name}": value for name, value in vars(options).items()}
-        for name, value in given.items():
-            if value is not None:
-                raise InvalidInput(name, value, "does not apply to --trials: give it in the manifest")
+        given = {"SCENE": scene, "VIDEO": videos or None, **_given(options)}
+        _check_none(given, "does not apply to --trials: give it in the manifest")
         return _manifest_subject(load_manifest(manifest))
     if scene is None or not videos:
         missing = "scene" if scene is None else "video"
@@ -65,13 +65,31 @@ def load_subject(scene: str | None, videos: list[Path], manifest: Path | None, o
     return _video_subject(file, videos, options)
 
 
-def _prepared_manifest(folder: Path) -> Path:
-    """Returns the manifest in a folder that `gradsim prepare` wrote."""
-    from gradsim.footage.prepared_files import MANIFEST, is_prepared
+def _given(options: VideoOptions) -> dict[str, Any]:
+    return {f"--{name}": value for name, value in vars(options).items()}
+
+
+def _check_none(given: Mapping[str, Any], remedy: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidInput(name, value, remedy)
+
+
+def _prepared_subject(folder: Path, options: VideoOptions) -> Subject:
+    """Returns the subject of a folder that `gradsim prepare` wrote."""
+    from gradsim.footage.prepared_files import MANIFEST, is_prepared, load_footage_view
 
     if not is_prepared(folder):
         raise InvalidInput("scene", str(folder), "must be a scene file, or a folder that `gradsim prepare` wrote")
-    return folder / MANIFEST
+    _check_none(_given(options), "does not apply to a prepared folder: give it to `gradsim prepare`")
+    subject = _manifest_subject(load_manifest(folder / MANIFEST))
+    view = load_footage_view(folder)
+    if view is None:
+        return replace(subject, title=folder.name)
+    first, stop = view.summary["frames"]
+    video, kind = view.summary["video"], view.summary["motion"]["kind"]
+    source = f"{folder}: {kind} in frames {first} to {stop - 1} of {video}, centres in {subject.frames} frames"
+    return replace(subject, title=Path(video).stem, source=source, footage=view)
 
 
 def _video_subject(file: SceneFile, videos: list[Path], options: VideoOptions) -> Subject:

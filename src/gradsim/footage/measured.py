@@ -15,7 +15,7 @@ class Measured:
 
     Args:
         value: Best value.
-        sd: Standard deviation >= 0, in the same unit.
+        sd: Standard deviation >= 0, in the same unit; infinite for a value that is only a guess.
         unit: Unit, such as "px".
         source: Where the value comes from, in words.
     """
@@ -26,13 +26,14 @@ class Measured:
     source: str = ""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.value) and math.isfinite(self.sd)):
+        if not math.isfinite(self.value) or math.isnan(self.sd):
             raise NotFinite("measured value", f"{self.value:g} ± {self.sd:g}", "must be finite")
         if self.sd < 0:
             raise OutOfRange("measured value.sd", f"{self.sd:g}", "must be >= 0")
 
     def __str__(self) -> str:
-        number = f"{self.value:.{_decimals(self.sd)}f} ± {self.sd:.2g}" if self.sd else f"{self.value:g}"
+        known = self.sd and math.isfinite(self.sd)
+        number = f"{self.value:.{_decimals(self.sd)}f} ± {self.sd:.2g}" if known else f"{self.value:g}"
         return f"{number} {self.unit}".rstrip() + (f" ({self.source})" if self.source else "")
 
     @property

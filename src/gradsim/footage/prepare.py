@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -38,6 +40,7 @@ class Prepared:
         fits: Kinds of motion that were fitted to it, the best first.
         fit: The chosen one.
         view: Camera and scale.
+        lens: Lens of the camera.
         draft: Scene with unknowns.
         times: Times of the frames of the motion from the first [M] [s].
         notes: What is uncertain, in words.
@@ -49,6 +52,7 @@ class Prepared:
     fits: tuple[MotionFit, ...]
     fit: MotionFit
     view: View
+    lens: Lens
     draft: Draft
     times: np.ndarray = field(repr=False)
     notes: tuple[str, ...] = ()
@@ -74,6 +78,33 @@ class Prepared:
         """Numbers of the frames of the motion in the file [M]."""
         return np.asarray(self.recording.numbers)[self.track.frames[self.fit.frames]]
 
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What was found, in lines."""
+        track, fit = self.track, self.fit
+        numbers = self.recording.numbers
+        return (
+            f"object: {track.diameter:.0f} px wide, in {len(track)} of {len(numbers)} frames",
+            f"motion: {fit.kind}, frames {self.frames[0]} to {self.frames[-1]}, explains "
+            f"{100 * fit.explained:.2f} % of the path",
+            f"scale: {self.view.scale or 'unknown'}",
+            f"estimates: {', '.join(self.draft.wanted)}",
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([*self.findings, *(f"note: {note}" for note in self.notes)])
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Writes the folder that `gradsim estimate` reads: scene, tracks, background, masks and a preview.
+
+        Args:
+            folder: New, or a prepared folder, which is replaced.
+        """
+        from gradsim.footage.prepared_files import write_prepared
+
+        write_prepared(self, Path(folder))
+        return Path(folder)
+
 
 def prepare(recording: Recording, choices: Choices = Choices(), *, lens: Lens | None = None) -> Prepared:
     """Finds the moving object of a recording, measures its path, and drafts a scene that moves like it.
@@ -89,19 +120,23 @@ def prepare(recording: Recording, choices: Choices = Choices(), *, lens: Lens | 
         AmbiguousObject: Two objects move alike, and none was chosen.
         UnexplainedMotion: No kind of motion explains the path.
     """
+    if choices.motion is not None:
+        motion_named(choices.motion)  # checked before the search, which takes longer
     point, frame = choices.object, choices.object_frame
     detection = find_moving_objects(recording, object_at=point, at_frame=frame, ignore=choices.ignore)
     detection.check_unambiguous()
     track = measure_object(detection)
-    view_lens = lens.scaled(recording.size) if lens else pinhole_lens(recording.size, focal_length(recording.path))
+    focal = focal_length(recording.path) if lens is None else replace(lens.focal, source="the calibrated lens")
+    view_lens = lens.scaled(recording.size) if lens else pinhole_lens(recording.size, focal)
     path = _image_path(track, view_lens, choices.rolling_shutter)
     fits = tuple(fit_motions(path))
     fit = _chosen_fit(recording, path, fits, choices.motion)
     part = path.part(fit.frames)
     view = make_view(choices, view_lens, track, usual_diameter(track, fit))
+    view = replace(view, focal=replace(view.focal, source=focal.source))
     draft = MOTIONS[fit.kind].draft(fit, view)
     notes = (*detection_notes(detection, track), *_motion_notes(fits, fit, path), *_view_notes(view, draft, lens))
-    return Prepared(detection, track, path, fits, fit, view, draft, part.times - part.times[0], notes)
+    return Prepared(detection, track, path, fits, fit, view, view_lens, draft, part.times - part.times[0], notes)
 
 
 def _image_path(track: ObjectTrack, lens: Lens, rolling_shutter: float) -> ImagePath:

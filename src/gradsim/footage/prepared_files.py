@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,22 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsim.footage.footage_view import FootageView, footage_view, mask_image, plate_image, shown_masks
+from gradsim.footage.lens_files import load_lens, save_lens
 from gradsim.footage.prepare import Prepared
 from gradsim.footage.track import ObjectTrack
+from gradsim.footage.window import Window
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.files.document import dump_yaml
 from gradsim.scene.files.save import save_scene
 from gradsim.scene.time import Time
+from gradsim.video.decode import decode_timed_frames
 from gradsim.video.encoders import ENCODERS, png_bytes, write_video
 
 MANIFEST, SCENE, TRACKS, SUMMARY = "trials.yaml", "scene.yaml", "tracks.csv", "prepared.json"
 PLATE, MASKS, PREVIEW, PATHS = "plate.png", "masks.npz", "preview.mp4", "paths.png"
+FRAMES, LENS = "frames.mp4", "lens.yaml"
 PREVIEW_SIDE = 540  # shorter side of the preview [px]
 OBSERVED, PREDICTED = (255, 220, 0), (0, 200, 255)  # colours of outlines and of the fitted motion
 
@@ -31,10 +37,15 @@ def is_prepared(folder: Path) -> bool:
     return (folder / SUMMARY).is_file() and (folder / MANIFEST).is_file()
 
 
-def write_prepared(prepared: Prepared, folder: Path) -> None:
-    """Writes a prepared recording to a folder, atomically; an existing prepared folder is replaced."""
+def check_replaceable(folder: Path) -> None:
+    """Raises unless a folder can be written: it does not exist, is empty, or was written by `write_prepared`."""
     if folder.exists() and not is_prepared(folder) and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput("--out", str(folder), "exists and is not a prepared recording: choose another folder")
+
+
+def write_prepared(prepared: Prepared, folder: Path) -> None:
+    """Writes a prepared recording to a folder, atomically; an existing prepared folder is replaced."""
+    check_replaceable(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(folder, lambda target: _write_files(prepared, target), InvalidInput)
 
@@ -48,14 +59,46 @@ def _write_files(prepared: Prepared, folder: Path) -> None:
     height, width = recording.size
     trial: dict[str, Any] = {"tracks": TRACKS, "size": f"{height}x{width}", "name": recording.path.stem}
     (folder / MANIFEST).write_text(dump_yaml({"scene": SCENE, "trials": [trial]}), encoding="utf-8")
-    plate = np.round(255 * np.clip(prepared.detection.plate.color, 0, 1)).astype(np.uint8)
-    (folder / PLATE).write_bytes(png_bytes(plate))
+    save_lens(prepared.lens, folder / LENS)
+    (folder / PLATE).write_bytes(png_bytes(plate_image(prepared)))
     _write_masks(prepared.track, folder / MASKS)
     prepared.detection.save_overlay(folder / PATHS)
     images = np.stack(list(preview_images(prepared)))
     fps = 1.0 / float(np.median(np.diff(recording.times)))
     write_video(folder / PREVIEW, images, fps, ENCODERS["h264"], 23)
-    (folder / SUMMARY).write_text(json.dumps(summary(prepared), indent=2) + "\n", encoding="utf-8")
+    view = footage_view(prepared)
+    write_video(folder / FRAMES, view.pictures, rate, ENCODERS["h264"], 20)
+    shown = {"rows": view.rows.tolist(), "window": list(astuple(view.window))}
+    content = {**view.summary, "shown": shown}
+    (folder / SUMMARY).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def load_footage_view(folder: Path) -> FootageView | None:
+    """Returns what a report shows of a prepared folder; None if its pictures are missing."""
+    files = [folder / name for name in (SUMMARY, TRACKS, LENS, FRAMES, PLATE, MASKS)]
+    if not all(file.is_file() for file in files):
+        return None
+    content = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    shown = content.pop("shown")
+    table = np.loadtxt(folder / TRACKS, delimiter=",", skiprows=1, ndmin=2)
+    frames = [frame.image for frame in decode_timed_frames(folder / FRAMES, range(len(shown["rows"])))]
+    plate = np.asarray(cv2.imread(str(folder / PLATE)), np.uint8)[..., ::-1]
+    return FootageView(
+        content,
+        *(table[:, 0], table[:, 1:3], table[:, 3:5]),
+        load_lens(folder / LENS),
+        Window(*shown["window"]),
+        np.array(shown["rows"], np.int64),
+        np.stack(frames).astype(np.uint8),
+        np.ascontiguousarray(plate),
+        _load_masks(folder / MASKS),
+    )
+
+
+def _load_masks(file: Path) -> tuple[tuple[int, NDArray[np.uint8]], ...]:
+    with np.load(file) as content:
+        numbers = content["numbers"]
+        return tuple((int(numbers[k]), content[f"alpha_{k}"]) for k in shown_masks(len(numbers)))
 
 
 def _write_tracks(prepared: Prepared, file: Path) -> None:
@@ -72,33 +115,9 @@ def _write_tracks(prepared: Prepared, file: Path) -> None:
 def _write_masks(track: ObjectTrack, file: Path) -> None:
     """Writes the windows around the object [N, 4] (left, top, width, height) and their alphas, 8 bits each."""
     windows = np.array([(own.left, own.top, own.width, own.height) for own in track.windows], np.int32)
-    alphas = {f"alpha_{k}": np.round(255 * alpha).astype(np.uint8) for k, alpha in enumerate(track.alphas)}
-    np.savez_compressed(file, frames=track.frames, windows=windows, **alphas)  # type: ignore[arg-type]
-
-
-def summary(prepared: Prepared) -> dict[str, Any]:
-    """Returns what was found, as plain values."""
-    view, track, recording = prepared.view, prepared.track, prepared.recording
-    scale = view.scale
-    return {
-        "video": recording.path.name,
-        "frames": [int(prepared.frames[0]), int(prepared.frames[-1]) + 1],
-        "object": {"frames": len(track), "diameter_px": track.diameter, "color": track.color.tolist()},
-        "motion": {
-            "kind": prepared.fit.kind,
-            "explained": prepared.fit.explained,
-            "others": {fit.kind: fit.explained for fit in prepared.fits if fit is not prepared.fit},
-        },
-        "camera": {
-            "focal_px": view.focal.value,
-            "focal_source": view.focal.source,
-            "pixels_per_metre": None if scale is None else scale.value,
-            "scale_sd": None if scale is None else scale.relative_sd,
-            "scale_source": "gravity" if scale is None else scale.source,
-        },
-        "wanted": list(prepared.draft.wanted),
-        "notes": list(prepared.notes),
-    }
+    alphas = {f"alpha_{k}": mask_image(alpha) for k, alpha in enumerate(track.alphas)}
+    numbers = np.asarray(track.recording.numbers)[track.frames]
+    np.savez_compressed(file, frames=track.frames, numbers=numbers, windows=windows, **alphas)  # type: ignore[arg-type]
 
 
 def preview_images(prepared: Prepared) -> list[NDArray[np.uint8]]:

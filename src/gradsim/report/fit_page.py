@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gradsim.fit.result import Fit
+from gradsim.footage.footage_view import FootageView, footage_view
+from gradsim.footage.prepare import Prepared
 from gradsim.report import fit_sections as sections
-from gradsim.report import misfit_sections
+from gradsim.report import footage_sections, misfit_sections
 from gradsim.report.html import reproduction_section, save_scene, scene_section, write_page
 
 SCENE = "fitted.yaml"
@@ -22,6 +24,7 @@ def write_report(
     source: str = "",
     command: str = "",
     truth: Mapping[str, float] | None = None,
+    footage: Prepared | FootageView | None = None,
 ) -> Path:
     """Writes report.html, fit.json and fitted.yaml into a folder, each atomically.
 
@@ -34,6 +37,7 @@ def write_report(
         source: Description of the observation.
         command: Shell command that repeats the estimate.
         truth: True values by name, if known, shown beside the estimates.
+        footage: The prepared recording of the estimate: the page then shows the object with its predicted outline.
 
     Returns:
         Path of the page.
@@ -42,6 +46,7 @@ def write_report(
     place.mkdir(parents=True, exist_ok=True)
     fit.save(place / "fit.json")
     trial = fit.trials[0]
+    shown = footage_view(footage) if isinstance(footage, Prepared) else footage
     file = place / "report.html"
     write_page(
         file,
@@ -51,6 +56,7 @@ def write_report(
         sections=[
             sections.verdict(fit),
             sections.values(fit, truth or {}),
+            "" if shown is None else footage_sections.footage(fit, shown),
             misfit_sections.misfit(fit),
             sections.videos(fit),
             misfit_sections.trials(fit),

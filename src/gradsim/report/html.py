@@ -86,10 +86,10 @@ def image_element(uri: str, height: int, width: int, alt: str) -> str:
     return f'<img width="{width}" height="{height}" alt="{escape(alt)}" src="{uri}">'
 
 
-def chart_grid(charts: Iterable[tuple[str, str]]) -> str:
-    """Returns a grid of charts, given as titles and SVG."""
+def chart_grid(charts: Iterable[tuple[str, str]], *, pairs: bool = False) -> str:
+    """Returns a grid of charts, given as titles and SVG; in pairs, at most two are beside each other."""
     figures = (f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>" for title, svg in charts)
-    return f'<div class="plots">{"".join(figures)}</div>'
+    return f'<div class="plots{" pairs" if pairs else ""}">{"".join(figures)}</div>'
 
 
 def reproduction_section(command: str, scene: str, video: str, note: str) -> str:
