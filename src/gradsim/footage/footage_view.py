@@ -150,7 +150,8 @@ def summary(prepared: Prepared) -> dict[str, Any]:
         "motion": {
             "kind": prepared.fit.kind,
             "explained": prepared.fit.explained,
-            "spread_px": list(prepared.fit.spread),
+            "spread_px": np.median(np.broadcast_to(prepared.fit.spread, (len(prepared.times), 2)), axis=0).tolist(),
+            "sigma_px": float(np.median(prepared.path.part(prepared.fit.frames).sigma)),
             "others": {fit.kind: fit.explained for fit in prepared.fits if fit is not prepared.fit},
         },
         "camera": {

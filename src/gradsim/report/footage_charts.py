@@ -16,13 +16,12 @@ NOT_DESCRIBED = 3.0  # spread over measurement errors from which on a coordinate
 
 def hardly_used(view: FootageView) -> tuple[bool, bool]:
     """Whether x and y hardly count in the fit, because the kind of motion does not describe them."""
-    measured = np.sqrt(np.maximum(view.deviations**2 - np.square(_spread(view)), 1e-12))
-    flags = _spread(view) > NOT_DESCRIBED * np.median(measured, axis=0)
+    flags = _spread(view) > NOT_DESCRIBED * view.summary["motion"]["sigma_px"]
     return bool(flags[0]), bool(flags[1])
 
 
 def _spread(view: FootageView) -> np.ndarray:
-    return np.array(view.summary["motion"].get("spread_px", (0.0, 0.0)))
+    return np.array(view.summary["motion"]["spread_px"])
 
 
 def track_charts(view: FootageView, predicted: PredictedTrack) -> list[tuple[str, str]]:
