@@ -29,7 +29,7 @@ def track_charts(view: FootageView, predicted: PredictedTrack) -> list[tuple[str
     charts = []
     for axis, (name, unused) in enumerate(zip(AXES, hardly_used(view), strict=True)):
         charts.append((f"Centre, {name} [px]", _track_chart(view, predicted, axis)))
-        mark = f": hardly used, the motion does not describe it to {_spread(view)[axis]:.1f} px" if unused else ""
+        mark = f": hardly used (± {_spread(view)[axis]:.3g} px), as the motion does not describe it" if unused else ""
         charts.append((f"Predicted minus observed, {name[0]} [px]{mark}", _residual_chart(view, predicted, axis)))
     return charts
 
@@ -53,6 +53,9 @@ def _residual_chart(view: FootageView, predicted: PredictedTrack, axis: int) -> 
         axes.fill_between(view.times, -2 * sd, 2 * sd, color=BAND, alpha=0.25, linewidth=0, label=label)
         axes.axhline(0.0, color=BAND, linewidth=0.8)
         axes.plot(view.times, residual, ".-", color=LINE, linewidth=0.8, markersize=4)
+        if sd.min() > np.abs(residual).max():  # the band would hide the residuals
+            reach = 1.2 * float(np.abs(residual).max())
+            axes.set_ylim(-reach, reach)
         axes.legend(fontsize=7, frameon=False, labelcolor=INK, loc="upper right")
 
     return svg_chart(draw, x_label="time [s]")
