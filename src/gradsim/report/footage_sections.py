@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gradsim.fit.contributions import MODEL_ERROR, OBSERVATIONS, OTHERS, RANGES
 from gradsim.fit.result import Fit
 from gradsim.footage.footage_view import FootageView
-from gradsim.report.footage_charts import track_charts
+from gradsim.report.footage_charts import hardly_used, track_charts
 from gradsim.report.footage_overlay import (
     PredictedTrack,
     close_up_rows,
@@ -66,9 +66,15 @@ def _overlay(view: FootageView, predicted: PredictedTrack) -> str:
     every = "" if len(view.rows) == len(view.times) else f" Every {view.rows[1] - view.rows[0]}th frame is shown."
     caption = (
         f"Observed frames{slow}. Yellow: measured centres. Blue: path and outline that the fitted scene predicts. "
-        f"The outline must stay on the object.{every}"
+        f"{_outline_rule(view)}{every}"
     )
     return panel_figure((), video, caption)
+
+
+def _outline_rule(view: FootageView) -> str:
+    names = [name for name, unused in zip(("sideways", "up and down"), hardly_used(view), strict=True) if unused]
+    except_for = f", except {' and '.join(names)}: this motion is hardly used" if names else ""
+    return f"The outline must stay on the object{except_for}."
 
 
 def _close_ups(view: FootageView, predicted: PredictedTrack) -> str:
