@@ -14,7 +14,7 @@ from tests.footage.chromium import open_browser
 
 import gradsim as gs
 from gradsim.experiments.footage_videos import synthetic_video
-from gradsim.footage.prepared_files import preview_images
+from gradsim.footage.prepared_files import Preview
 
 HERE = Path(__file__).parent
 SEED = 344  # a throw in front of a ruler
@@ -23,7 +23,8 @@ LONG = "document.querySelectorAll('section')[1]"  # the section about the footag
 
 def save_preview(prepared: gs.Prepared, file: Path) -> None:
     """Saves the last frame of the preview, reduced, in the colours of a small palette."""
-    image = np.ascontiguousarray(preview_images(prepared)[-4])
+    preview = Preview(prepared)
+    image = np.ascontiguousarray(preview[preview.shape[0] - 4])
     cv2.imwrite(str(file), cv2.resize(image, None, fx=0.9, fy=0.9, interpolation=cv2.INTER_AREA)[..., ::-1])
 
 

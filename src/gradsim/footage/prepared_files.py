@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from gradsim.video.encoders import ENCODERS, png_bytes, write_video
 MANIFEST, SCENE, TRACKS, SUMMARY = "trials.yaml", "scene.yaml", "tracks.csv", "prepared.json"
 PLATE, MASKS, PREVIEW, PATHS = "plate.png", "masks.npz", "preview.mp4", "paths.png"
 FRAMES, LENS = "frames.mp4", "lens.yaml"
+PREVIEW_MARGIN = 15  # frames before and after those with the object
 PREVIEW_SIDE = 540  # shorter side of the preview [px]
 OBSERVED, PREDICTED = (255, 220, 0), (0, 200, 255)  # colours of outlines and of the fitted motion
 
@@ -63,9 +64,8 @@ def _write_files(prepared: Prepared, folder: Path) -> None:
     (folder / PLATE).write_bytes(png_bytes(plate_image(prepared)))
     _write_masks(prepared.track, folder / MASKS)
     prepared.detection.save_overlay(folder / PATHS)
-    images = np.stack(list(preview_images(prepared)))
     fps = 1.0 / float(np.median(np.diff(recording.times)))
-    write_video(folder / PREVIEW, images, fps, ENCODERS["h264"], 23)
+    write_video(folder / PREVIEW, Preview(prepared), fps, ENCODERS["h264"], 23)
     view = footage_view(prepared)
     write_video(folder / FRAMES, view.pictures, rate, ENCODERS["h264"], 20)
     shown = {"rows": view.rows.tolist(), "window": list(astuple(view.window))}
@@ -115,34 +115,52 @@ def _write_tracks(prepared: Prepared, file: Path) -> None:
 def _write_masks(track: ObjectTrack, file: Path) -> None:
     """Writes the windows around the object [N, 4] (left, top, width, height) and their alphas, 8 bits each."""
     windows = np.array([(own.left, own.top, own.width, own.height) for own in track.windows], np.int32)
-    alphas = {f"alpha_{k}": mask_image(alpha) for k, alpha in enumerate(track.alphas)}
+    alphas = {f"alpha_{k}": mask_image(track.alpha(k)) for k in range(len(track))}
     numbers = np.asarray(track.recording.numbers)[track.frames]
     np.savez_compressed(file, frames=track.frames, numbers=numbers, windows=windows, **alphas)  # type: ignore[arg-type]
 
 
-def preview_images(prepared: Prepared) -> list[NDArray[np.uint8]]:
-    """Returns all frames of a recording with the outline of the object, its path and the fitted motion."""
-    recording, track, fit = prepared.recording, prepared.track, prepared.fit
-    factor = PREVIEW_SIDE / min(recording.size)
-    height, width = (int(side * factor) // 2 * 2 for side in recording.size)
-    places = {int(frame): k for k, frame in enumerate(track.frames)}
-    images, trace = [], []
-    for number, image in enumerate(recording.reduced):
+@dataclass(frozen=True, eq=False)
+class Preview:
+    """Frames around the motion with the outline of the object, its path and the fitted motion, one at a time."""
+
+    prepared: Prepared
+
+    @property
+    def first(self) -> int:
+        """The first frame that is shown."""
+        return max(0, int(self.prepared.track.frames[0]) - PREVIEW_MARGIN)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        recording = self.prepared.recording
+        last = min(len(recording), int(self.prepared.track.frames[-1]) + 1 + PREVIEW_MARGIN)
+        return (last - self.first, *(int(side * self.factor) // 2 * 2 for side in recording.size), 3)
+
+    @property
+    def factor(self) -> float:
+        """Pixels of the preview per pixel of the picture."""
+        return PREVIEW_SIDE / min(self.prepared.recording.size)
+
+    def __getitem__(self, number: int, /) -> NDArray[np.uint8]:
+        track, fit, frame = self.prepared.track, self.prepared.fit, self.first + number
+        _, height, width, _ = self.shape
+        image = self.prepared.recording.reduced[frame]
         picture = cv2.resize(image, (width, height), interpolation=cv2.INTER_LINEAR)
-        k = places.get(number)
-        if k is not None:
-            _draw_outline(picture, track, k, factor)
-            trace.append(track.centers[k] * factor)
+        seen = np.flatnonzero(track.frames <= frame)
+        if len(seen) and track.frames[seen[-1]] == frame:
+            k = int(seen[-1])
+            _draw_outline(picture, track, k, self.factor)
             if fit.first <= k <= fit.last:
-                _draw_cross(picture, fit.predicted[k - fit.first] * factor)
-        if len(trace) > 1:
-            cv2.polylines(picture, [np.round(np.array(trace) * 8).astype(np.int32)], False, OBSERVED, 1, cv2.LINE_AA, 3)
-        images.append(np.asarray(picture, np.uint8))
-    return images
+                _draw_cross(picture, fit.predicted[k - fit.first] * self.factor)
+        if len(seen) > 1:
+            path = np.round(track.centers[seen] * self.factor * 8).astype(np.int32)
+            cv2.polylines(picture, [path], False, OBSERVED, 1, cv2.LINE_AA, 3)
+        return np.asarray(picture, np.uint8)
 
 
 def _draw_outline(picture: NDArray[Any], track: ObjectTrack, k: int, factor: float) -> None:
-    window, alpha = track.windows[k], track.alphas[k]
+    window, alpha = track.windows[k], track.alpha(k)
     outlines, _ = cv2.findContours((alpha > 0.5).astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     for outline in outlines:
         points = (outline.astype(np.float64) + np.array([window.left + 0.5, window.top + 0.5])) * factor

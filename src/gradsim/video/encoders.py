@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import av
 import numpy as np
@@ -61,9 +61,18 @@ ENCODERS = {
 }
 
 
+class Images(Protocol):
+    """8-bit images [T, H, W, 3]: an array, or an object that makes each image when it is asked for."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, number: int, /) -> NDArray[np.uint8]: ...
+
+
 def write_video(
     target: Path | BytesIO,
-    images: NDArray[np.uint8],
+    images: Images,
     fps: float,
     encoder: Encoder,
     quality: float | None,
@@ -129,7 +138,7 @@ def _converted_frame(image: NDArray[np.uint8], stream: VideoStream) -> VideoFram
     )
 
 
-def _paletted_frames(images: NDArray[np.uint8], rate: Fraction) -> Iterator[VideoFrame]:
+def _paletted_frames(images: Images, rate: Fraction) -> Iterator[VideoFrame]:
     """Yields frames with a palette of 256 colours each, so that images with few colours are stored exactly."""
     count, height, width, _ = images.shape
     graph = Graph()
