@@ -101,11 +101,13 @@ def estimate(
     ] = None,
     roughly: RoughlyOption = None,
     corrections: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="Largest number of errors of the scene to estimate where it does not explain the video.", min=0
+            help="Largest number of errors of the scene to estimate where it does not explain the video; 5 by default, "
+            "0 for a prepared recording.",
+            min=0,
         ),
-    ] = 5,
+    ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="File with the state of the search; if it exists, the estimate resumes.")
     ] = None,
@@ -163,7 +165,7 @@ def estimate(
             robust=robust,
             brightness=brightness,
             roughly=parse_words(roughly),
-            corrections=corrections,
+            corrections=0 if corrections is None and subject.footage is not None else corrections,
             starts=starts,
             seed=seed,
             checkpoint=checkpoint,

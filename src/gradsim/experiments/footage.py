@@ -139,7 +139,7 @@ def _run(
     try:
         prepared = prepare(open_recording(file), choices, lens=lens)
         row |= {"motion": prepared.fit.kind, "object": _is_found(prepared, full)}
-        fit = fit_video(prepared, None, progress, corrections=0)
+        fit = fit_video(prepared, None, progress)
     except GradsimError as error:
         status = f"refused: {type(error).__name__}: {' '.join(str(error).split())}"
         return {**row, "status": status, "seconds": time.perf_counter() - begin}

@@ -38,6 +38,7 @@ from gradsim.scene.unknown import Unknown
 
 DISTINCT_MINIMA = 1e-2  # smallest distance between different minima of two searches, in coordinate units
 PRIOR_FREEDOM = 10  # degrees of freedom of the default priors of nuisances: their widths are guesses to about a quarter
+CORRECTIONS = 5  # largest number of errors of a scene that are estimated in addition
 COMPRESSED_NOISE_FACTOR = 8.0  # mean square of later frames of a compressed video, relative to that of the first
 
 Progress = Callable[[FitStep], None]
@@ -61,7 +62,7 @@ def estimate(
     exposure: float | Unknown = 0.0,
     readout: float = 0.0,
     roughly: Sequence[str] = (),
-    corrections: int = 5,
+    corrections: int | None = None,
     optimizer: GaussNewton = GaussNewton(),
     starts: int = 1,
     seed: int = 0,
@@ -99,7 +100,8 @@ def estimate(
         roughly: What is known only roughly: any of "camera", "start", "light", "shape", "gravity", "contact",
             "time". Its errors are estimated with default priors and widen the intervals.
         corrections: Largest number of errors of the scene that are estimated in addition where the scene does not
-            explain the observations; 0 for none.
+            explain the observations; 0 for none. By default 5, and 0 for a recording from `gs.prepare`, whose likely
+            errors are unknowns already.
         optimizer: Options of the least-squares solver.
         starts: Number of searches: one from the guesses, the others from random points within the bounds.
         seed: Seed of all random samples.
@@ -113,6 +115,7 @@ def estimate(
         Values with 95 % intervals, whether the scene explains the observations, and which values they determine.
     """
     begin = time.perf_counter()
+    corrections = corrections if corrections is not None else 0 if isinstance(scene, Prepared) else CORRECTIONS
     if isinstance(scene, Prepared):
         substeps = substeps or scene.substeps
         scene = prepared_trial(scene)

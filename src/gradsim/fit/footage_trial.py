@@ -21,7 +21,7 @@ def named_point(path: str) -> Point:
     for word, kind in POINTS.items():
         if point.startswith(word) and point[len(word) :].isdigit():
             return kind(body, int(point[len(word) :]))
-    raise InvalidInput("point", repr(path), "must be named like cube.center, cube.vertex3 or arm.bob0")
+    raise InvalidInput("point", repr(path), "must be named like cube.center.x, cube.vertex3.x or arm.bob0.x")
 
 
 def weights_from_deviations(deviations: np.ndarray) -> np.ndarray:
