@@ -20,7 +20,6 @@ MIN_SHADOW = 200  # pixels that tell the tint of shadows
 SHADOW_DEPTH = (-0.1, 0.75)  # part of the light that a shadow, or a reflection, takes away from the background
 FOREIGN, FOREIGN_NOISE = 0.06, 6.0  # least change of light of a pixel that is not background, of full scale and noise
 THREAD = 0.1  # half width of what is left out as a thread [diameters]
-MISSED = 0.08  # part of the object that the colours of its middle do not explain, above which it has others
 MIN_ALPHA = 0.12  # of the pixels that are connected with the object
 SOLID = (0.1, 0.3)  # largest part of the background and least part of the object in its interior
 SHADING = 0.12  # width of the mean of the shading of an object [diameters]
@@ -101,9 +100,7 @@ def object_alpha(
     amount, rest = _nearest_mixture(light, plate, colors, diameter, tint)
     solid = ((rest < SOLID[0]) & (amount > SOLID[1])).astype(np.uint8)
     alpha = _sharpened(amount / _shading(amount, solid, diameter), 1 - rest)
-    foreign = _foreign(light, plate, tint)
-    if ((foreign > 0) & (alpha < 0.5)).sum() > MISSED * foreign.sum():  # the object has another colour as well
-        alpha = np.maximum(alpha, foreign)
+    alpha = np.maximum(alpha, _foreign(light, plate, tint))
     region = _object_region(alpha, diameter)
     alpha = np.maximum(alpha, _interior(alpha * region))
     near = cv2.dilate(region, np.ones((5, 5), np.uint8)) > 0
