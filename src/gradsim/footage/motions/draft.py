@@ -66,7 +66,8 @@ def draft_scene(
     """Returns the draft of a scene with one body in front of the camera of a view."""
     points = {Pendulum: "bob0", Springs: "vertex1"}
     scene = Scene([body], ground=ground, gravity=gravity, camera=camera or view.camera(), lights=())
-    names = [path for path in (*wanted, "scene.gravity[1]") if path in scene.unknowns]
+    asked = {path for path, own in scene.unknowns.items() if not own.nuisance}
+    names = [path for path in (*wanted, "scene.gravity[1]") if path in asked]
     return Draft(scene, f"{BODY}.{points.get(type(body), 'center')}", tuple(names), dt)
 
 
