@@ -19,7 +19,6 @@ SHADOW_SHARE = 0.4  # largest part of the darkness of a shadow that may be expla
 MIN_SHADOW = 200  # pixels that tell the tint of shadows
 SHADOW_DEPTH = (-0.1, 0.75)  # part of the light that a shadow, or a reflection, takes away from the background
 FOREIGN, FOREIGN_NOISE = 0.06, 6.0  # least change of light of a pixel that is not background, of full scale and noise
-THREAD = 0.1  # half width of what is left out as a thread [diameters]
 MIN_ALPHA = 0.12  # of the pixels that are connected with the object
 SOLID = (0.1, 0.3)  # largest part of the background and least part of the object in its interior
 SHADING = 0.12  # width of the mean of the shading of an object [diameters]
@@ -101,7 +100,7 @@ def object_alpha(
     solid = ((rest < SOLID[0]) & (amount > SOLID[1])).astype(np.uint8)
     alpha = _sharpened(amount / _shading(amount, solid, diameter), 1 - rest)
     alpha = np.maximum(alpha, _foreign(light, plate, tint))
-    region = _object_region(alpha, diameter)
+    region = _object_region(alpha)
     alpha = np.maximum(alpha, _interior(alpha * region))
     near = cv2.dilate(region, np.ones((5, 5), np.uint8)) > 0
     other = cv2.dilate(((alpha > OTHER) & ~near).astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
@@ -202,12 +201,9 @@ def _shading(amount: NDArray[np.float64], solid: NDArray[np.uint8], diameter: fl
     return np.clip((mean + 1e-3) / (total + 1e-3), *SHADING_RANGE)
 
 
-def _object_region(alpha: NDArray[np.float64], diameter: float) -> NDArray[np.uint8]:
-    """Returns the connected region with the largest sum of alpha [h, w], without threads."""
-    radius = int(THREAD * diameter)
-    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))
-    thick = cv2.morphologyEx((alpha > MIN_ALPHA).astype(np.uint8), cv2.MORPH_OPEN, disc)
-    count, labels = cv2.connectedComponents(np.asarray(thick, np.uint8))
+def _object_region(alpha: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Returns the connected region with the largest sum of alpha [h, w]."""
+    count, labels = cv2.connectedComponents((alpha > MIN_ALPHA).astype(np.uint8))
     if count <= 2:
         return (labels > 0).astype(np.uint8)
     sums = np.bincount(labels.ravel(), alpha.ravel(), minlength=count)

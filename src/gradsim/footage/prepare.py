@@ -25,7 +25,7 @@ from gradsim.scene.errors import UnexplainedMotion
 
 MIN_EXPLAINED = 0.9  # part of the deviation from uniform motion that a kind of motion must explain
 DEPTH_SD = 0.015  # of the distance between a ruler and the plane of the motion, relative to that of the camera
-DIAMETER_SD = (0.016, 0.03)  # of the diameter in the picture of a round and of another object, relative
+DIAMETER_SD = (0.016, 0.08)  # of the diameter in the picture of a round and of another object, relative
 CLOSE_COST = 3.0  # difference of the costs of two motions, per frame, below which both are possible
 
 
