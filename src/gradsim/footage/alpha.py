@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gradsim.footage.crops import Crops, read_crops
 from gradsim.footage.detection import Detection
 from gradsim.footage.masks import Masks, Steps, measured_steps
-from gradsim.footage.mixture import main_colors, object_alpha, shadow_tint
+from gradsim.footage.mixture import main_colors, missed_share, object_alpha, shadow_tint
 from gradsim.footage.objects import Blob
 from gradsim.footage.outlines import fit_discs, measured_outlines
 from gradsim.footage.recording import Recording
@@ -33,6 +33,7 @@ MIN_RUN = 4  # blobs between two gaps
 MAX_CUT = 0.25  # length at the edge of the picture of an object that is still whole, in diameters
 CORE = 0.32  # radius in which the colours of the object are sampled [diameters]
 COLOR_FRAMES = 20
+MAX_MISSED = 0.12  # part of an object that the colours of its middle do not explain
 LARGE_DRIFT = 0.1  # of the exposure, which is worth a remark
 TONE_FRAMES = 12  # the fastest ones tell how the recording mixes colours
 TONE_MARGIN = 0.85  # misfit with mixed sRGB values, relative to that with mixed light, below which they are used
@@ -57,7 +58,9 @@ def measure_object(
     diameter = _slow_diameter(blobs) * float(np.sqrt(np.prod(detection.recording.scale)))
     crops = read_crops(detection, blobs, own.blobs, diameter)
     colors = _object_colors(crops, blobs, detection.recording.scale)
-    masks = _masks(detection, crops, colors, diameter / crops.factor)
+    speeds = _speeds(blobs)
+    slow = {own.frame for own, speed in zip(blobs, speeds, strict=True) if speed <= np.median(speeds)}
+    masks = _masks(detection, crops, colors, diameter / crops.factor, slow)
     track = _assembled(detection, own, crops, colors[0], masks)
     return track if lens is None else track.undistorted(lens)
 
@@ -105,9 +108,17 @@ def _object_colors(crops: Crops, blobs: Sequence[Blob], scale: NDArray[np.float6
     return main_colors(np.concatenate(samples))
 
 
-def _masks(detection: Detection, crops: Crops, colors: NDArray[np.float64], diameter: float) -> Masks:
-    """Returns the alpha masks of all frames, with light or sRGB values mixed, whichever explains the motion blur."""
+def _masks(detection: Detection, crops: Crops, colors: NDArray[np.float64], diameter: float, slow: set[int]) -> Masks:
+    """Returns the alpha masks of all frames, with light or sRGB values mixed, whichever explains the motion blur.
+
+    The masks in slow frames show whether the object has colours that its middle does not have.
+    """
     alphas, usable = _mixed(crops, colors, diameter, False)
+    chosen = [k for k in alphas if k in slow] or list(alphas)
+    missed = [missed_share(crops.light[k].astype(float), crops.plates[k].astype(float), alphas[k]) for k in chosen]
+    several = bool(np.median(missed) > MAX_MISSED)
+    if several:
+        alphas, usable = _mixed(crops, colors, diameter, False, several)
     masks = Masks(crops.factor, crops.windows, detection.recording.times, diameter, alphas, usable)
     steps = measured_steps(masks.times[masks.frames], masks.moments(masks.frames)[:, :2])
     lengths = np.linalg.norm(steps.mean, axis=1)
@@ -115,7 +126,7 @@ def _masks(detection: Detection, crops: Crops, colors: NDArray[np.float64], diam
     if len(fast) < TONE_FRAMES // 2 or np.median(lengths[fast]) < MIN_TONE_STEP:
         return masks
     part, frames = Steps(steps.before[fast], steps.after[fast]), [masks.frames[n] for n in fast]
-    alphas, usable = _mixed(crops, colors, diameter, True)
+    alphas, usable = _mixed(crops, colors, diameter, True, several)
     values = replace(masks, alphas=alphas, usable=usable)
     misfits = [
         np.median([1 - own.overlap for own in fit_discs(own_masks, frames, part)]) for own_masks in (values, masks)
@@ -124,7 +135,7 @@ def _masks(detection: Detection, crops: Crops, colors: NDArray[np.float64], diam
 
 
 def _mixed(
-    crops: Crops, colors: NDArray[np.float64], diameter: float, in_values: bool
+    crops: Crops, colors: NDArray[np.float64], diameter: float, in_values: bool, several: bool = False
 ) -> tuple[dict[int, NDArray[np.float64]], dict[int, NDArray[np.bool_]]]:
     """Returns the alpha masks and usable pixels of all frames, with light or sRGB values mixed."""
 
@@ -136,7 +147,7 @@ def _mixed(
     palette = converted(colors)
     some = list(images.values())[:: max(1, len(images) // COLOR_FRAMES)]
     tint = shadow_tint([own[0] for own in some], [own[1] for own in some], palette)
-    found = {k: object_alpha(*own, palette, diameter, tint) for k, own in images.items()}
+    found = {k: object_alpha(*own, palette, diameter, tint, several_colors=several) for k, own in images.items()}
     return {k: own[0] for k, own in found.items()}, {k: own[1] for k, own in found.items()}
 
 

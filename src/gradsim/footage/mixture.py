@@ -83,6 +83,8 @@ def object_alpha(
     colors: NDArray[np.float64],
     diameter: float,
     tint: NDArray[np.float64] | float = 1.0,
+    *,
+    several_colors: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Returns the alpha of an object in a window, and which pixels can be used.
 
@@ -92,6 +94,8 @@ def object_alpha(
         colors: Those of the object [K, 3], the most frequent one first.
         diameter: Of the object [px].
         tint: Of shadows, see `color_mixture`.
+        several_colors: Whether it has colours that its middle does not show: whatever is neither background nor shadow
+            then belongs to it.
 
     Returns:
         Alpha [h, w] in [0, 1], zero away from the object; and pixels that show neither something else nor its border.
@@ -99,12 +103,28 @@ def object_alpha(
     amount, rest = _nearest_mixture(light, plate, colors, diameter, tint)
     solid = ((rest < SOLID[0]) & (amount > SOLID[1])).astype(np.uint8)
     alpha = _sharpened(amount / _shading(amount, solid, diameter), 1 - rest)
-    alpha = np.maximum(alpha, _foreign(light, plate, tint))
+    if several_colors:
+        alpha = np.maximum(alpha, _foreign(light, plate, tint))
     region = _object_region(alpha)
     alpha = np.maximum(alpha, _interior(alpha * region))
     near = cv2.dilate(region, np.ones((5, 5), np.uint8)) > 0
     other = cv2.dilate(((alpha > OTHER) & ~near).astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
     return np.where(near, alpha, 0.0), near | ~other
+
+
+def missed_share(
+    light: NDArray[np.float64],
+    plate: NDArray[np.float64],
+    alpha: NDArray[np.float64],
+    tint: NDArray[np.float64] | float = 1.0,
+) -> float:
+    """Returns the part of what is neither background nor shadow around an object that its alpha [h, w] leaves out."""
+    count, labels = cv2.connectedComponents(((_foreign(light, plate, tint) > 0) | (alpha > 0.5)).astype(np.uint8))
+    if count < 2:
+        return 0.0
+    sums = np.bincount(labels.ravel(), alpha.ravel(), minlength=count)
+    own = labels == 1 + int(np.argmax(sums[1:]))
+    return float((own & (alpha < 0.5)).sum()) / float(own.sum())
 
 
 def _foreign(
