@@ -18,6 +18,8 @@ SHADOW = (0.5, 1.08)  # brightness of shadows and reflections relative to the pl
 SHADOW_COLOR = 0.03  # largest deviation of a shadow from the colour of the plate, or 3 standard deviations
 DARK = 0.15  # the colour of a darker plate is too uncertain to recognize a shadow
 THIN = 0.45  # half width of what counts as a thread, relative to that of the thickest part of a region
+MIN_RADIUS = 2  # of what is left out: nothing of a small region [px]
+MIN_SOLID = 0.9  # part of a region without threads that is not thin
 MIN_AREA = 10  # [px of the reduced copy]
 MAX_CUT = 0.35  # length at the edge of the picture of a blob that is still whole, in diameters
 MAX_BLOBS = 30  # largest ones of a frame
@@ -117,10 +119,11 @@ def without_threads(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
         place = (slice(top, top + height), slice(left, left + width))
         own = np.pad((labels[place] == n).astype(np.uint8), 1)
         radius = int(THIN * cv2.distanceTransform(own, cv2.DIST_L2, 3).max())
-        if radius >= 1:
+        if radius >= MIN_RADIUS:
             disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))
             thick = cv2.morphologyEx(own, cv2.MORPH_OPEN, disc)
-            result[place] = np.where(own[1:-1, 1:-1] > 0, thick[1:-1, 1:-1], result[place])
+            if thick.sum() < MIN_SOLID * area:
+                result[place] = np.where(own[1:-1, 1:-1] > 0, thick[1:-1, 1:-1], result[place])
     return result
 
 
