@@ -33,6 +33,7 @@ MIN_RUN = 4  # blobs between two gaps
 MAX_CUT = 0.25  # length at the edge of the picture of an object that is still whole, in diameters
 CORE = 0.32  # radius in which the colours of the object are sampled [diameters]
 COLOR_FRAMES = 20
+MIN_SEVERAL = 16.0  # diameter of an object whose colours can be told from its edge [px]
 MAX_MISSED = 0.12  # part of an object that the colours of its middle do not explain
 LARGE_DRIFT = 0.1  # of the exposure, which is worth a remark
 TONE_FRAMES = 12  # the fastest ones tell how the recording mixes colours
@@ -116,7 +117,7 @@ def _masks(detection: Detection, crops: Crops, colors: NDArray[np.float64], diam
     alphas, usable = _mixed(crops, colors, diameter, False)
     chosen = [k for k in alphas if k in slow] or list(alphas)
     missed = [missed_share(crops.light[k].astype(float), crops.plates[k].astype(float), alphas[k]) for k in chosen]
-    several = bool(np.median(missed) > MAX_MISSED)
+    several = bool(np.median(missed) > MAX_MISSED) and diameter > MIN_SEVERAL
     if several:
         alphas, usable = _mixed(crops, colors, diameter, False, several)
     masks = Masks(crops.factor, crops.windows, detection.recording.times, diameter, alphas, usable)
