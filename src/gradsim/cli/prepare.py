@@ -124,7 +124,8 @@ def _object(text: str) -> tuple[tuple[float, float], int | None]:
 def _numbers(name: str, text: str, example: str) -> Any:
     """Parses as many numbers as the example names."""
     numbers = _floats(name, text, example)
-    if len(numbers) != example.partition(" ")[0].count(",") + (0 if example.partition(" ")[0].endswith(",") else 1):
+    names = example.partition(", such")[0].split(",")
+    if len(numbers) != len(names):
         raise InvalidInput(name, text, f"must be {example}")
     return numbers
 
