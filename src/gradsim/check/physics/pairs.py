@@ -13,6 +13,7 @@ from gradsim.check.physics.rigid import axis_angle
 from gradsim.check.result import CheckResult, expect_close, expect_zero
 from gradsim.scene import surfaces
 from gradsim.scene.ball import Ball
+from gradsim.scene.integrators import SymplecticEuler
 from gradsim.scene.materials import Contact, Ground
 from gradsim.scene.meshes import TriMesh
 from gradsim.scene.rigid import Rigid
@@ -59,22 +60,21 @@ def _collision(first: TriMesh | None, second: TriMesh | None, **contact: Any) ->
 def _momenta(scene: Scene, run: Trajectory) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns momentum and angular momentum about the origin at the first and last frames, [2, 3] each."""
     linear, angular = torch.zeros(2, 3, dtype=torch.float64), torch.zeros(2, 3, dtype=torch.float64)
-    for k, body in enumerate(scene.bodies):
+    for body in scene.bodies:
         motion, mass = run[body.name], float(body.mass)  # type: ignore[attr-defined]
-        p, v = mass * motion.velocity[[0, -1]], motion.position[[0, -1]]
+        x, p = motion.center_of_mass[[0, -1]], mass * motion.velocity[[0, -1]]
         linear += p
-        angular += torch.linalg.cross(v, p) + run.states["rigid.l"][[0, -1], k]
+        angular += torch.linalg.cross(x, p) + motion.angular_momentum[[0, -1]]
     return linear, angular
 
 
 def _energy(scene: Scene, run: Trajectory, gravity: float = 0.0) -> torch.Tensor:
     """Returns kinetic and potential energy at all frames [J], [T]."""
-    total = torch.zeros(len(run.times), dtype=torch.float64)
-    for k, body in enumerate(scene.bodies):
+    total = torch.zeros(len(run.states["rigid.p"]), dtype=torch.float64)
+    for body in scene.bodies:
         motion, mass = run[body.name], float(body.mass)  # type: ignore[attr-defined]
-        momentum = run.states["rigid.l"][:, k]
-        turning = 0.5 * (momentum * motion.angular_velocity).sum(-1)
-        total += 0.5 * mass * (motion.velocity**2).sum(-1) + turning + mass * gravity * motion.position[:, 1]
+        turning = 0.5 * (motion.angular_momentum * motion.angular_velocity).sum(-1)
+        total += 0.5 * mass * (motion.velocity**2).sum(-1) + turning + mass * gravity * motion.center_of_mass[:, 1]
     return total
 
 
@@ -83,7 +83,8 @@ def conservation() -> list[CheckResult]:
     results = []
     for name, (first, second) in _shapes().items():
         scene = _collision(first, second, restitution=0.6, mu=0.5, kf=50.0)
-        run = simulate(scene, frames=3, fps=10.0, substeps=2000)
+        # SymplecticEuler conserves the momenta that the forces conserve; the error of Midpoint is that of its step.
+        run = simulate(scene, frames=3, fps=10.0, substeps=2000, integrator=SymplecticEuler())
         linear, angular = _momenta(scene, run)
         change = float((run["right"].velocity[-1] - run["right"].velocity[0]).norm())
         for label, momentum in (("momentum", linear), ("angular momentum", angular)):
@@ -148,10 +149,9 @@ def bouncing_energy() -> list[CheckResult]:
     scene = Scene([low, high], Ground())
     run = simulate(scene, frames=3001, fps=500.0, substeps=40)
     falls = run["high"].velocity[:, 1] - run["low"].velocity[:, 1]
-    bounces = int(((falls[1:] - falls[:-1]) > 0.5).sum())
+    bounces = int(((falls[1:] > 0.0) & (falls[:-1] <= 0.0)).sum())
     energy = _energy(scene, run, G)
-    free = energy[falls.abs() > 0]
-    error = float(free[-1] / energy[0]) - 1.0
+    error = float(energy[-500:].max() / energy[0]) - 1.0  # the largest: in contact, a part of it is elastic
     error = error if bounces >= 20 else 1.0
     return [expect_zero("box bounces on a box", f"change of energy, {bounces} impacts", error, 1e-3)]
 
