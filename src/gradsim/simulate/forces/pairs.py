@@ -320,14 +320,19 @@ def pair_kernels(real: Any) -> ForceKernels:
         bounds = bound(collider, a, shapes[a], kinds, reach) + bound(collider, b, shapes[b], kinds, reach)
         if wp.dot(apart, apart) < bounds * bounds:
             law = contact_law(contact, laws[e])
+            # The one sample of a ball stands for its whole surface.
+            known_a = is_known(a, b, shapes, kinds, places, collider)
+            known_b = is_known(b, a, shapes, kinds, places, collider)
             share_a = half
-            share_b = half
-            if is_known(a, b, shapes, kinds, places, collider) == 0:
-                share_a = zero
-                share_b = one
-            if is_known(b, a, shapes, kinds, places, collider) == 0:
-                share_b = zero
+            if known_a == 1 and first[shapes[a] + 1] - first[shapes[a]] == 1:
                 share_a = one
+            elif known_b == 1 and first[shapes[b] + 1] - first[shapes[b]] == 1:
+                share_a = zero
+            elif known_a == 0:
+                share_a = zero
+            elif known_b == 0:
+                share_a = one
+            share_b = one - share_a
             squared = zero
             if share_a > zero:
                 squared_a = squared_energy(

@@ -300,6 +300,13 @@ template <class T, class S> struct Pairs {
         const S smallest = smaller(smaller(b.extent.x, b.extent.y), b.extent.z);
         return !any(a.radius > smallest * T(grid_of(*all, b.shape)->padding));
     }
+    // Shares of both bodies' samples. The one sample of a ball stands for its whole surface.
+    LANES_MEMBER void set_shares(const Collider<S>& a, const Collider<S>& b, T* share) const {
+        const bool known[2] = {is_known(a, b), is_known(b, a)};
+        const bool whole[2] = {known[0] && all->sizes[a.shape] == 1, known[1] && all->sizes[b.shape] == 1};
+        share[0] = !known[0] || (whole[1] && !whole[0]) ? T(0) : whole[0] || !known[1] ? T(1) : T(0.5);
+        share[1] = T(1) - share[0];
+    }
     LANES_MEMBER Vector<S> spin(int b) const {
         const CoupledBody<T, S>& body = bodies->all[b];
         return body.step.R * (body.body.inverse_inertia * (transpose(body.step.R) * body.step.s.l));
@@ -319,9 +326,7 @@ template <class T, class S> struct Pairs {
     };
     LANES_MEMBER bool meet(int a, int b, const ContactLaw<L>& law, Contact& c) const {
         c.index[0] = a, c.index[1] = b;
-        const bool known[2] = {is_known(colliders[a], colliders[b]), is_known(colliders[b], colliders[a])};
-        c.share[0] = !known[0] ? T(0) : known[1] ? T(0.5) : T(1);
-        c.share[1] = !known[1] ? T(0) : known[0] ? T(0.5) : T(1);
+        set_shares(colliders[a], colliders[b], c.share);
         c.w[0] = spin(a), c.w[1] = spin(b);
         L squared = {};
         Touch<T>* memory = touches;
