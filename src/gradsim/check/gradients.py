@@ -13,6 +13,7 @@ import torch
 
 from gradsim.check.gradcheck import Objective, Values, adjoint_gradients, central_differences, check_all_gradients
 from gradsim.check.gradient_problems import BOUNCE, CUBE_STEP, PROBLEMS, GradientProblem, cube_scene, cube_values
+from gradsim.check.pair_gradients import check_pair_gradients
 from gradsim.check.physics.fluids import BOUNDARIES, gaussian_density, random_velocity, simulate_smoke
 from gradsim.check.result import CheckResult, Progress, no_progress
 from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
@@ -64,6 +65,7 @@ def check_gradients(progress: Progress = no_progress) -> list[CheckResult]:
     others: dict[str, Callable[[], list[CheckResult]]] = {
         BOUNCE.name: check_long_gradients,
         "eight cubes bounce and slide": check_cube_gradients,
+        "bodies collide": check_pair_gradients,
         "smoke": check_smoke_gradients,
     }
     for name, check in others.items():
