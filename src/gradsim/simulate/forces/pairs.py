@@ -242,6 +242,20 @@ def pair_kernels(real: Any) -> ForceKernels:
         return known
 
     @wp.func
+    def share(a: int, b: int, shapes: ints, kinds: ints, first: ints, places: reals, collider: table):
+        """Share of the samples of body a. The one sample of a ball stands for its whole surface."""
+        known_a = is_known(a, b, shapes, kinds, places, collider)
+        known_b = is_known(b, a, shapes, kinds, places, collider)
+        part = half
+        if known_b == 0:
+            part = one
+        if known_a == 0 or (known_b == 1 and first[shapes[b] + 1] - first[shapes[b]] == 1):
+            part = zero
+        if known_a == 1 and first[shapes[a] + 1] - first[shapes[a]] == 1:
+            part = one
+        return part
+
+    @wp.func
     def sample_gap(
         k: int, a: int, b: int, shapes: ints, kinds: ints, samples: vec3s, grids: ints, places: reals,
         coefficients: reals, collider: table, p: vec3s, q: quats,
@@ -320,18 +334,7 @@ def pair_kernels(real: Any) -> ForceKernels:
         bounds = bound(collider, a, shapes[a], kinds, reach) + bound(collider, b, shapes[b], kinds, reach)
         if wp.dot(apart, apart) < bounds * bounds:
             law = contact_law(contact, laws[e])
-            # The one sample of a ball stands for its whole surface.
-            known_a = is_known(a, b, shapes, kinds, places, collider)
-            known_b = is_known(b, a, shapes, kinds, places, collider)
-            share_a = half
-            if known_a == 1 and first[shapes[a] + 1] - first[shapes[a]] == 1:
-                share_a = one
-            elif known_b == 1 and first[shapes[b] + 1] - first[shapes[b]] == 1:
-                share_a = zero
-            elif known_a == 0:
-                share_a = zero
-            elif known_b == 0:
-                share_a = one
+            share_a = share(a, b, shapes, kinds, first, places, collider)
             share_b = one - share_a
             squared = zero
             if share_a > zero:
