@@ -154,6 +154,8 @@ class Bending:
 class Contact:
     """Parameters of compliant contact between the nodes or contact points of a body and a surface, per point.
 
+    Between two rigid bodies, stiffness and damping are those of the whole pair.
+
     Args:
         ke: Stiffness [N/m].
         kd: Damping [N s/m]; 1 if neither `kd` nor `restitution` is given.

@@ -103,7 +103,8 @@ class Rigid(Body):
         rotation: Initial rotation, quaternion (x, y, z, w), [..., 4].
         velocity: Initial velocity of the centre of mass, or of `velocity_point` [m/s], [..., 3].
         angular_velocity: Initial angular velocity in world axes [rad/s], [..., 3].
-        contact: Contact parameters, for all shapes or by shape name; None takes those of the shapes.
+        contact: Contact parameters, for all shapes and bodies or by their names; None takes those of the shapes, and
+            the defaults of `Contact` between bodies.
         pushes: Known forces and impulses.
         face_samples: Whether face centroids are contact points, in addition to the vertices.
         look: Appearance of the surface; None excludes the body from rendering.

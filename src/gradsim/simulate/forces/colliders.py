@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gradsim.simulate.compile.topology import Placement, Topology
 
 ROUNDING = 0.05  # radius of a box's edges and corners, as a fraction of its shortest side
-BOX_CELLS = 4  # between samples along the mean side of a box
+BOX_CELLS = 3  # between samples along the mean side of a box
 MESH_CELLS = 12  # along the longest side of other meshes
 MAX_SAMPLES = 1024  # of a mesh
 TOTAL_WEIGHT = 6.0  # of the samples of a mesh: that of a cube
