@@ -16,6 +16,7 @@ from gradsim.check.gradient_problems.rigid import (
     cube_values,
 )
 from gradsim.check.gradient_problems.soft import BOUNCE, SOFT_FLIGHT, SOFT_IMPACT, SOFT_SHAPES, SOFT_STICK_SLIP
+from gradsim.check.gradient_problems.sticking import STICKING_BALL, STICKING_BOX, STICKING_SHAPES, STICKING_SOFT
 
 __all__ = ["BOUNCE", "CUBE_STEP", "PROBLEMS", "GradientProblem", "cube_scene", "cube_values"]
 
@@ -33,6 +34,10 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     RESTITUTION,
     BALL,
     SOFT_SHAPES,
+    STICKING_BOX,
+    STICKING_SHAPES,
+    STICKING_BALL,
+    STICKING_SOFT,
     PENDULUM,
     DOUBLE_PENDULUM,
 )

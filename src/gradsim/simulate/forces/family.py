@@ -172,6 +172,9 @@ class ForceFamily(ParameterFamily):
         shared: Names of arrays of other families, such as "shape.kinds"; they follow the constants.
         uses: Other families whose parameter tables the kernel reads after its own.
         timed: Whether the kernel depends on time.
+        anchors: Part of the state with the anchors of sticking friction, which the kernel reads after the other states
+            and whose next values it writes after the forces. The arguments (advance, commit, dt) then come first: the
+            fraction of the step to which the evaluation advances anchors, whether it writes the next ones, and dt.
         arrays: Function (layout) -> Warp arrays, instead of `indices`, `constants` and `shared` of the portable kernel.
         native: Header with the functions `<name>_force` and `<name>_force_adjoint`; None if there is no native kernel.
         stable_rate: Function of a `StabilityView` that returns the largest squared frequency [1/s^2] and damping rate
@@ -186,6 +189,7 @@ class ForceFamily(ParameterFamily):
     shared: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     timed: bool = False
+    anchors: str | None = None
     arrays: Callable[[Any], tuple[Any, ...]] | None = None
     native: str | None = None
     stable_rate: Callable[["StabilityView"], tuple[float, float]] = no_rate
