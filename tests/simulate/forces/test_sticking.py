@@ -72,7 +72,7 @@ def test_native_nodes_equal_portable_nodes(integrator, dtype):
     """States, anchors and all gradients after 60 steps, in three worlds."""
     steps, found = 60, []
     for native in (True, False):
-        values = {n: torch.stack([v * (1 + 0.01 * k) for k in range(3)]).to(dtype) for n, v in soft_values().items()}
+        values = {n: torch.stack([v * (1 + 0.01 * k) for k in range(3)]).to(dtype) for n, v in STICKING_SOFT.values().items()}
         compiled = compile_scene(STICKING_SOFT.build(values))
         bridge.initialize()
         shard = BatchShard(compiled.topology, 3, integrator, dtype, torch.device("cpu"), native)
@@ -99,10 +99,6 @@ def test_native_nodes_equal_portable_nodes(integrator, dtype):
         ), name
 
 
-def soft_values():
-    return STICKING_SOFT.values()
-
-
 def test_order_of_midpoint_with_a_sticking_block():
     """A block that is pulled to and fro without slipping follows a smooth motion: second order."""
     a = math.radians(10.0)
@@ -127,9 +123,11 @@ def test_the_law_at_its_limits(real):
     @wp.kernel(enable_backward=False)
     def evaluate(v: wp.array(dtype=vec3), fn: wp.array(dtype=real), xi: wp.array(dtype=vec3), f: wp.array(dtype=vec3)):
         i = wp.tid()
-        f[2 * i], f[2 * i + 1] = friction(
+        along, anchor = friction(
             vec3(real(0.0), real(1.0), real(0.0)), v[i], fn[i], xi[i], real(0.5), real(1e4), real(50.0), real(1e-3)
         )
+        f[2 * i] = along
+        f[2 * i + 1] = anchor
 
     v = np.array([[1e-6, 3.0, 0.0], [3.0, 0.0, 4.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     xi = np.array([[1e-5, 7.0, 2e-5], [0.0, 0.0, 0.0], [1e-3, 0.0, 0.0], [1.0, 0.0, 0.0]])

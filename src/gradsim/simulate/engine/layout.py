@@ -11,7 +11,7 @@ from gradsim import bridge
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.engine.launch import PortableForce
-from gradsim.simulate.engine.point_blocks import point_blocks
+from gradsim.simulate.engine.point_blocks import point_blocks, point_order
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.signals import SignalArrays
 from gradsim.simulate.engine.structures import NODE_ROW, RIGID_STATES, SIZES, table_of
@@ -247,6 +247,7 @@ class Layout:
             "blocks": np.concatenate([[0], np.cumsum(-(-sizes // width))]).astype(np.int32),
             "sizes": sizes,
             "points": np.concatenate([point_blocks(own, width) for own in points]).ravel(),
+            "point_order": np.concatenate([point_order(own, width) for own in points]),
             "forms": arrays["rigid.forms"],
             "kinds": arrays.get("shape.kinds", none),
             "pushed": arrays.get("push.bodies", none),

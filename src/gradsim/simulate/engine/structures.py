@@ -85,6 +85,7 @@ RIGID_BODIES = Structure(
         "blocks": "const int*",  # first block of points of each body
         "sizes": "const int*",  # number of points of each body
         "points": "const T*",  # in mesh coordinates
+        "point_order": "const int*",  # index of the point in every lane of these blocks
         "forms": "const int*",  # of bodies: contact points, sized or not, or a ball
         "kinds": "const int*",  # of shapes
         "pushed": "const int*",  # bodies that pushes act on

@@ -18,13 +18,15 @@ template <class T, class S> struct BodyAnchors {
     enum { width = LaneTypes<T>::width, block_size = Anchors<T>::block_size, in_lanes = sizeof(S) > sizeof(T) };
     const RigidBodies<T>& all;
     LaneWorlds<T, S> worlds;
+    const int* order;              // index of the point in every lane of the blocks of points
     int point_count, block_count;  // of points, and of blocks in a row
     int first_row;                 // of the history; -1 if it is not recorded, then two rows alternate
     int side = 0;                  // of the two buffers of adjoints, the one for the present anchors
 
-    LANES_MEMBER BodyAnchors(const RigidBodies<T>& all_, const LaneWorlds<T, S>& worlds_, int points, int row)
-        : all(all_), worlds(worlds_), point_count(points), first_row(row) {
-        block_count = in_lanes ? points : (points + width - 1) / width;
+    LANES_MEMBER BodyAnchors(const RigidBodies<T>& all_, const LaneWorlds<T, S>& worlds_, int body, int row)
+        : all(all_), worlds(worlds_), order(all_.point_order + all_.blocks[body] * width), point_count(all_.sizes[body]),
+          first_row(row) {
+        block_count = in_lanes ? point_count : (point_count + width - 1) / width;
     }
     // The blocks of a pair before step number `step` of a launch; the first has the flag.
     LANES_MEMBER T* at(const PairAnchors& pair, int step) const {
@@ -44,7 +46,7 @@ template <class T, class S> struct BodyAnchors {
         for (int k = 0; k < point_count; k++)
             for (int c = 0; c < 3; c++) {
                 const long long i = in_lanes ? (3ll * k + c) * width : (3ll * (k / width) + c) * width + k % width;
-                visit(block_size + i, 3ll * (pair.first + k) + c, 3 * all.anchor_count);
+                visit(block_size + i, 3ll * (pair.first + order[k]) + c, 3 * all.anchor_count);
             }
     }
     LANES_MEMBER void load(const T* state, const PairAnchors& pair, T* blocks) const {

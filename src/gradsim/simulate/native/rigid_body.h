@@ -66,7 +66,7 @@ template <class T, class S> struct RigidBody {
     // `thread` counts bodies, then blocks of worlds; `scratch` holds the body's pairs and pushes.
     LANES_MEMBER RigidBody(const RigidBodies<T>& all_, const RolloutClock<T>& clock_, int thread, T* scratch)
         : all(all_), clock(clock_), worlds(all_.world_count, thread), index(thread / worlds.block_count(all_.world_count)),
-          anchors(all_, worlds, all_.sizes[index], clock_.record ? clock_.row / Tableau::stages : -1) {
+          anchors(all_, worlds, index, clock_.record ? clock_.row / Tableau::stages : -1) {
         constexpr int width = LaneWorlds<T, S>::width;
         rows = all.history + ((long long)thread * all.row_count + clock.row) * sizes::rigid_state * width;
         auto value = [&](int row) LANES_LAMBDA {
@@ -117,8 +117,8 @@ template <class T, class S> struct RigidBody {
                         delta, per_delta, any(delta <= 0), value(rigid_contact_row::loss),
                         value(rigid_contact_row::slope), value(rigid_contact_row::speed), inverse, any(inverse > 0),
                         stick, sticking};
-            if (sticking) pair.anchors = {all.anchor_blocks[index * all.shape_count + j],
-                                          all.anchor_elements[index * all.shape_count + j], {}};
+            const int number = index * (int)all.shape_count + j;
+            if (all.anchor_count) pair.anchors = {all.anchor_blocks[number], all.anchor_elements[number], {}};
         }
         for (int e = 0; e < all.drag_count; e++) {
             if (all.dragged[e] != index) continue;
@@ -210,11 +210,11 @@ template <class T, class S> struct RigidBody {
         }
     }
 
-    // Calls visit with the pairs that have sticking friction.
+    // Calls visit with the pairs that have anchors: all of a body that sticks to some shape.
     template <class F> LANES_MEMBER void for_each_anchored(F visit) const {
         if (!all.anchor_count) return;
         for (int j = 0; j < all.shape_count; j++)
-            if (pairs[j].law.sticking) visit(pairs[j]);
+            if (pairs[j].anchors.block >= 0) visit(pairs[j]);
     }
 
     // Calls visit with the body's surface.
@@ -413,6 +413,7 @@ template <class T, class S> struct RigidBody {
         const long long bodies = all.body_count, shapes = all.shape_count;
         S mass_adj = inverse_mass_adj;  // that of sticking friction includes kf, which is proportional to the mass
         for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA {
+            if (!pair.law.sticking) return;
             mass_adj -= pair.law_adj[contact_row::kf] * pair.law.kf / inverse_mass;
             pair.law_adj[contact_row::kf] = {};
         });
