@@ -53,11 +53,13 @@ def test_the_anchors_are_part_of_the_state():
     assert float(dropped["block"].position[-1, 0] - whole["block"].position[-1, 0]) > 1e-5
 
 
-@pytest.mark.parametrize("problem", [STICKING_BOX, STICKING_SHAPES, STICKING_SOFT], ids=lambda p: p.name)
-def test_recomputed_gradients_equal_stored_ones(problem):
+@pytest.mark.parametrize(
+    ("problem", "limit"), [(STICKING_BOX, 40_000), (STICKING_SHAPES, 40_000), (STICKING_SOFT, 100_000)]
+)
+def test_recomputed_gradients_equal_stored_ones(problem, limit):
     values = {name: value.clone().requires_grad_() for name, value in problem.values().items()}
     found = []
-    for memory in (None, 40_000):
+    for memory in (None, limit):
         run = gs.simulate(
             problem.build(values), frames=problem.frames, fps=problem.fps, substeps=problem.substeps, memory=memory
         )
@@ -72,7 +74,9 @@ def test_native_nodes_equal_portable_nodes(integrator, dtype):
     """States, anchors and all gradients after 60 steps, in three worlds."""
     steps, found = 60, []
     for native in (True, False):
-        values = {n: torch.stack([v * (1 + 0.01 * k) for k in range(3)]).to(dtype) for n, v in STICKING_SOFT.values().items()}
+        values = {
+            n: torch.stack([v * (1 + 0.01 * k) for k in range(3)]).to(dtype) for n, v in STICKING_SOFT.values().items()
+        }
         compiled = compile_scene(STICKING_SOFT.build(values))
         bridge.initialize()
         shard = BatchShard(compiled.topology, 3, integrator, dtype, torch.device("cpu"), native)
@@ -103,12 +107,12 @@ def test_order_of_midpoint_with_a_sticking_block():
     """A block that is pulled to and fro without slipping follows a smooth motion: second order."""
     a = math.radians(10.0)
     ends = {}
-    for substeps in (100, 200, 400, 3200):
+    for substeps in (150, 300, 600, 3200):
         block = gs.Rigid("block", gs.meshes.box(0.2), mass=2.0, position=(0.0, 0.0985, 0.0))
-        ground = gs.Ground(ke=5e3, kd=20.0, mu=0.9, delta=1e-5, friction=gs.Sticking(damping=0.2 * substeps / 3200))
+        ground = gs.Ground(ke=5e3, kd=20.0, mu=0.9, delta=1e-5, friction=gs.Sticking(damping=0.2 * 150 / substeps))
         scene = gs.Scene([block], ground, gravity=(9.81 * math.sin(a), -9.81 * math.cos(a), 0.0))
         ends[substeps] = gs.simulate(scene, frames=2, fps=20.0, substeps=substeps)["block"].position[-1]
-    errors = [float((ends[substeps] - ends[3200]).norm()) for substeps in (100, 200, 400)]
+    errors = [float((ends[substeps] - ends[3200]).norm()) for substeps in (150, 300, 600)]
     assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.25)
     assert errors[1] / errors[2] == pytest.approx(4.0, rel=0.25)
 
