@@ -11,6 +11,7 @@ from gradsim import bridge
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.engine.launch import PortableForce
+from gradsim.simulate.engine.pair_arrays import no_pairs, pair_arrays
 from gradsim.simulate.engine.point_blocks import point_blocks
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.signals import SignalArrays
@@ -113,7 +114,8 @@ class Layout:
                 *(self.constant(array, kinds[array.ndim]) for array in constants),
                 *map(self.shared, family.shared),
             )
-        count = self.topology.elements[family.name] * self.world_count
+        threads = family.threads(self.topology) if family.threads else self.topology.elements[family.name]
+        count = threads * self.world_count
         parameters = tuple(self.parameters[name] for name in (family.name, *family.uses))
         return PortableForce(family, family.kernels(bridge.real_type(self.dtype)), count, arrays, parameters)
 
@@ -184,7 +186,9 @@ class Layout:
         shapes, pushes = elements.get("shape", 0), elements.get("push", 0)
         own = SIZES.pair_scratch * shapes + SIZES.push_scratch * pushes
         step = SIZES.body_scratch + SIZES.stage_scratch * len(integrator.stages) + 4
-        size = elements["rigid"] * (own + step) if coupled else own * lanes
+        pairs = pair_arrays(self, lanes, lane_count(self.dtype)) if "pair" in elements else no_pairs()
+        together = coupled or "pair" in elements
+        size = (elements["rigid"] * (own + step) if together else own) * lanes
         scratch = bridge.scalars((size,), self.dtype, self.device)
         fields = {
             "world_count": self.world_count,
@@ -200,7 +204,9 @@ class Layout:
             "scratch": scratch.array.ptr,
         }
         threads = elements["rigid"] * -(-self.world_count // lanes)
-        return RigidRollout(integrator, threads, lanes, fields, (*constants.values(), empty, scratch))
+        group = elements["rigid"] if "pair" in elements else 1
+        arrays = (*constants.values(), empty, scratch)
+        return RigidRollout(integrator, threads, lanes, fields, arrays, pairs, group)
 
     def _rigid_constants(self) -> dict[str, Any]:
         """Returns contact points in blocks, kinds of shapes and pushed bodies, by field of the native structure."""
