@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
@@ -12,6 +13,8 @@ from gradsim.scene.friction import Friction, Sticking
 from gradsim.scene.looks import Checker
 from gradsim.scene.quantity import PerElement, Quantity, is_per_element, is_unknown, quantity, to_numpy, unwrap
 from gradsim.scene.validation import check_exactly_one, validate_quantities
+
+DEFAULT_KF = 10.0  # of regularized friction [N s/m]
 
 SolidMaterial: TypeAlias = "NeoHookean | YoungSolid"
 SheetMaterial: TypeAlias = "Membrane | YoungSheet"
@@ -168,12 +171,13 @@ class Contact:
         restitution_slope: Decrease of the restitution with the impact speed v [s/m]; 0 for a constant one. With
             z = slope (v - restitution_speed), 1/e(v) - 1 = (1/e - 1) (z + sqrt(1 + z^2)).
         restitution_speed: Impact speed at which `restitution` holds [m/s].
-        friction: `gs.Sticking()` or `gs.Regularized()`. None is `Regularized()`.
+        friction: `gs.Sticking()`, for contact with static shapes, or `gs.Regularized()`. None is `Regularized()`.
+            Between moving bodies friction is regularized.
     """
 
     ke: Quantity = quantity(1e4, "N/m", low=0.0)
     kd: Quantity | None = quantity(None, "N s/m", implied=1.0, low=0.0)
-    kf: Quantity | None = quantity(None, "N s/m", implied=10.0, low=0.0)
+    kf: Quantity | None = quantity(None, "N s/m", implied=DEFAULT_KF, low=0.0)
     mu: Quantity = quantity(0.5, "1", low=0.0)
     delta: Quantity | None = quantity(None, "m", low=0.0)
     restitution: Quantity | None = quantity(None, "1", kw_only=True, above=0.0, high=1.0)
@@ -203,7 +207,12 @@ class Contact:
                 remedy = "is the damping of gs.Regularized() friction: gs.Sticking(damping=...) has its own"
                 raise InvalidInput(f"{label}.kf", self.kf, remedy)
         elif self.kf is None:
-            object.__setattr__(self, "kf", 10.0)
+            object.__setattr__(self, "kf", DEFAULT_KF)
+
+    @property
+    def viscous_kf(self) -> Quantity:
+        """`kf`, or its default where the friction has none: between moving bodies friction is always regularized."""
+        return np.asarray(DEFAULT_KF) if self.kf is None else self.kf
 
     @property
     def sticks(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradsim.check.gradient_problems.balls import BALL, RESTITUTION
 from gradsim.check.gradient_problems.cloth import CLOTH_FLIGHT, CLOTH_IMPACT, SPRING_IMPACT
+from gradsim.check.gradient_problems.pairs import BALL_PAIR, BOX_PAIR, CAPSULE_PAIR, MESH_PAIR
 from gradsim.check.gradient_problems.pendulum import DOUBLE_PENDULUM, PENDULUM
 from gradsim.check.gradient_problems.problem import GradientProblem
 from gradsim.check.gradient_problems.rigid import (
@@ -33,6 +34,10 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     RIGID_SIZE,
     RESTITUTION,
     BALL,
+    BALL_PAIR,
+    BOX_PAIR,
+    CAPSULE_PAIR,
+    MESH_PAIR,
     SOFT_SHAPES,
     STICKING_BOX,
     STICKING_SHAPES,

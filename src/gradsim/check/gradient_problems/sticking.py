@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gradsim.check.gradcheck import Values
 from gradsim.check.gradient_problems.problem import GradientProblem, tensor
 from gradsim.scene import meshes, surfaces
@@ -151,3 +153,26 @@ STICKING_BOX = GradientProblem("box with sticking friction", RIGID, _box_scene, 
 STICKING_SHAPES = GradientProblem("sticking friction on shapes", RIGID, _shapes_scene, _shape_values)
 STICKING_BALL = GradientProblem("ball with sticking friction", RIGID, _ball_scene, _ball_values)
 STICKING_SOFT = GradientProblem("soft bodies with sticking friction", "deformable object", _soft_scene, _soft_values)
+
+# Boxes that tumble on ground with sticking friction, for gradients that an optimizer can use.
+TUMBLING_COUNT, TUMBLING_STEPS = 16, 4000  # worlds, steps in 1 s
+TUMBLING_PARAMETERS = ("speed", "mass", "mu", "ke")  # relative to their values in the scene, [16] each
+
+
+def tumbling_scene(p: Values) -> Scene:
+    """Returns sixteen worlds with a box in a random orientation, thrown down and spinning."""
+    random = np.random.default_rng(3)
+    rotation, rise = random.uniform(-1, 1, (TUMBLING_COUNT, 4)), random.uniform(-1, 1, TUMBLING_COUNT)
+    velocity = random.uniform((0.6, -0.5, -0.3), (1.4, -0.5, 0.3), (TUMBLING_COUNT, 3))
+    zero = np.zeros(TUMBLING_COUNT)
+    body = Rigid(
+        "box",
+        surfaces.box((0.2, 0.16, 0.24)),
+        mass=p["mass"],
+        position=tensor(np.stack([zero, 0.3 + 0.05 * rise, zero], 1)),
+        rotation=tensor(rotation),
+        velocity=tensor(velocity) * p["speed"][:, None],
+        angular_velocity=tensor(random.uniform(-3, 3, (TUMBLING_COUNT, 3))),
+    )
+    ground = Ground(ke=5e3 * p["ke"], kd=21.0, mu=0.4 * p["mu"], delta=2e-3, friction=Sticking())
+    return Scene([body], ground)

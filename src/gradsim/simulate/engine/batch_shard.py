@@ -284,17 +284,17 @@ class BatchShard:
             for state, width in (dict(self.state_layout[name].states) | dict(self.state_layout[name].forces)).items()
         }
         system = self.system
-        rigid, world, coupled = system.rigid_rollout, system.world_rollout, None
+        rigid, world, coupled = system.rigid_rollout, system.world_rollout, ()
         if rigid is not None:
             shape = (rigid.threads, rows + 1, SIZES.rigid_state * rigid.lanes)
             self.history["rigid"] = bridge.scalars(shape, *kind)
             anchors = bridge.scalars((rigid.world_blocks, steps + 1, rigid.anchor_row), *kind)
             rigid = rigid.with_history(self.history["rigid"].array, anchors.array)
-            coupled = rigid.structures if self.coupled else None
+            coupled = (rigid.structures, rigid.pairs.structure) if self.coupled else ()
         if world is not None:
             anchors = bridge.vectors((steps, self._node_anchors), *kind)
             history = [self.history[f"node.{state}"].array for state in "xvf"]
-            world = world.with_history([*history, anchors.array], coupled)
+            world = world.with_history([*history, anchors.array], *coupled)
         part_arrays = {name: self._part_arrays(name) for name in self._portable_parts}
         portable = dataclasses.replace(system.portable, part_arrays=part_arrays)
         self.system = dataclasses.replace(system, portable=portable, rigid_rollout=rigid, world_rollout=world)

@@ -11,6 +11,7 @@ from gradsim import bridge
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.engine.launch import PortableForce
+from gradsim.simulate.engine.pair_arrays import no_pairs, pair_arrays
 from gradsim.simulate.engine.point_blocks import point_blocks, point_order
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.signals import SignalArrays
@@ -122,7 +123,8 @@ class Layout:
                 *(self.constant(array, kinds[array.ndim]) for array in constants),
                 *map(self.shared, family.shared),
             )
-        count = self.topology.elements[family.name] * self.world_count
+        threads = family.threads(self.topology) if family.threads else self.topology.elements[family.name]
+        count = threads * self.world_count
         parameters = tuple(self.parameters[name] for name in (family.name, *family.uses))
         return PortableForce(family, family.kernels(bridge.real_type(self.dtype)), count, arrays, parameters)
 
@@ -193,7 +195,9 @@ class Layout:
         shapes, pushes = elements.get("shape", 0), elements.get("push", 0)
         own = SIZES.pair_scratch * shapes + SIZES.push_scratch * pushes
         step = SIZES.body_scratch + SIZES.stage_scratch * len(integrator.stages) + 4
-        size = elements["rigid"] * (own + step) if coupled else own * lanes
+        pairs = pair_arrays(self, lanes, lane_count(self.dtype)) if "pair" in elements else no_pairs()
+        together = coupled or "pair" in elements
+        size = (elements["rigid"] * (own + step) if together else own) * lanes
         scratch = bridge.scalars((size,), self.dtype, self.device)
         anchors = self._anchor_memory(buffers, lanes)
         fields = {
@@ -212,7 +216,8 @@ class Layout:
         }
         threads = elements["rigid"] * -(-self.world_count // lanes)
         arrays = (*constants.values(), empty, scratch, *anchors.arrays)
-        return RigidRollout(integrator, threads, lanes, fields, arrays, anchors.row)
+        group = elements["rigid"] if "pair" in elements else 1
+        return RigidRollout(integrator, threads, lanes, fields, arrays, pairs, group, anchors.row)
 
     def _anchor_memory(self, buffers: dict[str, Any], lanes: int) -> AnchorMemory:
         """Returns where the anchors of sticking friction are, in the state and in a row of the history."""

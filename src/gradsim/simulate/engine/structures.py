@@ -12,9 +12,9 @@ import warp as wp
 
 from gradsim.bridge import Table
 from gradsim.native import Definition
-from gradsim.native.structures import INT64, Constants, Enumeration, Structure
+from gradsim.native.structures import FLOAT64, INT64, Constants, Enumeration, Structure
 from gradsim.scene.integrators import Integrator
-from gradsim.simulate.forces import shapes
+from gradsim.simulate.forces import colliders, shapes
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT_ROWS
 from gradsim.simulate.forces.registry import FORCE_FAMILIES
 from gradsim.simulate.state.kernels.rigid import FORMS
@@ -30,6 +30,9 @@ SIZES = Constants(
     push_scratch=16,  # for a push
     body_scratch=208,  # for a rigid body
     stage_scratch=32,  # for a rigid body and a stage
+    touch_scratch=20,  # vectors for a sample of a body in contact with another
+    collider_scratch=20,  # for the shape of a body in contact with others
+    law_scratch=24,  # for the contact parameters of pairs of bodies
 )
 
 TABLE = Structure(
@@ -103,6 +106,34 @@ RIGID_BODIES = Structure(
     },
     comment="All rigid bodies of some worlds.",
 )
+DISTANCE_GRID = Structure(
+    "DistanceGrid",
+    {
+        **dict.fromkeys(("nx", "ny", "nz"), INT64),
+        "origin": (FLOAT64, 3),
+        **dict.fromkeys(("per_spacing", "padding"), FLOAT64),
+        "coefficients": "const T*",
+    },
+    comment="The distance of a mesh on a grid.",
+)
+PAIRS = Structure(
+    "PairArrays",
+    {
+        **dict.fromkeys(("group_count", "law_count", "touch_capacity", "neighbour_capacity"), INT64),
+        "groups": "const int*",  # of bodies
+        "numbers": "const int*",  # of laws, by group and group; -1 where bodies do not touch
+        "shapes": "const int*",  # of bodies
+        "kinds": "const int*",  # of shapes
+        "blocks": "const int*",  # first block of samples of each shape
+        "sizes": "const int*",  # number of samples of each shape
+        "samples": "const T*",  # blocks in units of the extent; with weights instead of depth offsets
+        "reach": "const T*",  # of shapes: largest distance of a sample
+        "grids": "const void*",
+        **dict.fromkeys(("law", "collider"), TABLE),
+        "scratch": "T*",
+    },
+    comment="Contact between the rigid bodies of some worlds.",
+)
 
 
 class Tableau:
@@ -163,14 +194,17 @@ SHARED_DEFINITIONS: tuple[Definition, ...] = (
     SIZES,
     FORCE_KIND,
     shapes.KINDS,
+    colliders.KINDS,
     CONTACT_ROWS,
     FORMS,
-    *(family.rows for family in (*STATE_PARTS, shapes.STATIC_SHAPES, *NATIVE_FORCES)),
+    *(family.rows for family in (*STATE_PARTS, shapes.STATIC_SHAPES, colliders.COLLIDERS, *NATIVE_FORCES)),
     TABLE,
     FORCE,
     SIGNAL,
     NODES,
     RIGID_BODIES,
+    DISTANCE_GRID,
+    PAIRS,
     ForceList(),
 )
 

@@ -44,16 +44,21 @@ def contact_columns(
     `further` returns the values of rows after those of `ROW_NAMES`.
     """
     laws = [contact_of(body, name, shape) for name, shape in scene.obstacles.items()]
-    depth = _default_depth(body, batcher) if any(law.delta is None for law in laws) else None
+    depth = default_depth(body, batcher) if any(law.delta is None for law in laws) else None
     columns = []
     for number, law in enumerate(laws):
-        kd, kf = (np.zeros(()) if value is None else value for value in (law.kd, law.kf))
-        values = (law.ke, kd, kf, law.mu, depth if law.delta is None else law.delta, *further(law))
+        values = (*law_values(law, depth), *further(law))
         columns.append(batcher.rows(("contact", body.name, number), values, 1))
     return batcher.concatenate(columns, 2).repeat(1, 1, pair_count // len(laws))
 
 
-def _default_depth(body: Any, batcher: "SceneBatcher") -> Any:
+def law_values(law: Contact, depth: Any) -> tuple[Any, ...]:
+    """Returns the values of the rows of `ROW_NAMES`; `depth` is that of a law without a delta."""
+    damping = np.zeros(()) if law.kd is None else law.kd
+    return law.ke, damping, law.viscous_kf, law.mu, depth if law.delta is None else law.delta
+
+
+def default_depth(body: Any, batcher: "SceneBatcher") -> Any:
     """Returns the default of delta [m]; for a rigid body with a `size` or `radius` it varies with that."""
     radius = unwrap(getattr(body, "radius", None))
     if radius is not None:

@@ -15,12 +15,12 @@ class PointLawFunctions(NamedTuple):
     """Warp functions of the force on a contact point.
 
     `force` has the arguments depth, normal, relative velocity, stored = 2 E/m of a restitution, law (a column of
-    parameters), anchor, kf and the time h by which sticking friction advances the anchor. It returns the force and the
-    advanced anchor, which is zero for regularized friction.
+    parameters), and those of sticking friction: kt / ke (0 if friction is regularized), anchor, kf and the time h by
+    which the anchor advances. It returns the force and the advanced anchor, which is zero for regularized friction.
     """
 
     force: Any
-    force_adjoint: Any  # of all arguments but h, from the adjoints of force and advanced anchor
+    force_adjoint: Any  # of all arguments but kt / ke and h, from the adjoints of force and advanced anchor
 
 
 @functools.cache
@@ -62,10 +62,9 @@ def point_law_functions(real: Any) -> PointLawFunctions:
         return c_adj, vn_adj, stored_adj, law_adj
 
     @wp.func
-    def point_force(c: real, n: vec3, v: vec3, stored: real, law: column, xi: vec3, kf: real, h: real):
+    def point_force(c: real, n: vec3, v: vec3, stored: real, law: column, ratio: real, xi: vec3, kf: real, h: real):
         fn = point_normal(c, wp.dot(n, v), stored, law)
         mu = law[wp.static(ROWS.mu)]
-        ratio = law[wp.static(ROWS.stick_stiffness)]
         force = vec3()
         anchor = vec3()
         if fn > zero:
@@ -78,12 +77,11 @@ def point_law_functions(real: Any) -> PointLawFunctions:
 
     @wp.func
     def point_force_adjoint(
-        b: vec3, y: vec3, c: real, n: vec3, v: vec3, stored: real, law: column, xi: vec3, kf: real, h: real
+        b: vec3, y: vec3, c: real, n: vec3, v: vec3, stored: real, law: column, ratio: real, xi: vec3, kf: real, h: real
     ):
         vn = wp.dot(n, v)
         fn = point_normal(c, vn, stored, law)
         mu = law[wp.static(ROWS.mu)]
-        ratio = law[wp.static(ROWS.stick_stiffness)]
         cone_adj = zero
         u_adj = vec3()
         xi_adj = vec3()

@@ -28,10 +28,9 @@ from gradsim.scene.quantity import unwrap
 from gradsim.scene.restitution import loss_factor
 from gradsim.simulate.forces.contact_law import ROW_NAMES, contact_law_functions
 from gradsim.simulate.forces.family import types_of
-from gradsim.simulate.forces.sticking import STICKING_ROWS
 
 # A, [s/m], [m/s], 1/e. The last one is zero for a pair that is damped by kd.
-ROWS = Rows("rigid_contact", *ROW_NAMES, "loss", "slope", "speed", "inverse", *STICKING_ROWS)
+ROWS = Rows("law", *ROW_NAMES, "loss", "slope", "speed", "inverse")
 
 
 def restitution_rows(law: Contact) -> Sequence[Any]:

@@ -12,15 +12,17 @@ import numpy as np
 import warp as wp
 
 from gradsim.native import kernel_module
+from gradsim.native.structures import Rows
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.contact_law import contact_columns, contact_law_functions, contact_pairs
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 from gradsim.simulate.forces.point_law import point_law_functions
-from gradsim.simulate.forces.restitution import ROWS, restitution_functions, restitution_rows
+from gradsim.simulate.forces.restitution import ROWS as LAW_ROWS
+from gradsim.simulate.forces.restitution import restitution_functions, restitution_rows
 from gradsim.simulate.forces.shapes import KINDS, shape_functions
 from gradsim.simulate.forces.shapes import ROWS as SHAPE_ROWS
-from gradsim.simulate.forces.sticking import sticking_rows
+from gradsim.simulate.forces.sticking import STICKING_ROWS, sticking_rows
 from gradsim.simulate.state.kernels.rigid import FORMS, rotation_functions
 from gradsim.simulate.state.kernels.rigid import ROWS as RIGID_ROWS
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from gradsim.simulate.compile.topology import Placement, Topology
     from gradsim.simulate.engine.layout import Layout
     from gradsim.simulate.stability import StabilityView
+
+ROWS = Rows("rigid_contact", *LAW_ROWS, *STICKING_ROWS)
 
 
 def rigid_contact_elements(body: Rigid, place: "Placement") -> Elements:
@@ -89,7 +93,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
     elastic_lever = contact_law_functions(real).lever
     distance_of, hessian_of = shape_functions(real)
     zero, two = real(0.0), real(2.0)
-    column = wp.types.vector(len(ROWS), real)
+    column = wp.types.vector(len(LAW_ROWS), real)
 
     @wp.func
     def ball_radius(forms: ints, body: table, i: int):
@@ -143,8 +147,9 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
         if law[wp.static(ROWS.inverse)] > zero:
             energy = elastic_energy(first, points, kinds[j], j, shape, i, R, p[i], center, scale, radius, law)
             stored = two * energy * body[wp.static(RIGID_ROWS.inverse_mass), i]
-        sticks = law[wp.static(ROWS.stick_stiffness)] > zero
-        kf = law[wp.static(ROWS.stick_damping)] / (body[wp.static(RIGID_ROWS.inverse_mass), i] * dt[0])
+        ratio = contact[wp.static(ROWS.stick_stiffness), e]
+        sticks = ratio > zero
+        kf = contact[wp.static(ROWS.stick_damping), e] / (body[wp.static(RIGID_ROWS.inverse_mass), i] * dt[0])
         force = vec3()
         torque = vec3()
         for k in range(first[i], first[i + 1]):
@@ -157,9 +162,9 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
                 anchor = vec3()
                 if sticks:
                     anchor = xi[a]
-                push, moved = point_force(radius - gap, n, u, stored, law, anchor, kf, advance * dt[0])
+                push, moved = point_force(radius - gap, n, u, stored, law, ratio, anchor, kf, advance * dt[0])
                 if sticks and commit == 1:
-                    other, moved = point_force(radius - gap, n, u, stored, law, anchor, kf, dt[0])
+                    other, moved = point_force(radius - gap, n, u, stored, law, ratio, anchor, kf, dt[0])
                     next[a] = moved
                 force += push
                 torque += wp.cross(arm, push)
@@ -201,8 +206,9 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
         stored_adj = zero
         kf_sum_adj = zero
         law_adj = column()
-        sticks = law[wp.static(ROWS.stick_stiffness)] > zero
-        kf = law[wp.static(ROWS.stick_damping)] / (inverse_mass * dt[0])
+        ratio = contact[wp.static(ROWS.stick_stiffness), e]
+        sticks = ratio > zero
+        kf = contact[wp.static(ROWS.stick_damping), e] / (inverse_mass * dt[0])
         for k in range(first[i], first[i + 1]):
             local = wp.cw_mul(points[k], scale) - center
             x = p[i] + R * local
@@ -217,14 +223,14 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
                 if sticks:
                     anchor = xi[a]
                 h = advance * dt[0]
-                push, moved = point_force(radius - gap, n, u, stored, law, anchor, kf, h)
+                push, moved = point_force(radius - gap, n, u, stored, law, ratio, anchor, kf, h)
                 c_adj, n_adj, u_adj, own_adj, parameters_adj, anchor_adj, kf_adj = point_force_adjoint(
-                    b, vec3(), radius - gap, n, u, stored, law, anchor, kf, h
+                    b, vec3(), radius - gap, n, u, stored, law, ratio, anchor, kf, h
                 )
                 if sticks:
                     if commit == 1:
                         c2, n2, u2, own2, parameters2, anchor2, kf2 = point_force_adjoint(
-                            vec3(), next_adj[a], radius - gap, n, u, stored, law, anchor, kf, dt[0]
+                            vec3(), next_adj[a], radius - gap, n, u, stored, law, ratio, anchor, kf, dt[0]
                         )
                         c_adj += c2
                         n_adj += n2
@@ -272,7 +278,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
             wp.atomic_add(body_adj, wp.static(RIGID_ROWS.inverse_mass), i, two * energy * stored_adj)
         if in_contact == 1:
             wp.atomic_sub(body_adj, wp.static(RIGID_ROWS.inverse_mass), i, kf_sum_adj * kf / inverse_mass)
-            for m in range(wp.static(len(ROWS))):
+            for m in range(wp.static(len(LAW_ROWS))):
                 contact_adj[m, e] = contact_adj[m, e] + law_adj[m]
             b3, q_spin, l_spin, J_adj = wp.grad(spin_inner)(w_adj, q[i], l[i], J)
             B, q_turn = wp.grad(rotation_inner)(R_adj, q[i])

@@ -16,6 +16,7 @@ template <class T, class S> struct LaneWorlds {
     enum { width = sizeof(S) / sizeof(T) };
     long long first;
     int count;
+    LANES_MEMBER LaneWorlds() : first(0), count(0) {}
     // Those of block `thread`, counted modulo the number of blocks.
     LANES_MEMBER LaneWorlds(long long world_count, int thread) {
         first = (long long)(thread % block_count(world_count)) * width;

@@ -279,7 +279,7 @@ LANES_INLINE bool add_rigid_contact_adjoint(const Points<T>& points, const Shape
 // Balls, and contact with restitution or sticking friction, are compiled once for all shapes and stages of the integrator, which halves the
 // time to compile all contact; other contact is inlined.
 template <class T, class S, class A>
-static __attribute__((noinline)) bool add_other_contact(const Points<T>& points, const AnyShape<Lanes<T>>& shape,
+static __attribute__((noinline)) bool add_other_contact(Points<T> points, const AnyShape<Lanes<T>>& shape,
                                                         const A& surface, const ContactLaw<Lanes<T>>& law,
                                                         const Motion<Lanes<T>>& body, const Anchors<T>* anchors,
                                                         Vector<Lanes<T>>& force, Vector<Lanes<T>>& torque) {
@@ -287,7 +287,7 @@ static __attribute__((noinline)) bool add_other_contact(const Points<T>& points,
 }
 template <class T, class S, class A>
 static __attribute__((noinline)) bool add_other_contact_adjoint(
-    const Points<T>& points, const AnyShape<Lanes<T>>& shape, const A& surface, const ContactLaw<Lanes<T>>& law,
+    Points<T> points, const AnyShape<Lanes<T>>& shape, const A& surface, const ContactLaw<Lanes<T>>& law,
     const Motion<Lanes<T>>& body, const Anchors<T>* anchors, const Vector<Lanes<T>>& force_adj,
     const Vector<Lanes<T>>& torque_adj, bool plane, RigidContactAdjoint<Lanes<T>>& sum) {
     return add_rigid_contact_adjoint<T, S>(points, shape, surface, law, body, anchors, force_adj, torque_adj, plane,
@@ -303,8 +303,11 @@ LANES_INLINE bool add_contact(const Points<T>& points, const Shape& shape, const
             law.restitution = law.sticking = false;  // known to the compiler
             return add_rigid_contact<T, S>(points, shape, surface, law, body, nullptr, force, torque);
         }
-    return add_other_contact<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body, anchors, force,
-                                   torque);
+    Vector<Lanes<T>> other_force = {}, other_torque = {};
+    const bool in_contact = add_other_contact<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body,
+                                                    anchors, other_force, other_torque);
+    force += other_force, torque += other_torque;
+    return in_contact;
 }
 template <class T, class S, class Shape, class A>
 LANES_INLINE bool add_contact_adjoint(const Points<T>& points, const Shape& shape, const A& surface,
@@ -317,8 +320,11 @@ LANES_INLINE bool add_contact_adjoint(const Points<T>& points, const Shape& shap
             return add_rigid_contact_adjoint<T, S>(points, shape, surface, law, body, nullptr, force_adj, torque_adj,
                                                    plane, sum);
         }
-    return add_other_contact_adjoint<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body, anchors,
-                                           force_adj, torque_adj, plane, sum);
+    RigidContactAdjoint<Lanes<T>> other = {};  // the address of `sum` must not escape, or it leaves the registers
+    const bool in_contact = add_other_contact_adjoint<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body,
+                                                            anchors, force_adj, torque_adj, plane, other);
+    sum = other;
+    return in_contact;
 }
 
 }  // namespace gradsim

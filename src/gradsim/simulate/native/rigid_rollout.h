@@ -237,9 +237,9 @@ template <class T, class S> struct RigidStep {
 };
 
 // A rigid body with coupling forces.
-template <class T> struct CoupledBody {
-    RigidBody<T, T> body;
-    RigidStep<T, T> step;
+template <class T, class S = T> struct CoupledBody {
+    RigidBody<T, S> body;
+    RigidStep<T, S> step;
 };
 
 // --- rollout ---------------------------------------------------------------------------------------------------------
