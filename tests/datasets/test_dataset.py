@@ -15,6 +15,7 @@ from gradsim.datasets import deformable, rigid
 from gradsim.datasets.items import Settings, item_path, split_of
 from gradsim.datasets.objects import OBJECTS, mesh, volume
 from gradsim.datasets.recording import record
+from gradsim.datasets.sample import draw_truth, generators
 from gradsim.parallel import Workers
 
 TINY = Settings("rigid", seed=1, side=16, frames=4)
@@ -40,15 +41,19 @@ def folder(tmp_path_factory):
 
 
 def test_draws_lie_in_the_papers_ranges():
-    samples = [rigid.sample(0, number) for number in range(200)]
+    samples = [rigid.sample(0, number) for number in range(80)]
     assert {sample.object for sample in samples} == set(OBJECTS)
     for path, (low, high) in rigid.RANGES.items():
         values = np.array([sample.truth[path] for sample in samples])
-        assert low <= values.min() < low + 0.05 * (high - low)
-        assert high - 0.05 * (high - low) < values.max() <= high
+        assert low <= values.min() < low + 0.1 * (high - low)
+        assert high - 0.1 * (high - low) < values.max() <= high
         guesses = np.array([sample.scene.unknowns[path].guess for sample in samples])
         assert low <= guesses.min() < guesses.max() <= high
-        assert abs(np.corrcoef(values, guesses)[0, 1]) < 0.2  # a guess says nothing about the truth
+
+
+def test_a_guess_says_nothing_about_the_truth():
+    pairs = [[draw_truth(rng, rigid.RANGES)["ground.ke"] for rng in generators(0, number)] for number in range(2000)]
+    assert abs(np.corrcoef(np.transpose(pairs))[0, 1]) < 4 / np.sqrt(2000)
 
 
 def test_a_body_has_the_drawn_scale_and_starts_above_the_ground():
@@ -69,7 +74,7 @@ def test_a_body_has_the_drawn_scale_and_starts_above_the_ground():
 def test_objects_stay_in_view():
     """The centre of the object is in the picture in at least 95 of 100 frames, over videos of all objects."""
     inside = []
-    for number in range(0, 60, 3):
+    for number in range(0, 40, 5):
         sample = rigid.sample(0, number)
         motion, _ = record(sample.true_scene, sample.time)
         center = motion["body"].center_of_mass

@@ -111,7 +111,7 @@ def write_item(folder: Path, settings: Settings, number: int) -> None:
 
 def states_of(sample: Sample, trajectory: Trajectory) -> dict[str, np.ndarray]:
     """Returns times [T] and the states of the bodies at the frames by path, such as body.position, each [T, ...]."""
-    arrays = {"time": trajectory.times.numpy()}
+    arrays = {"time": trajectory.time.numpy()}
     for body in sample.scene.bodies:
         names = STATE_NAMES if isinstance(body, Rigid) else NODE_STATE_NAMES
         arrays |= {f"{body.name}.{name}": getattr(trajectory[body.name], name).numpy() for name in names}
