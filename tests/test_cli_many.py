@@ -8,6 +8,7 @@ from tests.test_cli import assert_rejected, run
 from tests.test_cli_trials import MASS, TOSS, VELOCITIES, simulated
 
 import gradsim as gs
+from gradsim.cli.manifest import load_entries, read_entries
 
 MANIFEST = "name,scene,video,cube.velocity\n" + "".join(
     f"{name},toss.yaml,{name}.mkv,{' '.join(map(str, velocity))}\n" for name, velocity in VELOCITIES.items()
@@ -31,9 +32,9 @@ def rows(file):
         return list(csv.DictReader(stream))
 
 
-def test_one_row_a_video_and_no_fit_is_repeated(folder):
-    result = run("estimate", "--many", "many.csv", "-o", "fits")
-    assert result.code == 0, result.stderr
+def test_one_row_a_video_and_no_fit_is_repeated(folder, capsys):
+    code, _, err = run(capsys, "estimate", "--many", "many.csv", "-o", "fits")
+    assert code == 0, err
     table = rows(folder / "fits" / "fits.csv")
     assert [row["name"] for row in table] == ["a", "b"]
     for row in table:
@@ -46,41 +47,44 @@ def test_one_row_a_video_and_no_fit_is_repeated(folder):
     (folder / "fits" / "a" / "fit.json").unlink()
     (folder / "fits" / "a" / "fitted.yaml").unlink()
     (folder / "fits" / "a").rmdir()
-    again = run("estimate", "--many", "many.csv", "-o", "fits")
-    assert "2 videos, 1 fitted now, 0 failed" in again.stdout
+    _, out, _ = run(capsys, "estimate", "--many", "many.csv", "-o", "fits")
+    assert "2 videos, 1 fitted now, 0 failed" in out
     assert (folder / "fits" / "b" / "fit.json").stat().st_mtime_ns == before
     repeated = rows(folder / "fits" / "fits.csv")
     without_time = [{k: v for k, v in row.items() if k != "seconds"} for row in repeated]
     assert without_time == [{k: v for k, v in row.items() if k != "seconds"} for row in table]
 
 
-def test_a_video_that_fails_does_not_stop_the_others(folder):
+def test_a_video_that_fails_does_not_stop_the_others(folder, capsys):
     (folder / "many.csv").write_text(MANIFEST + "c,toss.yaml,missing.mkv,\n")
-    result = run("estimate", "--many", "many.csv", "-o", "fits", "--jobs", "2")
-    assert result.code == 1
-    assert "c: " in result.stderr
+    code, _, err = run(capsys, "estimate", "--many", "many.csv", "-o", "fits", "--jobs", 2)
+    assert code == 1
+    assert "c: " in err
     *_, last = rows(folder / "fits" / "fits.csv")
     assert last["status"].startswith("failed: ")
     assert "missing.mkv" in last["status"]
     assert (folder / "fits" / "a" / "fit.json").exists()
 
 
-def test_options_that_do_not_apply(folder):
-    assert_rejected(run("estimate", "toss.yaml", "a.mkv", "--many", "many.csv"), "SCENE", "does not apply to --many")
-    assert_rejected(run("estimate", "--many", "many.csv", "--jobs", "2", "--ray", "auto"), "--jobs", "--ray")
-    assert_rejected(run("estimate", "toss.yaml", "a.mkv", "--jobs", "2"), "applies to --many")
+def test_options_that_do_not_apply(folder, capsys):
+    many = ("estimate", "--many", "many.csv")
+    assert_rejected(capsys, (*many, "toss.yaml", "a.mkv"), "SCENE", "does not apply to --many")
+    assert_rejected(capsys, (*many, "--jobs", 2, "--ray", "auto"), "--jobs", "--ray")
+    assert_rejected(capsys, ("estimate", "toss.yaml", "a.mkv", "--jobs", 2), "applies to --many")
     (folder / "twice.csv").write_text("name,scene,video\na,toss.yaml,a.mkv\na,toss.yaml,b.mkv\n")
-    assert_rejected(run("estimate", "--many", "twice.csv"), "name of its own")
+    assert_rejected(capsys, ("estimate", "--many", "twice.csv"), "name of its own")
 
 
-def test_a_data_set_is_made_and_fitted(tmp_path):
-    """The list of fits that `gradsim dataset` writes is a manifest for `--many`."""
+def test_a_data_set_is_made_once(tmp_path, capsys):
+    """The list of fits is a manifest for `--many`."""
     place = tmp_path / "rigid"
-    made = run("dataset", "rigid", "--videos", "2", "--size", "32", "--frames", "6", "--out", str(place))
-    assert made.code == 0, made.stderr
-    assert "2 videos, 2 new" in made.stdout
+    command = ("dataset", "rigid", "--videos", 2, "--frames", 3, "--out", place)
+    code, out, err = run(capsys, *command, "--size", 16)
+    assert code == 0, err
+    assert "2 videos, 2 new" in out
     assert [row["name"] for row in rows(place / "fits.csv")] == ["0000000", "0000001"]
-    again = run("dataset", "rigid", "--videos", "2", "--size", "32", "--frames", "6", "--out", str(place))
-    assert "2 videos, 0 new" in again.stdout
-    other = run("dataset", "rigid", "--videos", "2", "--size", "16", "--frames", "6", "--out", str(place))
-    assert_rejected(other, "side", "has 32")
+    entries = read_entries(place / "fits.csv", "--many")
+    assert len(load_entries(place / "fits.csv", entries).trials) == 2
+    _, out, _ = run(capsys, *command, "--size", 16)
+    assert "2 videos, 0 new" in out
+    assert_rejected(capsys, (*command, "--size", 32), "side", "has 16")

@@ -7,6 +7,7 @@ results in one step, such as an atomic write, and to return at once if they exis
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -118,14 +119,19 @@ def _run_local(
     run = delayed(_OneThread(function))
     with parallel_config(backend="loky", inner_max_num_threads=1):
         outcomes = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")(run(task) for task in tasks)
-    yield from map(_unwrap, outcomes)
+    try:
+        yield from map(_unwrap, outcomes)
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about cancelled tasks
+            outcomes.close()
 
 
 def _run_on_cluster(
     function: Callable[[Task], Result], tasks: Iterable[Task], address: str, prepare: Callable[[], object] | None
 ) -> Iterator[tuple[Task, Result]]:
     ray = _connected(address)
-    remote = ray.remote(num_cpus=1, max_retries=RETRIES)(lambda run, task: run(task))
+    remote = ray.remote(num_cpus=1, max_retries=RETRIES)(_run)
     if prepare is not None:
         _prepare_nodes(ray, prepare)
     shared = ray.put(_OneThread(function))
@@ -144,6 +150,10 @@ def _run_on_cluster(
     finally:
         for reference in waiting:
             ray.cancel(reference, force=True)
+
+
+def _run(function: _OneThread[Task, Result], task: Task) -> tuple[Task, Result | _Failure]:
+    return function(task)
 
 
 def _connected(address: str) -> Any:
@@ -170,8 +180,9 @@ def _prepare_nodes(ray: Any, prepare: Callable[[], object]) -> None:
     """Calls a function on each machine of the cluster. Machines that join later prepare themselves as they go."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    remote = ray.remote(num_cpus=1, max_retries=RETRIES)(_OneThread(lambda task: prepare()).__call__)
+    remote = ray.remote(num_cpus=1, max_retries=RETRIES)(_run)
+    shared = ray.put(_OneThread(lambda task: prepare()))
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     strategies = [NodeAffinitySchedulingStrategy(node, soft=True) for node in nodes]
-    for outcome in ray.get([remote.options(scheduling_strategy=s).remote(None) for s in strategies]):
+    for outcome in ray.get([remote.options(scheduling_strategy=s).remote(shared, None) for s in strategies]):
         _unwrap(outcome)

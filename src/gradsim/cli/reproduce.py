@@ -73,7 +73,7 @@ def baselines(
     ray: RayOption = None,
     as_json: JsonOption = None,
 ) -> None:
-    """Mass of objects of the data set by the methods of Table 1. CMA-ES and PyBullet need the extra paper.
+    """Mass of objects of the data set by the methods of Table 1. Needs the extras paper (CMA-ES) and pybullet.
 
     gradsim reproduce baselines --objects 5 --json baselines.json
     """

@@ -55,7 +55,7 @@ class _Bullet:
         try:
             import pybullet
         except ImportError as error:
-            raise MissingExtra("PyBullet + REINFORCE", "paper") from error
+            raise MissingExtra("PyBullet + REINFORCE", "pybullet") from error
         self.bullet: Any = pybullet
         self.client = pybullet.connect(pybullet.DIRECT)
         self._build()
