@@ -42,6 +42,9 @@ def check_pairs(scene: Scene) -> Pairs:
         seen.add(frozenset(names))
         if contact is not None and type(contact) is not Contact:
             raise WrongType(f"pairs.{pair}", type(contact).__name__, "must be a gs.Contact, or None to switch it off")
+        if contact is not None and contact.sticks:
+            remedy = "friction sticks to static shapes only: between moving bodies give kf, or gs.Regularized()"
+            raise InvalidInput(f"pairs.{pair}.friction", contact.friction, remedy)
     return dict(given)
 
 
@@ -79,7 +82,7 @@ def combined(first: Contact, second: Contact) -> Contact:
         damping = {name: _mean(getattr(ones[0], name), getattr(ones[-1], name)) for name in names}
     return Contact(
         ke=_harmonic_mean(first.ke, second.ke),
-        kf=_mean(first.kf, second.kf),
+        kf=_mean(first.viscous_kf, second.viscous_kf),
         mu=_mean(first.mu, second.mu),
         delta=_mean(first.delta, second.delta),
         **damping,

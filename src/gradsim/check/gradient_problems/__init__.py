@@ -17,6 +17,7 @@ from gradsim.check.gradient_problems.rigid import (
     cube_values,
 )
 from gradsim.check.gradient_problems.soft import BOUNCE, SOFT_FLIGHT, SOFT_IMPACT, SOFT_SHAPES, SOFT_STICK_SLIP
+from gradsim.check.gradient_problems.sticking import STICKING_BALL, STICKING_BOX, STICKING_SHAPES, STICKING_SOFT
 
 __all__ = ["BOUNCE", "CUBE_STEP", "PROBLEMS", "GradientProblem", "cube_scene", "cube_values"]
 
@@ -38,6 +39,10 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     CAPSULE_PAIR,
     MESH_PAIR,
     SOFT_SHAPES,
+    STICKING_BOX,
+    STICKING_SHAPES,
+    STICKING_BALL,
+    STICKING_SOFT,
     PENDULUM,
     DOUBLE_PENDULUM,
 )

@@ -25,6 +25,13 @@ def point_blocks(points: np.ndarray, width: int, weights: np.ndarray | None = No
     return blocks
 
 
+def point_order(points: np.ndarray, width: int) -> np.ndarray:
+    """Returns the index of the point in every lane of these blocks, [blocks * width]; -1 in lanes without a point."""
+    order = np.full(-(-len(points) // width) * width, -1, np.int32)
+    order[: len(points)] = np.concatenate(_divide(points, np.arange(len(points)), width))
+    return order
+
+
 def _divide(points: np.ndarray, index: np.ndarray, width: int) -> list[np.ndarray]:
     """Divides point indices along the longest axis into blocks of `width`; only the last may be smaller."""
     if len(index) <= width:

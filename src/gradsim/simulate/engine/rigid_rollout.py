@@ -70,17 +70,35 @@ class RigidRollout:
     arrays: tuple[Any, ...]  # that the structure points into, kept alive here
     pairs: PairArrays
     group: int  # bodies that a thread advances together
+    anchor_row: int = 0  # scalars of a row of anchors, for a block of worlds
     structures: Any = None  # the native structure as a Warp array
+
+    @property
+    def world_blocks(self) -> int:
+        """Blocks of worlds in lanes."""
+        return int(self.threads // self.fields["body_count"])
 
     @property
     def row_size(self) -> int:
         """Scalars of history per evaluation of the forces."""
         return self.threads * SIZES.rigid_state * self.lanes
 
-    def with_history(self, history: Any) -> "RigidRollout":
-        """Returns a copy with memory for the history, [threads, rows, state * lanes]."""
-        structure = RIGID_BODIES(**self.fields, history=history.ptr, row_count=history.shape[1])
-        return replace(self, arrays=(*self.arrays, history), structures=packed([structure], RIGID_BODIES))
+    def with_history(self, history: Any, anchors: Any) -> "RigidRollout":
+        """Returns a copy with memory for the history.
+
+        Args:
+            history: Array [threads, rows, state * lanes].
+            anchors: Array [blocks of worlds, steps + 1, anchor_row].
+        """
+        structure = RIGID_BODIES(
+            **self.fields,
+            history=history.ptr,
+            row_count=history.shape[1],
+            anchors=anchors.ptr,
+            anchor_rows=anchors.shape[1],
+        )
+        arrays = (*self.arrays, history, anchors)
+        return replace(self, arrays=arrays, structures=packed([structure], RIGID_BODIES))
 
 
 def launch_rigid_rollout(rollout: RigidRollout, clock: Any, dt: Any, steps: int, *, adjoint: bool) -> None:

@@ -26,9 +26,9 @@ SIZES = Constants(
     "sizes",
     rigid_state=13,  # scalars of a rigid body's state: p, q, v, l
     point_block_rows=5,  # of a block of contact points: x, y, z, depth offset, bounding sphere
-    pair_scratch=40,  # scalars of scratch memory for a rigid body and a shape
+    pair_scratch=48,  # scalars of scratch memory for a rigid body and a shape
     push_scratch=16,  # for a push
-    body_scratch=192,  # for a rigid body
+    body_scratch=208,  # for a rigid body
     stage_scratch=32,  # for a rigid body and a stage
     touch_scratch=20,  # vectors for a sample of a body in contact with another
     collider_scratch=20,  # for the shape of a body in contact with others
@@ -44,7 +44,7 @@ TABLE = Structure(
 )
 FORCE = Structure(
     "ForceArrays",
-    {"kind": INT64, "count": INT64, "constants": ("const void*", 4), "tables": (TABLE, 2)},
+    {"kind": INT64, "count": INT64, "constants": ("const void*", 4), "tables": (TABLE, 3)},
     comment="A force family: blocks of lanes or elements of one world; index arrays, constants and parameter tables.",
     members="""
     inline const int* ints(int k) const { return (const int*)constants[k]; }
@@ -64,6 +64,7 @@ SIGNAL = Structure(
 )
 NODE_ROW = 4  # scalars of a node in these buffers, one of them padding
 NODE_BUFFERS = ("x", "v", "f", "x_adj", "v_adj", "f_adj", "x_start", "v_start")
+ANCHOR_BUFFERS = ("xi", "next", "xi_adj", "next_adj")
 NODES = Structure(
     "Nodes",
     {
@@ -71,6 +72,11 @@ NODES = Structure(
         "row": INT64,  # scalars of the history per evaluation
         "count": INT64,  # nodes of all worlds
         **dict.fromkeys((*NODE_BUFFERS, "v_stage", "a_stage", "xs", "vs", "fs"), "T*"),
+        "anchor_blocks": INT64,  # of anchors of sticking friction in a world, one for each pair of node contact
+        "anchor_row": INT64,  # scalars of their history per step
+        **dict.fromkeys(ANCHOR_BUFFERS, "T*"),
+        "xis": "T*",  # history of the anchors
+        "anchor_stage": "T*",  # time that the anchors advance in the stage, time step, whether it moves them
         "table": TABLE,
     },
     comment="All nodes of some worlds, each of which fills whole blocks. Buffers have rows of four scalars a node, the"
@@ -84,12 +90,19 @@ RIGID_BODIES = Structure(
         "blocks": "const int*",  # first block of points of each body
         "sizes": "const int*",  # number of points of each body
         "points": "const T*",  # in mesh coordinates
+        "point_order": "const int*",  # index of the point in every lane of these blocks
         "forms": "const int*",  # of bodies: contact points, sized or not, or a ball
         "kinds": "const int*",  # of shapes
         "pushed": "const int*",  # bodies that pushes act on
         "dragged": "const int*",  # bodies with air drag
         **dict.fromkeys(("contact", "shape", "push", "drag", "body"), TABLE),
         **dict.fromkeys((*RIGID_STATES, *(f"{state}_adj" for state in RIGID_STATES)), "T*"),
+        **dict.fromkeys(("xi", "xi_adj"), "T*"),  # anchors of sticking friction
+        **dict.fromkeys(("anchor_count", "anchor_rows", "anchor_row"), INT64),  # of a world; in the history; scalars
+        "anchor_blocks": "const int*",  # first block and first element of each pair of a body and a shape
+        "anchor_elements": "const int*",
+        "anchors": "T*",  # [blocks of worlds, rows, anchor_row]
+        "anchor_scratch": "T*",
         "history": "T*",  # [threads, rows, rigid_state, lanes]
         "scratch": "T*",
     },
@@ -143,6 +156,7 @@ class Tableau:
 
         new = ", ".join(repr(stage.new_velocity) for stage in stages)
         times = ", ".join(map(repr, self.integrator.stage_times))
+        anchor_times = ", ".join(map(repr, self.integrator.anchor_times))
         offset, slope = self.integrator.force_slope
         slopes = ", ".join(repr(offset + slope * time) for time in self.integrator.stage_times)
         return "\n".join(
@@ -155,6 +169,8 @@ class Tableau:
                 f"    static constexpr double new_velocity[{count}] = {{{new}}};",
                 f"    static constexpr double time[{count}] = {{{times}}};",
                 f"    static constexpr double force_slope[{count}] = {{{slopes}}};",
+                f"    static constexpr double anchor_time[{count}] = {{{anchor_times}}};",
+                f"    static constexpr int anchor_stage = {self.integrator.anchor_stage};",
                 "};",
             )
         )

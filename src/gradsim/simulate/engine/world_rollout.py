@@ -9,7 +9,7 @@ reference and run on every device; tests compare the two.
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,24 +125,30 @@ class WorldRollout:
     forces: tuple[NativeForce, ...]
     couplings: tuple[NativeForce, ...]
     signals: tuple[SignalArrays, ...]
-    history: tuple[Any, ...] = ()  # of x, v and f
+    anchors: dict[str, Any] = field(default_factory=dict)  # buffers of sticking friction; empty without
+    anchor_blocks: int = 0  # in a world
+    history: tuple[Any, ...] = ()  # of x, v and f, and of the anchors
     structures: tuple[Any, ...] = ()  # native structures as Warp arrays
 
     def with_history(self, history: Sequence[Any], rigid: Any = None, pairs: Any = None) -> "WorldRollout":
         """Returns a copy with memory for the history.
 
         Args:
-            history: Arrays of x, v and f, [rows, nodes] each.
+            history: Arrays of x, v and f, [rows, nodes] each, and of the anchors, [steps, anchors].
             rigid: Native structure of the coupled rigid bodies, with their history.
             pairs: Native structure of the contact between them.
         """
-        xs, vs, fs = history
+        xs, vs, fs, xis = history
         nodes = NODES(
             blocks=self.blocks,
             row=3 * xs.shape[1],
             count=xs.shape[1],
             **{name: buffer.ptr for name, buffer in self.buffers.items()},
             **{"xs": xs.ptr, "vs": vs.ptr, "fs": fs.ptr},
+            anchor_blocks=self.anchor_blocks,
+            anchor_row=3 * xis.shape[1],
+            xis=xis.ptr,
+            **{name: buffer.ptr for name, buffer in self.anchors.items()},
             table=table_of(self.parameters),
         )
         structures = (

@@ -174,6 +174,9 @@ class ForceFamily(ParameterFamily):
         shared: Names of arrays of other families, such as "shape.kinds"; they follow the constants.
         uses: Other families whose parameter tables the kernel reads after its own.
         timed: Whether the kernel depends on time.
+        anchors: Part of the state with the anchors of sticking friction, which the kernel reads after the other states
+            and whose next values it writes after the forces. The arguments (advance, commit, dt) then come first: the
+            fraction of the step to which the evaluation advances anchors, whether it writes the next ones, and dt.
         arrays: Function (layout) -> Warp arrays, instead of `indices`, `constants` and `shared` of the portable kernel.
         threads: Function of a topology that returns the threads of the portable kernel in one world; one for each
             element if None.
@@ -190,6 +193,7 @@ class ForceFamily(ParameterFamily):
     shared: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     timed: bool = False
+    anchors: str | None = None
     arrays: Callable[[Any], tuple[Any, ...]] | None = None
     threads: Callable[["Topology"], int] | None = None
     native: str | None = None

@@ -205,8 +205,8 @@ def pair_kernels(real: Any) -> ForceKernels:
     )  # fmt: skip
     functions = rotation_functions(real)
     inverse_inertia, spin = functions.inverse_inertia, functions.spin
-    contact_force = contact_law_functions(real).force
-    contact_law, energy_lever, restitution_force, _ = restitution_functions(real)
+    contact_force, friction_force = contact_law_functions(real).force, contact_law_functions(real).friction
+    contact_law, energy_lever, restitution_normal = restitution_functions(real)[:3]
     shape_distance = distance_functions(real)
     column = wp.types.vector(len(LAW_ROWS), real)
     zero, half, one, two, tiny = (real(a) for a in (0.0, 0.5, 1.0, 2.0, TINY_ENERGY[types.name]))
@@ -288,7 +288,10 @@ def pair_kernels(real: Any) -> ForceKernels:
     def law_force(c: real, n: vec3, v: vec3, stored: real, law: column):
         force = vec3()
         if law[wp.static(LAW_ROWS.inverse)] > zero:
-            force = restitution_force(c, n, v, stored, law)
+            fn = restitution_normal(c, wp.dot(n, v), stored, law)
+            force = n * fn + friction_force(
+                n, v, fn, law[wp.static(LAW_ROWS.kf)], law[wp.static(LAW_ROWS.mu)], law[wp.static(LAW_ROWS.delta)]
+            )
         else:
             force = contact_force(
                 c, n, v, law[wp.static(LAW_ROWS.ke)], law[wp.static(LAW_ROWS.kd)], law[wp.static(LAW_ROWS.kf)],

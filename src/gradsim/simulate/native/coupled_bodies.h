@@ -58,7 +58,7 @@ template <class T, class S> struct CoupledBodies {
     LANES_MEMBER void end(int steps) const {
         for_each([&](CoupledBody<T, S>& b) LANES_LAMBDA {
             b.body.record(Tableau::stages * steps, b.step.s);
-            b.body.save_state(b.step.s);
+            b.body.save_state(b.step.s, steps);
         });
     }
 

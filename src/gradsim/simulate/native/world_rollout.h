@@ -111,7 +111,42 @@ template <class T> LANES_INLINE void add_coupling_force_adjoints(const World<T>&
 
 // --- time ------------------------------------------------------------------------------------------------------------
 
+// Anchors of the nodes' sticking friction: `set_anchor_stage` before the forces of a stage, `move_anchors` after the last
+// stage, and `restore_anchors` before the adjoints of the first one in the backward pass.
+template <int stage, class T> LANES_INLINE void set_anchor_stage(const World<T>& world) {
+    if (!world.nodes || !world.nodes->anchor_blocks) return;
+    T* at = world.nodes->anchor_stage;
+    at[0] = T(Tableau::anchor_time[stage]) * world.time.dt, at[1] = world.time.dt, at[2] = stage == Tableau::anchor_stage;
+}
+template <class T, class F> LANES_INLINE void for_each_anchor(const World<T>& world, int step, F visit) {
+    if (!world.nodes) return;
+    const Nodes<T>& nodes = *world.nodes;
+    const long long count = nodes.anchor_blocks * LaneTypes<T>::width, first = world.index * count;
+    T* row = nodes.xis + (world.time.row / Tableau::stages + step) * nodes.anchor_row;
+    for (long long k = first; k < first + count; k++) visit(4 * k, row + 3 * k);
+}
+template <class T> LANES_INLINE void move_anchors(const World<T>& world, int step) {
+    const bool record = world.time.record;
+    for_each_anchor(world, step, [&](long long k, T* recorded) LANES_LAMBDA {
+        T *xi = world.nodes->xi + k, *next = world.nodes->next + k;
+        for (int c = 0; c < 3; c++) {
+            if (record) recorded[c] = xi[c];
+            xi[c] = next[c], next[c] = 0;
+        }
+    });
+}
+template <class T> LANES_INLINE void restore_anchors(const World<T>& world, int step) {
+    for_each_anchor(world, step, [&](long long k, const T* recorded) LANES_LAMBDA {
+        const Nodes<T>& nodes = *world.nodes;
+        for (int c = 0; c < 3; c++) {
+            nodes.xi[k + c] = recorded[c];
+            nodes.next_adj[k + c] = nodes.xi_adj[k + c], nodes.xi_adj[k + c] = 0;
+        }
+    });
+}
+
 template <int stage, class T> LANES_INLINE void world_forces(World<T>& world, int step) {
+    set_anchor_stage<stage>(world);
     sample_signals(world, step, T(Tableau::time[stage]));
     for (int k = 0; k < world.force_count; k++) add_forces(world.forces[k], *world.nodes, world.index);
     world.bodies.template begin_stage<stage>(step);
@@ -120,6 +155,7 @@ template <int stage, class T> LANES_INLINE void world_forces(World<T>& world, in
 }
 
 template <int stage, class T> LANES_INLINE void world_forces_adjoint(World<T>& world, int step) {
+    set_anchor_stage<stage>(world);
     sample_signals(world, step, T(Tableau::time[stage]));
     for (int k = 0; k < world.force_count; k++) add_force_adjoints(world.forces[k], *world.nodes, world.index);
     world.bodies.clear_forces();
@@ -159,6 +195,7 @@ template <class T> LANES_INLINE void world_rollout(World<T>& world, int steps) {
     for (int step = 0; step < steps; step++) {
         world.bodies.begin_step();
         world_stages(world, step);
+        move_anchors(world, step);
     }
     world.bodies.end(steps);
 }
@@ -168,6 +205,7 @@ template <class T> LANES_INLINE void world_rollout_adjoint(World<T>& world, int 
     world.bodies.begin_adjoint(steps);
     for (int step = steps - 1; step >= 0; step--) {
         world.bodies.begin_step_adjoint(step);
+        restore_anchors(world, step);
         world_stages_adjoint(world, step);
     }
     world.bodies.end_adjoint();
