@@ -12,8 +12,7 @@ from gradsim.scene.body import NodeBody
 from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.contact_law import ROW_NAMES, contact_columns, contact_law_functions, contact_pairs
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
-from gradsim.simulate.forces.shapes import KINDS, shape_functions
-from gradsim.simulate.forces.shapes import ROWS as SHAPE_ROWS
+from gradsim.simulate.forces.shapes import shape_functions
 
 if TYPE_CHECKING:
     from gradsim.simulate.compile.batcher import SceneBatcher
@@ -44,12 +43,12 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
     table, vec3s, ints = types.table, types.vec3s, types.ints
     module = kernel_module("node_contact_tape" if tape else "node_contact", real)
     contact_parameters, contact_force, contact_force_adjoint = contact_law_functions(real)[:3]
-    distance_of, hessian_of = shape_functions(real)
+    distance_of, hessian_of, velocity_of, add_shape_adjoint, add_velocity_adjoint = shape_functions(real)
     zero = real(0.0)
 
     @wp.kernel(module=module, enable_backward=tape)
     def node_contact_force(
-        nodes: ints, shapes: ints, kinds: ints, contact: table, shape: table, x: vec3s, v: vec3s, f: vec3s
+        nodes: ints, shapes: ints, kinds: ints, flags: ints, contact: table, shape: table, x: vec3s, v: vec3s, f: vec3s
     ):
         p = wp.tid()
         i = nodes[p]
@@ -57,7 +56,8 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
         gap, n = distance_of(kinds[j], shape, j, x[i])
         if gap < zero:
             ke, kd, kf, mu, delta = contact_parameters(contact, p)
-            wp.atomic_add(f, i, contact_force(-gap, n, v[i], ke, kd, kf, mu, delta))
+            u = v[i] - velocity_of(flags[j], shape, j, x[i])
+            wp.atomic_add(f, i, contact_force(-gap, n, u, ke, kd, kf, mu, delta))
 
     if tape:
         return ForceKernels(node_contact_force)
@@ -67,6 +67,7 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
         nodes: ints,
         shapes: ints,
         kinds: ints,
+        flags: ints,
         contact: table,
         shape: table,
         x: vec3s,
@@ -84,16 +85,13 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
         if gap >= zero:
             return
         ke, kd, kf, mu, delta = contact_parameters(contact, p)
-        c_adj, n_adj, u_adj, parameters_adj = contact_force_adjoint(f_adj[i], -gap, n, v[i], ke, kd, kf, mu, delta)
+        u = v[i] - velocity_of(flags[j], shape, j, x[i])
+        c_adj, n_adj, u_adj, parameters_adj = contact_force_adjoint(f_adj[i], -gap, n, u, ke, kd, kf, mu, delta)
         for k in range(5):
             contact_adj[k, p] = contact_adj[k, p] + parameters_adj[k]
-        if kinds[j] == wp.static(KINDS.plane):
-            m_adj = n_adj - x[i] * c_adj
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.x), j, m_adj[0])
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.y), j, m_adj[1])
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.z), j, m_adj[2])
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.radius), j, c_adj)
-        wp.atomic_add(x_adj, i, hessian_of(kinds[j], shape, j, x[i], n, n_adj) - n * c_adj)
+        own_adj = hessian_of(kinds[j], shape, j, x[i], n, n_adj) - n * c_adj
+        add_shape_adjoint(kinds[j], flags[j], shape, j, x[i], n, c_adj, n_adj, own_adj, shape_adj)
+        wp.atomic_add(x_adj, i, own_adj + add_velocity_adjoint(flags[j], shape, j, x[i], -u_adj, shape_adj))
         wp.atomic_add(v_adj, i, u_adj)
 
     return ForceKernels(node_contact_force, node_contact_force_adjoint)
@@ -109,7 +107,7 @@ NODE_CONTACT = ForceFamily(
     present=lambda body, scene: bool(scene.obstacles),
     kernels=node_contact_kernels,
     indices={"nodes": Index("node"), "shapes": Index("shape", fill=-1)},
-    shared=("shape.kinds",),
+    shared=("shape.kinds", "shape.flags"),
     uses=("shape",),
     native="node_contact.h",
     stable_rate=contact_rate,

@@ -17,8 +17,7 @@ from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.contact_law import contact_columns, contact_law_functions, contact_pairs
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 from gradsim.simulate.forces.restitution import ROWS, restitution_functions, restitution_rows
-from gradsim.simulate.forces.shapes import KINDS, shape_functions
-from gradsim.simulate.forces.shapes import ROWS as SHAPE_ROWS
+from gradsim.simulate.forces.shapes import shape_functions
 from gradsim.simulate.state.kernels.rigid import FORMS, rotation_functions
 from gradsim.simulate.state.kernels.rigid import ROWS as RIGID_ROWS
 
@@ -46,7 +45,8 @@ def rigid_contact_arrays(layout: "Layout") -> tuple[Any, ...]:
     sizes = layout.spread(layout.topology.arrays["rigid.sizes"])
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     points = layout.constant(layout.spread(layout.topology.arrays["rigid.points"]), "vector")
-    return bodies, shapes, layout.constant(first), layout.shared("rigid.forms"), points, layout.shared("shape.kinds")
+    kinds, flags = layout.shared("shape.kinds"), layout.shared("shape.flags")
+    return bodies, shapes, layout.constant(first), layout.shared("rigid.forms"), points, kinds, flags
 
 
 def rigid_contact_rate(view: "StabilityView") -> tuple[float, float]:
@@ -77,7 +77,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
     contact_force, contact_force_adjoint = contact_law_functions(real)[1:3]
     contact_law, energy_lever, restitution_force, restitution_force_adjoint = restitution_functions(real)
     elastic_lever = contact_law_functions(real).lever
-    distance_of, hessian_of = shape_functions(real)
+    distance_of, hessian_of, velocity_of, add_shape_adjoint, add_velocity_adjoint = shape_functions(real)
     zero, two = real(0.0), real(2.0)
     column = wp.types.vector(len(ROWS), real)
 
@@ -120,15 +120,6 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
         return c_adj, n_adj, v_adj, stored_adj, law_adj
 
     @wp.func
-    def add_plane_adjoint(kind: int, j: int, x: vec3, c_adj: real, n_adj: vec3, shape_adj: table):
-        if kind == wp.static(KINDS.plane):
-            m_adj = n_adj - x * c_adj
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.x), j, m_adj[0])
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.y), j, m_adj[1])
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.z), j, m_adj[2])
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.radius), j, c_adj)
-
-    @wp.func
     def elastic_energy(
         first: ints, points: vec3s, kind: int, j: int, shape: table, i: int,
         R: mat33, p: vec3, center: vec3, scale: vec3, radius: real, law: column,
@@ -144,7 +135,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
 
     @wp.kernel(enable_backward=False, module=module)
     def rigid_contact_force(
-        bodies: ints, shapes: ints, first: ints, forms: ints, points: vec3s, kinds: ints,
+        bodies: ints, shapes: ints, first: ints, forms: ints, points: vec3s, kinds: ints, flags: ints,
         contact: table, shape: table, body: table,
         p: vec3s, q: quats, v: vec3s, l: vec3s, f: vec3s, t: vec3s,
     ):  # fmt: skip
@@ -169,7 +160,8 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
             gap, n = distance_of(kinds[j], shape, j, p[i] + arm)
             if gap < radius:
                 arm = arm - n * radius
-                push = point_force(radius - gap, n, v[i] + wp.cross(w, arm), stored, law)
+                u = v[i] + wp.cross(w, arm) - velocity_of(flags[j], shape, j, p[i] + arm)
+                push = point_force(radius - gap, n, u, stored, law)
                 force += push
                 torque += wp.cross(arm, push)
         wp.atomic_add(f, i, force)
@@ -177,7 +169,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
 
     @wp.kernel(enable_backward=False, module=module)
     def rigid_contact_force_adjoint(
-        bodies: ints, shapes: ints, first: ints, forms: ints, points: vec3s, kinds: ints,
+        bodies: ints, shapes: ints, first: ints, forms: ints, points: vec3s, kinds: ints, flags: ints,
         contact: table, shape: table, body: table,
         p: vec3s, q: quats, v: vec3s, l: vec3s, f_adj: vec3s, t_adj: vec3s,
         contact_adj: table, shape_adj: table, body_adj: table,
@@ -215,19 +207,20 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
             if gap < radius:
                 in_contact = wp.int32(1)
                 arm = R * local - n * radius
-                u = v[i] + wp.cross(w, arm)
+                u = v[i] + wp.cross(w, arm) - velocity_of(flags[j], shape, j, p[i] + arm)
                 push = point_force(radius - gap, n, u, stored, law)
                 b = f_adj[i] + wp.cross(t_adj[i], arm)
                 c_adj, n_adj, u_adj, own_adj, parameters_adj = point_force_adjoint(b, radius - gap, n, u, stored, law)
                 stored_adj += own_adj
                 law_adj += parameters_adj
-                arm_adj = wp.cross(u_adj, w) + wp.cross(push, t_adj[i])
+                slide_adj = add_velocity_adjoint(flags[j], shape, j, p[i] + arm, -u_adj, shape_adj)
+                arm_adj = wp.cross(u_adj, w) + wp.cross(push, t_adj[i]) + slide_adj
                 n_adj = n_adj - arm_adj * radius
-                add_plane_adjoint(kinds[j], j, x, c_adj, n_adj, shape_adj)
                 x_adj = hessian_of(kinds[j], shape, j, x, n, n_adj) - n * c_adj
+                add_shape_adjoint(kinds[j], flags[j], shape, j, x, n, c_adj, n_adj, x_adj, shape_adj)
                 radius_adj += c_adj - wp.dot(n, arm_adj)
                 arm_adj = arm_adj + x_adj
-                p_sum_adj += x_adj
+                p_sum_adj += x_adj + slide_adj
                 v_sum_adj += u_adj
                 w_adj += wp.cross(arm, u_adj)
                 arms_adj += arm_adj
@@ -246,8 +239,8 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
                     c_adj = energy_adj * law[wp.static(ROWS.ke)] * lever
                     law_adj[wp.static(ROWS.ke)] += energy_adj * own
                     law_adj[wp.static(ROWS.delta)] += energy_adj * law[wp.static(ROWS.ke)] * own_delta
-                    add_plane_adjoint(kinds[j], j, x, c_adj, vec3(), shape_adj)
                     x_adj = -(n * c_adj)
+                    add_shape_adjoint(kinds[j], flags[j], shape, j, x, n, c_adj, vec3(), x_adj, shape_adj)
                     radius_adj += c_adj
                     p_sum_adj += x_adj
                     arms_adj += x_adj

@@ -91,6 +91,9 @@ template <class L> struct Motion {
     Vector<L> center, v, w;
     L inverse_mass;
 };
+template <class S> LANES_INLINE auto broadcast(const Motion<S>& a) -> Motion<decltype(broadcast(a.inverse_mass))> {
+    return {broadcast(a.center), broadcast(a.v), broadcast(a.w), broadcast(a.inverse_mass)};
+}
 
 // Elastic energy of all points in a shape, the same in all lanes that hold points of one body.
 template <class T, class S, class Shape, class A>
@@ -138,6 +141,7 @@ template <class L> struct RigidContactAdjoint {
     Vector<L> scale;  // times the scale
     L radius, inverse_mass, stored;
     L law[rigid_contact_row::count];
+    ShapeAdjoint<L>* shape;  // of the shape's parameters; null if they are constant or those of a plane
 
     // Adds the adjoints of depth and normal at the point x.
     template <class Shape, class A>
@@ -150,6 +154,7 @@ template <class L> struct RigidContactAdjoint {
         } else {
             const Vector<L> x_adj = surface.hessian(shape, x, n, n_adj) - n * c_adj;
             this->x += x_adj;
+            if (this->shape) shape.add_adjoint(x, n, c_adj, n_adj, x_adj, *this->shape);
             rotation += cross(arm, x_adj) + cross(n_adj, n);
         }
     }
