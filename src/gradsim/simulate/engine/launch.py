@@ -11,7 +11,7 @@ from gradsim.scene.integrators import Integrator
 from gradsim.simulate.engine.signals import SignalArrays
 from gradsim.simulate.forces.family import ForceFamily, ForceKernels
 from gradsim.simulate.state.kernels import UpdateKernels
-from gradsim.simulate.state.prescribed import PrescribedKernels
+from gradsim.simulate.state.kernels.prescribed import PrescribedKernels
 
 
 @dataclass(frozen=True)
