@@ -11,6 +11,7 @@ from gradsim.check.physics import (
     elements,
     fluids,
     inertia,
+    node_contact,
     pendula,
     rigid,
     statics,
@@ -28,6 +29,7 @@ CHECKS: tuple[PhysicsCheck, ...] = (
     *contact.CHECKS,
     *balls.CHECKS,
     *drag.CHECKS,
+    *node_contact.CHECKS,
     *pendula.CHECKS,
     *fluids.CHECKS,
 )
