@@ -168,7 +168,7 @@ class Soft(NodeBody):
         _check_vertices(self)
         check_look(self.name, self.look, lambda: (len(self.mesh.vertices), len(self.faces)))
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, self.mesh.vertices))
-        check_motion(f"{self.name}.motion", self.motion, len(self.pinned))
+        check_motion(f"{self.name}.motion", self.motion, np.size(self.pinned))  # type: ignore[arg-type]
         check_self_contact(self, len(self.mesh.vertices))
 
     @property
@@ -232,7 +232,7 @@ class Cloth(NodeBody):
         _check_vertices(self)
         check_look(self.name, self.look, lambda: (len(self.mesh.vertices), len(self.faces)))
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, mesh.vertices))
-        check_motion(f"{self.name}.motion", self.motion, len(self.pinned))
+        check_motion(f"{self.name}.motion", self.motion, np.size(self.pinned))  # type: ignore[arg-type]
         check_self_contact(self, len(mesh.vertices))
 
     @property
@@ -281,7 +281,7 @@ class Springs(NodeBody):
         object.__setattr__(self, "edges", edges)
         _validate_body(self, {"node": len(rest), "spring": len(edges)})
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, rest))
-        check_motion(f"{self.name}.motion", self.motion, len(self.pinned))
+        check_motion(f"{self.name}.motion", self.motion, np.size(self.pinned))  # type: ignore[arg-type]
         check_look(self.name, self.look, lambda: (0, 0))
         if isinstance(self.thickness, bool) or not isinstance(self.thickness, (int, float)) or not self.thickness > 0.0:
             raise OutOfRange(f"{self.name}.thickness", repr(self.thickness), "must be a number > 0 [m]")

@@ -93,7 +93,8 @@ def box_of(rigid: Rigid) -> tuple[np.ndarray, np.ndarray] | None:
     extents = high - low
     on_corner = np.minimum(points - low, high - points) <= 1e-9 * extents.max()
     corners = np.unique((points - low > 0.5 * extents).astype(int), axis=0)
-    normals = np.cross(*(points[rigid.mesh.faces[:, k]] - points[rigid.mesh.faces[:, 0]] for k in (1, 2)))
+    a, b, c = (points[rigid.mesh.faces[:, k]] for k in range(3))
+    normals = np.cross(b - a, c - a)
     upright = (np.abs(normals) > 1e-9 * np.abs(normals).max()).sum(1) <= 1
     if not on_corner.all() or len(corners) != 8 or not upright.all():
         return None

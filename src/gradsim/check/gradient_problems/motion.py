@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gradsim.check.gradcheck import Values
@@ -71,7 +73,7 @@ def _shape_values() -> Values:
 
 
 def _shape_scene(p: Values) -> Scene:
-    law = {"ke": 2e3, "kd": 3.0, "kf": 20.0, "mu": p["friction"], "delta": 0.01}
+    law: dict[str, Any] = {"ke": 2e3, "kd": 3.0, "kf": 20.0, "mu": p["friction"], "delta": 0.01}
     motion, lift = Motion(Signal(p["displacement"]), Signal(p["rotation"])), Motion(Signal(p["displacement"]))
     shapes: dict[str, StaticShape] = {
         "hill": StaticSphere(**law, radius=p["hill_radius"], position=p["hill_position"], motion=motion),
@@ -111,7 +113,7 @@ def _arm_values() -> Values:
 
 def _arm_scene(p: Values) -> Scene:
     motion = Motion(Signal(p["displacement"]), Signal(p["rotation"]), p["center"])
-    place = {"center": p["mass_center"], "position": p["position"], "rotation": (0.1, 0.2, 0.3, 1.0)}
+    place: dict[str, Any] = {"center": p["mass_center"], "position": p["position"], "rotation": (0.1, 0.2, 0.3, 1.0)}
     arm = Rigid("arm", box(0.2), mass=1.3, motion=motion, **place)
     soft = Soft("soft", _BOX, 300.0, material=NeoHookean(2e4, 2e4, 10.0), position=(0.0, 0.5, 0.0))
     rope = Tether(

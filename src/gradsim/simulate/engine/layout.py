@@ -256,7 +256,8 @@ class Layout:
 
     def _rigid_signals(self, signals: tuple[SignalArrays, ...]) -> tuple[list[Any], dict[str, Any]]:
         """Returns arrays of the signals that move shapes and rigid bodies, and the fields of the native structure."""
-        arrays, fields = [], {}
+        arrays: list[Any] = []
+        fields: dict[str, Any] = {}
         for name, family in (("shape", "shape"), ("motion", "rigid_motion")):
             own = [native_signal(s) for s in signals if s.parameters is self.parameters.get(family)]
             arrays.append(packed(own, SIGNAL))
