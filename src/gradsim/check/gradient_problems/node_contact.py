@@ -47,7 +47,11 @@ def _sheet_scene(p: Values) -> Scene:
 def _block_scene(p: Values) -> Scene:
     own: dict[str, Any] = {"material": NeoHookean(4e3, 4e3, 5.0), "self_contact": _self_contact(p, within=False)}
     lower = Soft("lower", _BLOCK, 100.0, **own)
-    place: dict[str, Any] = {"position": (0.03, 0.25, -0.02), "rotation": (0.1, 0.2, 0.0, 1.0), "velocity": p["velocity"]}
+    place: dict[str, Any] = {
+        "position": (0.03, 0.25, -0.02),
+        "rotation": (0.1, 0.2, 0.0, 1.0),
+        "velocity": p["velocity"],
+    }
     upper = Soft("upper", _BLOCK, 150.0, **place, **own)
     return Scene([lower, upper], gravity=_STILL)
 
@@ -74,7 +78,9 @@ def _hit(p: Values, hard: type[Rigid], **shape: Any) -> Scene:
     sheet = Cloth("sheet", _SHEET, 0.5, material=Membrane(100.0, 100.0, 0.1), position=(0.0, 0.21, 0.0))
     motion: dict[str, Any] = {"position": p["position"], "velocity": p["velocity"], "angular_velocity": p["spin"]}
     body = hard("body", mass=p["mass"], center=p["center"], **motion, **shape)
-    law: dict[str, Any] = {name: p[name] for name in ("ke", "kd", "kf", "mu", "delta", "thickness", "rounding") if name in p}
+    law: dict[str, Any] = {
+        name: p[name] for name in ("ke", "kd", "kf", "mu", "delta", "thickness", "rounding") if name in p
+    }
     return Scene([sheet, body], gravity=_STILL, forces=[NodeContact("touch", body="sheet", rigid="body", **law)])
 
 
