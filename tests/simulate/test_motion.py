@@ -79,8 +79,8 @@ def test_a_clamp_of_constant_velocity_is_a_change_of_frame():
     velocity = np.array([0.7, -0.3, 0.2])
     body = {"material": gs.NeoHookean(2e4, 2e4, 20.0), "pinned": LEFT}
     rest = gs.simulate(gs.Scene([gs.Soft("beam", MESH, 300.0, **body)]), frames=11, fps=20.0, substeps=64)
-    drive = gs.Motion(gs.Signal(np.stack([0 * velocity, velocity * 0.5])))
-    moving = gs.Scene([gs.Soft("beam", MESH, 300.0, velocity=velocity, motion=drive, **body)])
+    path = gs.Motion(gs.Signal(np.stack([0 * velocity, velocity * 0.5])))
+    moving = gs.Scene([gs.Soft("beam", MESH, 300.0, velocity=velocity, motion=path, **body)])
     moved = gs.simulate(moving, frames=11, fps=20.0, substeps=64)
     shift = torch.tensor(velocity) * moved.time[:, None, None]
     assert (rest.vertices[-1] - rest.vertices[0]).abs().max() > 1e-2
@@ -234,8 +234,8 @@ def test_a_shape_of_constant_velocity_is_a_change_of_frame(kind):
     velocity = np.array([0.4, 0.2, -0.3])
     rest = shape_scene(kind, values)
     law = {**LAW, "mu": 0.4, **{name: value for name, value in values.items() if name in PLACE}}
-    drive = gs.Motion(gs.Signal(np.stack([0 * velocity, velocity * 0.5])))
-    moving = gs.Scene(bodies(velocity), shapes={"it": SHAPES[kind](**law, motion=drive)})
+    path = gs.Motion(gs.Signal(np.stack([0 * velocity, velocity * 0.5])))
+    moving = gs.Scene(bodies(velocity), shapes={"it": SHAPES[kind](**law, motion=path)})
     a, b = (gs.simulate(scene, frames=11, fps=20.0, substeps=40) for scene in (rest, moving))
     for name in ("soft", "cube", "ball"):
         shift = torch.tensor(velocity) * b.time[:, None, None]
@@ -342,8 +342,8 @@ def test_native_driven_body_equals_portable_one(tethered):
 
 def test_motions_survive_scene_files_and_paths(tmp_path):
     scene = clamped(clamp_values())
-    drive = gs.Motion(gs.Signal([[0.0, 0.0, 0.0], [0.1, 0.0, 0.0]]))
-    plate = gs.StaticBox(size=(1.0, 0.1, 1.0), motion=drive, surface_velocity=(0.1, 0.0, 0.0))
+    path = gs.Motion(gs.Signal([[0.0, 0.0, 0.0], [0.1, 0.0, 0.0]]))
+    plate = gs.StaticBox(size=(1.0, 0.1, 1.0), motion=path, surface_velocity=(0.1, 0.0, 0.0))
     scene = gs.Scene(scene.bodies, shapes={"plate": plate})
     scene.save(tmp_path / "scene.yaml")
     loaded = gs.load_scene(tmp_path / "scene.yaml")

@@ -46,8 +46,8 @@ def hit(p, soft=False):
     else:
         hard = gs.Rigid("hard", gs.meshes.box(0.2), size=p["size"], rotation=(0.2, 0.1, 0.3, 1.0), **common)
     names = ("ke", "kd", "kf", "mu", "delta", "thickness", "rounding")
-    touch = gs.NodeContact("touch", body="body", rigid="hard", **{name: p[name] for name in names if name in p})
-    return gs.Scene([body, hard], gravity=(0.0, 0.0, 0.0), forces=[touch])
+    between = gs.NodeContact("between", body="body", rigid="hard", **{name: p[name] for name in names if name in p})
+    return gs.Scene([body, hard], gravity=(0.0, 0.0, 0.0), forces=[between])
 
 
 @pytest.mark.parametrize("kind", ["ball", "box"])
@@ -94,8 +94,8 @@ def test_cloth_falls_on_the_corner_of_a_box_and_stays_outside():
     cloth = gs.Cloth(
         "cloth", gs.meshes.grid(0.5, 16), 0.2, material=gs.Membrane(80.0, 80.0, 0.02), position=(0.0, 0.21, 0.0)
     )
-    touch = gs.NodeContact("touch", body="cloth", rigid="box", ke=60.0, kd=0.02, kf=0.1, thickness=0.012)
-    scene = gs.Scene([cloth, box], forces=[touch])
+    between = gs.NodeContact("between", body="cloth", rigid="box", ke=60.0, kd=0.02, kf=0.1, thickness=0.012)
+    scene = gs.Scene([cloth, box], forces=[between])
     trajectory = gs.simulate(scene, frames=31, fps=50.0, substeps=64)
     x = trajectory["cloth"].vertices
     local = box_frame(x, trajectory["box"])
@@ -117,9 +117,9 @@ def test_scene_files_and_errors(tmp_path):
     assert torch.equal(gs.simulate(loaded, **TIME).vertices, gs.simulate(scene, **TIME).vertices)
     bodies = [gs.Cloth("body", SHEET, 0.5), gs.Rigid("hard", gs.meshes.icosphere(0.1), mass=1.0)]
     with pytest.raises(InvalidInput, match="whose mesh is an upright box"):
-        gs.Scene(bodies, forces=[gs.NodeContact("touch", body="body", rigid="hard")])
+        gs.Scene(bodies, forces=[gs.NodeContact("between", body="body", rigid="hard")])
     with pytest.raises(UnknownName, match="the bodies that it can act on are body"):
-        gs.Scene(bodies, forces=[gs.NodeContact("touch", body="sheet", rigid="hard")])
+        gs.Scene(bodies, forces=[gs.NodeContact("between", body="sheet", rigid="hard")])
     bodies[1] = gs.Rigid("hard", gs.meshes.box(0.1), mass=1.0)
     with pytest.raises(OutOfRange, match="less than half of the box's shortest edge"):
-        gs.Scene(bodies, forces=[gs.NodeContact("touch", body="body", rigid="hard", rounding=0.06)])
+        gs.Scene(bodies, forces=[gs.NodeContact("between", body="body", rigid="hard", rounding=0.06)])

@@ -62,7 +62,7 @@ def _shape_values() -> Values:
         "rod_start": tensor([-0.3, 0.1, -0.2]),
         "rod_end": tensor([0.3, 0.102, 0.22]),
         "block_size": tensor([0.1, 0.1, 0.12]),
-        "block_position": tensor([0.1, 0.15, -0.1]),
+        "block_position": tensor([0.16, 0.15, -0.1]),
         "block_rotation": tensor([0.1, 0.02, 0.05, 1.0]),
         "offset": tensor(0.198),
         "displacement": tensor(noise(33, 4, 3, scale=0.003)),

@@ -110,7 +110,7 @@ def node_pair_kernels(real: Any) -> ForceKernels:
     RADIUS = ROWS.radius
 
     @wp.func
-    def may_touch(a: int, b: int, groups: ints, offsets: ints, smaller: ints):
+    def may_collide(a: int, b: int, groups: ints, offsets: ints, smaller: ints):
         """Whether element a and the smaller b of a world may touch."""
         found = groups[a] != groups[b] or groups[a] >= 0
         for k in range(offsets[a], offsets[a + 1]):
@@ -137,7 +137,7 @@ def node_pair_kernels(real: Any) -> ForceKernels:
             l = wp.length(d)
             c = law[RADIUS, a] + law[RADIUS, b] - l
             if c > real(0.0) and l > real(0.0):
-                if may_touch(a - world * count[0], b - world * count[0], groups, offsets, smaller):
+                if may_collide(a - world * count[0], b - world * count[0], groups, offsets, smaller):
                     ke, kd, kf, mu, delta = pair_parameters(law, a, b)
                     force = contact_force(c, d / l, v[i] - v[j], ke, kd, kf, mu, delta)
                     wp.atomic_add(f, i, force)
@@ -157,7 +157,7 @@ def node_pair_kernels(real: Any) -> ForceKernels:
             l = wp.length(d)
             c = law[RADIUS, a] + law[RADIUS, b] - l
             if c > real(0.0) and l > real(0.0):
-                if may_touch(a - world * count[0], b - world * count[0], groups, offsets, smaller):
+                if may_collide(a - world * count[0], b - world * count[0], groups, offsets, smaller):
                     ke, kd, kf, mu, delta = pair_parameters(law, a, b)
                     n = d / l
                     c_adj, n_adj, u_adj, five = contact_force_adjoint(

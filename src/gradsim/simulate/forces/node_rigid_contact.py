@@ -9,7 +9,6 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 import warp as wp
 
 from gradsim.native import kernel_module
@@ -52,11 +51,11 @@ def node_rigid_columns(force: NodeContact, scene: Scene, topology: "Topology", b
     reach, center, half = _core(force, rigid, batcher)
     delta = np.asarray(CONTACT_DEPTH * body_size(rigid)) if force.delta is None else force.delta
     law = [batcher(value, 1) for value in (force.ke, force.kd, force.kf, force.mu, delta)]
-    column = torch.cat([*(value[..., None] for value in law), reach, center, half], -1).transpose(1, 2)
+    column = batcher.concatenate([*(value[..., None] for value in law), reach, center, half], -1).transpose(1, 2)
     return column * _shares(force, points, batcher)
 
 
-def _shares(force: NodeContact, points: np.ndarray, batcher: "SceneBatcher") -> torch.Tensor:
+def _shares(force: NodeContact, points: np.ndarray, batcher: "SceneBatcher") -> Any:
     """Returns factors of the rows: ke, kd and kf of a point are a part of those of a node, [rows, points]."""
     is_node = points[:, 0] == points[:, 1]
     share = np.where(is_node, 0.5 if force.faces else 1.0, FACE_SHARE)

@@ -10,7 +10,6 @@ import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 import warp as wp
 
 from gradsim.native.structures import Constants, Enumeration, Rows
@@ -46,7 +45,8 @@ FLAGS = Constants("shape_flag", moves=1, varies=2)  # whether it has a velocity,
 def shape_flags(shape: StaticShape) -> int:
     """Returns what native kernels need to know of a shape beside its kind."""
     moves = shape.motion is not None or not is_zero(shape.surface_velocity)
-    varies = any(isinstance(unwrap(getattr(shape, name, None)), torch.Tensor) for name in GEOMETRY)
+    values = [unwrap(getattr(shape, name, None)) for name in GEOMETRY]
+    varies = any(value is not None and not isinstance(value, np.ndarray) for value in values)  # a tensor
     return FLAGS.moves * moves + FLAGS.varies * varies
 
 
@@ -91,7 +91,7 @@ def shape_motion_samples(
         center = (first[:, 0] + second[:, 0]) / 2 if is_capsule else first[:, 0]
         second = moved_samples(second, motion, turns, center, batcher) if is_capsule else second
         path = first = moved_samples(first, motion, turns, center, batcher)
-        turn = turn if turns is None else multiply(*torch.broadcast_tensors(turns, turn))
+        turn = turn if turns is None else multiply(turns.expand_as(turn), turn)
     values = batcher.concatenate([first, radius, second, turn, path, turn], -1).unbind(-1)
     return dict(zip(MOTION_ROWS, values, strict=True))
 

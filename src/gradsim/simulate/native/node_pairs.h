@@ -36,7 +36,7 @@ template <class T> struct BallList {
         const T* x = nodes.x + id[a];
         return {x[0], x[1], x[2]};
     }
-    LANES_MEMBER bool may_touch(int a, int b) const {
+    LANES_MEMBER bool may_collide(int a, int b) const {
         if (group[a] == group[b] && group[a] < 0) return false;
         for (int k = offsets[a]; k < offsets[a + 1]; k++)
             if (smaller[k] == b) return false;
@@ -84,7 +84,7 @@ template <class T> struct BallList {
                 for (int b = buckets[bucket(ox, oy, oz)]; b >= 0 && listed >= 0; b = next[b]) {
                     const Vector<T> y = old_point(b), d = x - y;
                     if (!(dot(d, d) < distance * distance) || cell_of(y.x, per_cell) != ox ||
-                        cell_of(y.y, per_cell) != oy || cell_of(y.z, per_cell) != oz || !may_touch(a, b))
+                        cell_of(y.y, per_cell) != oy || cell_of(y.z, per_cell) != oz || !may_collide(a, b))
                         continue;
                     listed = listed < capacity ? insert(begin, listed, a, b) : -1;
                 }
@@ -118,7 +118,7 @@ template <class T> struct BallList {
         if (*pair_count < 0)
             for (int one = 0; one < count; one++)
                 for (int other = 0; other < one; other++)
-                    if (may_touch(one, other)) add(one, other);
+                    if (may_collide(one, other)) add(one, other);
         if (!n) return;
         for (int k = n; k < width; k++) a[k] = a[n - 1], b[k] = b[n - 1];
         visit(a, b, n);
