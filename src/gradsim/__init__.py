@@ -54,6 +54,7 @@ from gradsim.scene.errors import (
 from gradsim.scene.files.load import load_scene, load_scene_file
 from gradsim.scene.files.schema import scene_schema
 from gradsim.scene.forces import BodyForce, Force, Tether
+from gradsim.scene.friction import Regularized, Sticking
 from gradsim.scene.integrators import Integrator, Midpoint, RungeKutta4, SymplecticEuler, explicit_runge_kutta
 from gradsim.scene.lights import AmbientLight, DirectionalLight, PointLight
 from gradsim.scene.looks import Checker, Look
@@ -153,6 +154,7 @@ __all__ = [
     "Quantity",
     "RandomSearch",
     "Region",
+    "Regularized",
     "Rigid",
     "RungeKutta4",
     "Scene",
@@ -171,6 +173,7 @@ __all__ = [
     "StaticBox",
     "StaticCapsule",
     "StaticSphere",
+    "Sticking",
     "SymplecticEuler",
     "TetMesh",
     "Tether",

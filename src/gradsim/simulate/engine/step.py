@@ -79,7 +79,7 @@ def take_step(system: PortableSystem, step: int) -> None:
         sample_signals(system.signals, system.clock.counts, system.clock.dt, step, time)
         set_prescribed(system)
         for force in system.forces:
-            add_forces(force, system, step, time)
+            add_forces(force, system, step, stage)
         for part in _stepped(system):
             update(part, system, stage, len(times) * step + stage)
 
@@ -92,6 +92,6 @@ def take_step_adjoint(system: PortableSystem, step: int) -> None:
             update_adjoint(part, system, stage, len(times) * step + stage)
         sample_signals(system.signals, system.clock.counts, system.clock.dt, step, time)
         for force in system.forces:
-            add_force_adjoints(force, system, step, time)
+            add_force_adjoints(force, system, step, stage)
         set_prescribed_adjoint(system)
         add_signal_adjoints(system.signals, system.clock.counts, system.clock.dt, step, time)

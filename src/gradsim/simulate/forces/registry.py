@@ -6,12 +6,14 @@ from gradsim.scene.errors import InvalidInput
 from gradsim.scene.forces import Force
 from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.bending import BENDING, HINGES
+from gradsim.simulate.forces.colliders import COLLIDERS
 from gradsim.simulate.forces.drag import DRAG
 from gradsim.simulate.forces.external import EXTERNAL
 from gradsim.simulate.forces.family import ForceFamily, ParameterFamily
 from gradsim.simulate.forces.node_contact import NODE_CONTACT
 from gradsim.simulate.forces.node_pairs import NODE_PAIRS
 from gradsim.simulate.forces.node_rigid_contact import NODE_RIGID_CONTACT
+from gradsim.simulate.forces.pairs import PAIRS
 from gradsim.simulate.forces.pushes import PUSHES
 from gradsim.simulate.forces.rigid_contact import RIGID_CONTACT
 from gradsim.simulate.forces.shapes import STATIC_SHAPES
@@ -30,6 +32,7 @@ FORCE_FAMILIES: tuple[ForceFamily, ...] = (
     NODE_CONTACT,
     NODE_PAIRS,
     RIGID_CONTACT,
+    PAIRS,
     DRAG,
     PUSHES,
     TETHERS,
@@ -38,6 +41,7 @@ FORCE_FAMILIES: tuple[ForceFamily, ...] = (
 PARAMETER_FAMILIES: tuple[ParameterFamily, ...] = (
     STATIC_SHAPES,
     HINGES,
+    COLLIDERS,
     NODE_MOTION,
     RIGID_MOTION,
 )  # that are no forces
