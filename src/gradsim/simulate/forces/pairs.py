@@ -165,7 +165,7 @@ def distance_functions(real: Any) -> Any:
             dx = spline_slopes(ux - real(i))
             dy = spline_slopes(uy - real(j))
             dz = spline_slopes(uz - real(k))
-            count = 4  # a variable: unrolled loops would take long to compile
+            count = int(4)  # a variable: unrolled loops would take long to compile
             for a in range(count):
                 for b in range(count):
                     at = grids[4 * shape + 3] + ((i + a - 1) * ny + j + b - 1) * nz + k - 1
