@@ -196,7 +196,7 @@ def shape_scene(kind, p, kinds=("soft", "cube", "ball"), restitution=None):
         turns = {"rotation": gs.Signal(p["turns"]), "center": p["center"]} if "turns" in p else {}
         place["motion"] = gs.Motion(gs.Signal(p["displacement"]), **turns)
         place["surface_velocity"] = gs.Signal(p["surface_velocity"])
-    return gs.Scene(bodies(kinds=kinds), shapes={"it": SHAPES[kind](**law, **place)})
+    return gs.Scene(bodies(kinds=kinds), shapes={"it": SHAPES[kind](**law, **place)}, pairs=False)
 
 
 @pytest.mark.parametrize("moving", [True, False], ids=["moving", "at rest"])
@@ -235,7 +235,7 @@ def test_a_shape_of_constant_velocity_is_a_change_of_frame(kind):
     rest = shape_scene(kind, values)
     law = {**LAW, "mu": 0.4, **{name: value for name, value in values.items() if name in PLACE}}
     path = gs.Motion(gs.Signal(np.stack([0 * velocity, velocity * 0.5])))
-    moving = gs.Scene(bodies(velocity), shapes={"it": SHAPES[kind](**law, motion=path)})
+    moving = gs.Scene(bodies(velocity), shapes={"it": SHAPES[kind](**law, motion=path)}, pairs=False)
     a, b = (gs.simulate(scene, frames=11, fps=20.0, substeps=40) for scene in (rest, moving))
     for name in ("soft", "cube", "ball"):
         shift = torch.tensor(velocity) * b.time[:, None, None]

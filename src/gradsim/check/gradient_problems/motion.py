@@ -96,7 +96,7 @@ def _shape_scene(p: Values) -> Scene:
         angular_velocity=(1.0, 2.0, -1.0),
     )
     ball = Ball("ball", radius=0.1, mass=1.0, position=(0.05, 0.31, 0.03), velocity=(0.0, -1.0, 0.0))
-    return Scene([soft, cube, ball], shapes=shapes)
+    return Scene([soft, cube, ball], shapes=shapes, pairs=False)
 
 
 def _arm_values() -> Values:
