@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsim.footage.background_motion import common_motion
 from gradsim.footage.exposure import ExposureDrift, exposure_drift
 from gradsim.footage.plate import Plate, background_plate, sample_numbers
 from gradsim.footage.recording import Recording
@@ -91,13 +92,20 @@ def still_picture(recording: Recording) -> StillPicture:
             frames[k] = shift_image(image, -camera.shift[k])
     exposure = exposure_drift(frames, sampled_plate(frames, ExposureDrift.none(len(frames))))
     plate = sampled_plate(frames, exposure)
-    moves = not camera.stabilized and least_shift(tiles) > MAX_SHIFT and edge_noise(plate) > MAX_NOISE
-    if plate.noise_level > MAX_NOISE or moves:
-        pixels = recording.scale.max() * float(np.percentile(np.abs(tiles), 90)) if tiles.size else 0.0
+    motion = 0.0 if camera.stabilized or edge_noise(plate) <= MAX_NOISE else _whole_motion(frames, tiles)
+    if plate.noise_level > MAX_NOISE or motion > MAX_SHIFT:
+        largest = max(motion, float(np.percentile(np.abs(tiles), 90)) if tiles.size else 0.0)
+        pixels = recording.scale.max() * largest
         found = f"the camera moves by about {pixels:.0f} px, plate noise {plate.noise_level:.3f} of full scale"
         remedy = f"needs a still camera (noise at most {MAX_NOISE}): use a tripod, or select frames=(start, stop)"
         raise MovingCamera(str(recording.path), found, remedy)
     return StillPicture(frames, camera, exposure, plate)
+
+
+def _whole_motion(frames: NDArray[np.uint8], tiles: NDArray[np.float64]) -> float:
+    """Returns how far the stillest part of the picture moves, or else its features together [px of the copy]."""
+    shift = least_shift(tiles)
+    return shift if shift > MAX_SHIFT else common_motion(frames[sample_numbers(len(frames), CHECKED)])
 
 
 def edge_noise(plate: Plate) -> float:
