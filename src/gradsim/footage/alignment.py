@@ -31,7 +31,7 @@ COARSE, SETTLED = 0.1, 2e-3  # step of the corners after which the first and the
 MAX_SHIFT = 0.85  # of a corner from the start, in modules: beyond it another edge was found
 MIN_EXPLAINED = 0.9  # part of the variance of the picture that a drawing must explain
 MIN_LIGHT = 1e-4
-OUTLIER = 6.0  # residual at which the weight of a pixel halves, in standard deviations
+OUTLIER = 12.0  # residual at which the weight of a pixel halves, in standard deviations
 CORRELATION = 4.0  # pixels that count as one, since compression makes their errors alike
 SD_FLOOR = 0.01  # least standard deviation of a corner [px], from errors that all edges share
 

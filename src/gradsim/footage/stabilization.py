@@ -23,6 +23,7 @@ ROWS, COLUMNS = 2, 3  # tiles
 CHECKED = 240  # frames in which the camera is checked; in all of them if it shakes
 MAX_NOISE = 0.03  # of full scale: the plate of a still camera varies less
 MAX_SHIFT = 0.4  # shift of a still camera [px of the reduced copy]
+MAX_TURN = 1.2  # motion of most features of a picture from a still camera [px of the reduced copy]
 AGREEMENT = 0.6  # tiles agree if they differ from their median by less [px of the reduced copy]
 MIN_AGREEING = 2 / 3  # part of the tiles, in four fifths of the frames
 MIN_TILES = 3  # with texture
@@ -92,8 +93,8 @@ def still_picture(recording: Recording) -> StillPicture:
             frames[k] = shift_image(image, -camera.shift[k])
     exposure = exposure_drift(frames, sampled_plate(frames, ExposureDrift.none(len(frames))))
     plate = sampled_plate(frames, exposure)
-    motion = 0.0 if camera.stabilized or edge_noise(plate) <= MAX_NOISE else _whole_motion(frames, tiles)
-    if plate.noise_level > MAX_NOISE or motion > MAX_SHIFT:
+    motion = 0.0 if camera.stabilized else _whole_motion(frames, tiles, plate)
+    if plate.noise_level > MAX_NOISE or motion:
         largest = max(motion, float(np.percentile(np.abs(tiles), 90)) if tiles.size else 0.0)
         pixels = recording.scale.max() * largest
         found = f"the camera moves by about {pixels:.0f} px, plate noise {plate.noise_level:.3f} of full scale"
@@ -102,10 +103,16 @@ def still_picture(recording: Recording) -> StillPicture:
     return StillPicture(frames, camera, exposure, plate)
 
 
-def _whole_motion(frames: NDArray[np.uint8], tiles: NDArray[np.float64]) -> float:
-    """Returns how far the stillest part of the picture moves, or else its features together [px of the copy]."""
+def _whole_motion(frames: NDArray[np.uint8], tiles: NDArray[np.float64], plate: Plate) -> float:
+    """Returns how far the stillest tile moves, or else the features of the picture together [px of the reduced copy].
+
+    Zero for a still camera.
+    """
     shift = least_shift(tiles)
-    return shift if shift > MAX_SHIFT else common_motion(frames[sample_numbers(len(frames), CHECKED)])
+    if shift > MAX_SHIFT and edge_noise(plate) > MAX_NOISE:
+        return shift
+    turned = common_motion(frames[sample_numbers(len(frames), CHECKED)])
+    return turned if turned > MAX_TURN else 0.0
 
 
 def edge_noise(plate: Plate) -> float:
