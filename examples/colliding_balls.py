@@ -1,7 +1,7 @@
 """Masses and restitution from a video of two balls that collide.
 
-A collision determines the ratio of the masses and the restitution, not the masses: without another force, all masses
-times any factor move equally. With both masses unknown the estimate says so; with one of them known, it finds the other.
+A collision determines the ratio of the masses and the restitution, not the masses: without another force, masses times
+any factor move equally. With both masses unknown the estimate says so; with one of them known it finds the other.
 """
 
 import gradsim as gs

@@ -1,6 +1,6 @@
 """gradsim: differentiable simulation from pixels to physics and back."""
 
-from gradsim import meshes
+from gradsim import datasets, meshes
 from gradsim._version import __version__ as __version__
 from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.compare.pixels import mse
@@ -188,6 +188,7 @@ __all__ = [
     "best_design",
     "control",
     "cumulative",
+    "datasets",
     "rollout",
     "per_element",
     "errors",

@@ -191,7 +191,7 @@ def _linked_motion(detection: Detection, choices: Choices, lens: Lens) -> _Motio
         return None
     pair = linked_pair(detection)
     if pair is not None:
-        tracks = common_tracks(*(measure_object(detection, own) for own in pair))
+        tracks = common_tracks(*(measure_object(detection, own, attached=True) for own in pair))
         path = _image_path(tracks, lens, choices.rolling_shutter)
         fits = tuple(fit_motions(path)) if len(path) >= MIN_LINKED_FRAMES else ()
         if fits and (named is not None or fits[0].explained > MIN_LINKED):

@@ -45,6 +45,7 @@ from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
 from gradsim.scene.mesh_files import load_mesh, tetrahedralize
 from gradsim.scene.meshes import TetMesh, TriMesh, grid, oriented, tet_ball, tet_box
+from gradsim.scene.models import model
 from gradsim.scene.motion import Motion
 from gradsim.scene.quantity import specs_of
 from gradsim.scene.rigid import Drag, Push
@@ -67,6 +68,7 @@ MESH_BUILDERS = (
     cylinder,
     grid,
     icosphere,
+    model,
     oriented,
     sphere,
     tet_ball,

@@ -34,6 +34,8 @@ SIZES = Constants(
     stage_scratch=32,  # for a rigid body and a stage
     touch_scratch=20,  # vectors for a sample of a body in contact with another
     collider_scratch=20,  # for the shape of a body in contact with others
+    neighbour_scratch=4,  # for a body in a list of neighbours
+    neighbour_integers=16,  # and integers for it
     law_scratch=24,  # for the contact parameters of pairs of bodies
 )
 
