@@ -326,6 +326,7 @@ LANES_INLINE bool add_contact_adjoint(const Points<T>& points, const Shape& shap
                                                    plane, sum);
         }
     RigidContactAdjoint<Lanes<T>> other = {};  // the address of `sum` must not escape, or it leaves the registers
+    other.shape = sum.shape;
     const bool in_contact = add_other_contact_adjoint<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body,
                                                             anchors, force_adj, torque_adj, plane, other);
     sum = other;
