@@ -1,6 +1,6 @@
 """gradsim: differentiable simulation from pixels to physics and back."""
 
-from gradsim import meshes
+from gradsim import datasets, meshes
 from gradsim._version import __version__ as __version__
 from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.compare.pixels import mse
@@ -54,6 +54,7 @@ from gradsim.scene.errors import (
 from gradsim.scene.files.load import load_scene, load_scene_file
 from gradsim.scene.files.schema import scene_schema
 from gradsim.scene.forces import BodyForce, Force, Tether
+from gradsim.scene.friction import Regularized, Sticking
 from gradsim.scene.integrators import Integrator, Midpoint, RungeKutta4, SymplecticEuler, explicit_runge_kutta
 from gradsim.scene.lights import AmbientLight, DirectionalLight, PointLight
 from gradsim.scene.looks import Checker, Look
@@ -148,6 +149,7 @@ __all__ = [
     "Quantity",
     "RandomSearch",
     "Region",
+    "Regularized",
     "Rigid",
     "RungeKutta4",
     "Scene",
@@ -165,6 +167,7 @@ __all__ = [
     "StaticBox",
     "StaticCapsule",
     "StaticSphere",
+    "Sticking",
     "SymplecticEuler",
     "TetMesh",
     "Tether",
@@ -179,6 +182,7 @@ __all__ = [
     "best_design",
     "control",
     "cumulative",
+    "datasets",
     "rollout",
     "per_element",
     "errors",

@@ -40,7 +40,10 @@ def prepare(
     ] = None,
     motion: Annotated[
         str | None,
-        typer.Option("--as", help="Kind of motion: flight, bounce, pendulum, slide, oscillation; chosen by the path."),
+        typer.Option(
+            "--as",
+            help="Kind of motion: flight, bounce, pendulum, double_pendulum, slide, oscillation; chosen by the path.",
+        ),
     ] = None,
     gravity: Annotated[
         float | None,

@@ -34,9 +34,9 @@ def weights_from_deviations(deviations: np.ndarray) -> np.ndarray:
 
 
 def prepared_trial(prepared: Prepared) -> Trial:
-    """Returns the trial of a prepared recording: its scene and the track of its object."""
+    """Returns the trial of a prepared recording: its scene and the tracks of its objects."""
     part = prepared.path.part(prepared.fit.frames)
-    weights = weights_from_deviations(prepared.deviations[:, None])
-    point = named_point(prepared.draft.point)
-    tracks = Tracks([point], part.points[:, None], prepared.view.size, weights=weights)
+    weights = weights_from_deviations(prepared.deviations.reshape(len(part), -1, 2))
+    points = [named_point(path) for path in prepared.draft.points]
+    tracks = Tracks(points, part.points.reshape(len(part), -1, 2), prepared.view.size, weights=weights)
     return Trial(prepared.draft.scene, tracks, times=prepared.times, name=prepared.recording.path.stem)

@@ -11,19 +11,24 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsim.footage.contested import filled_plate, settled_plate
 from gradsim.footage.exposure import ExposureDrift
 from gradsim.footage.objects import Blob, find_blobs
 from gradsim.footage.plate import Plate, sample_numbers
 from gradsim.footage.recording import Recording
 from gradsim.footage.stabilization import CameraMotion, StillPicture, sampled_plate, still_picture
 from gradsim.footage.takes import check_one_take
-from gradsim.footage.tracklets import Tracklet, link_blobs
-from gradsim.scene.errors import AmbiguousObject, NoMovingObject, OutOfRange
+from gradsim.footage.tracklets import Tracklet, is_moved, link_blobs
+from gradsim.scene.errors import AmbiguousObject, NoMovingObject, OutOfRange, SceneCut
 
 AMBIGUOUS = 0.5  # score of the runner-up relative to the best one, from which on the choice is not clear
 MIN_OVERLAP = (
     0.3  # part of the runner-up's frames in which the best one is also visible: else it may be the same object
 )
+MAX_GAIN = 0.85  # motion of what is attached to the best object, such as the coils of a spring, relative to its motion
+MIN_FOLLOWING = 0.9  # part of the motion of something attached that follows that of the object
+CLEARER = 1.5  # score of an object with the settled plate, relative to that with the median, from which it is used
+MIN_PART_SCORE = 0.2  # score of a part of the motion of the best object, relative to that of the other part
 REACH = 1.0  # distance of a chosen point from an object [diameters]
 NEAR = 0.35  # distance of a larger blob that may hold the object [diameters]
 LARGER = 1.5  # area of such a blob, relative to that of the object
@@ -59,10 +64,10 @@ class Detection:
 
     @property
     def runner_up(self) -> Tracklet | None:
-        """The best of the other tracklets that are visible at the same time as the best one."""
-        frames = set(self.best.frames.tolist())
-        others = (own for own in self.tracklets[1:] if np.isin(own.frames, list(frames)).mean() > MIN_OVERLAP)
-        return next(others, None)
+        """The best of the other tracklets that are visible at the same time as the best one and move differently."""
+        frames = self.best.frames
+        others = (own for own in self.tracklets[1:] if np.isin(own.frames, frames).mean() > MIN_OVERLAP)
+        return next((own for own in others if not _is_attached(own, self.best)), None)
 
     @property
     def ambiguity(self) -> float:
@@ -86,6 +91,22 @@ class Detection:
             found = f"two objects move alike: at {points[0]} and at {points[1]}, {scores}"
             remedy = "needs a choice: pass object_at=(x, y) of one, or ignore= rectangles around the other"
             raise AmbiguousObject(str(self.recording.path), found, remedy)
+
+    def check_unbroken(self) -> None:
+        """Raises if the best object vanishes and an equal one goes on elsewhere at once.
+
+        Raises:
+            SceneCut: Frames are missing within the motion; the message has the longer part.
+        """
+        for other in self.tracklets[1:]:
+            before, after = sorted((self.best, other), key=lambda own: int(own.frames[0]))
+            if other.score > MIN_PART_SCORE * self.best.score and is_moved(before, after):
+                numbers = self.recording.numbers
+                first, second = numbers[before.frames[-1]], numbers[after.frames[0]]
+                found = f"the object jumps between frames {first} and {second}, as if frames were missing"
+                longer = (numbers[0], first + 1) if len(before) > len(after) else (second, numbers[-1] + 1)
+                remedy = f"needs one motion: select frames={longer}, the longer one, or choose the object"
+                raise SceneCut(str(self.recording.path), found, remedy)
 
     def free_ranges(self, tracklet: Tracklet | None = None) -> list[tuple[int, int]]:
         """Returns the ranges (start, stop) of frames in which nothing larger is next to an object, longest first.
@@ -141,13 +162,13 @@ def find_moving_objects(
     point = None if object_at is None else _checked_point(recording, object_at, at_frame)
     picture = still_picture(recording)
     ignored = _ignored(recording, ignore)
-    blobs, tracklets = _found(recording, picture, picture.plate, ignored)
+    blobs, tracklets = _first_found(recording, picture, ignored)
     if not tracklets:
         remedy = "needs an object that differs from the background and crosses at least a third of its size"
         raise NoMovingObject(str(recording.path), f"nothing moves in {len(recording)} frames", remedy)
     tracklets = tracklets if point is None else _with_first(tracklets, point, recording)
     hidden = _hidden(tracklets[0], sample_numbers(len(recording)), picture.frames.shape[1:3])
-    plate = sampled_plate(picture.frames, picture.exposure, hidden)
+    plate = filled_plate(sampled_plate(picture.frames, picture.exposure, hidden))
     again, relinked = _found(recording, picture, plate, ignored)
     if relinked:
         blobs, tracklets = again, relinked if point is None else _with_first(relinked, point, recording)
@@ -216,6 +237,15 @@ def _is_held(blob: Blob, blobs: Sequence[Blob], tracklet: Tracklet) -> bool:
     return False
 
 
+def _is_attached(other: Tracklet, best: Tracklet) -> bool:
+    """Whether something moves less than an object, but always with it, as the coils of a spring do with its mass."""
+    _, one, two = np.intersect1d(best.frames, other.frames, return_indices=True)
+    motion, following = (own - own.mean(0) for own in (best.centers[one], other.centers[two]))
+    gain = float((motion * following).sum() / max(float((motion**2).sum()), 1e-9))
+    left = float(((following - gain * motion) ** 2).sum())
+    return 0 < gain < MAX_GAIN and left < (1 - MIN_FOLLOWING) * float((following**2).sum())
+
+
 def _ignored(recording: Recording, rectangles: Sequence[tuple[float, float, float, float]]) -> NDArray[np.bool_] | None:
     """Returns the pixels of the reduced copy inside of rectangles of the full picture."""
     if not rectangles:
@@ -228,6 +258,19 @@ def _ignored(recording: Recording, rectangles: Sequence[tuple[float, float, floa
         high = np.ceil(np.array([x2, y2]) / recording.scale).astype(int).clip(0)
         mask[low[1] : high[1], low[0] : high[0]] = True
     return mask
+
+
+def _first_found(
+    recording: Recording, picture: StillPicture, ignored: NDArray[np.bool_] | None
+) -> tuple[list[list[Blob]], list[Tracklet]]:
+    """Returns blobs and tracklets of the median plate, or of the settled one if an object is much clearer in it."""
+    found = _found(recording, picture, picture.plate, ignored)
+    settled = settled_plate(picture.frames, picture.exposure, picture.plate)
+    if settled is picture.plate:
+        return found
+    other = _found(recording, picture, settled, ignored)
+    scores = [own[1][0].score if own[1] else 0.0 for own in (found, other)]
+    return other if scores[1] > CLEARER * scores[0] else found
 
 
 def _found(

@@ -118,8 +118,8 @@ def footage_view(prepared: Prepared) -> FootageView:
     return FootageView(
         summary(prepared),
         prepared.times,
-        part.points,
-        prepared.deviations,
+        part.points[:, :2],
+        prepared.deviations[:, :2],
         prepared.lens,
         window,
         shown_rows(len(part)),

@@ -14,8 +14,10 @@ from gradsim.footage.choices import Choices
 from gradsim.footage.detection import Detection, find_moving_objects
 from gradsim.footage.focal import focal_length
 from gradsim.footage.lens import Lens, pinhole_lens, undistort_points
+from gradsim.footage.linked import common_tracks, linked_pair
 from gradsim.footage.measured import Measured
 from gradsim.footage.motions.draft import Draft
+from gradsim.footage.motions.objections import objections, scale_objection
 from gradsim.footage.motions.path import ImagePath, MotionFit
 from gradsim.footage.motions.registry import MOTIONS, fit_motions, motion_named
 from gradsim.footage.motions.view import PITCH, TILT, View
@@ -26,6 +28,8 @@ from gradsim.scene.errors import UnexplainedMotion
 MIN_EXPLAINED = 0.9  # part of the deviation from uniform motion that a kind of motion must explain
 DEPTH_SD = 0.015  # of the distance between a ruler and the plane of the motion, relative to that of the camera
 DIAMETER_SD = (0.016, 0.08)  # of the diameter in the picture of a round and of another object, relative
+MIN_LINKED = 0.97  # of a motion of two linked objects, which is preferred to that of one of them
+MIN_LINKED_FRAMES = 14  # in which both are measured
 CLOSE_COST = 3.0  # difference of the costs of two motions, per frame, below which both are possible
 
 
@@ -35,8 +39,8 @@ class Prepared:
 
     Args:
         detection: The moving objects.
-        track: The measured object.
-        path: Its path, without lens distortion.
+        track: The measured object; the lower one of two that are linked.
+        path: Its path, without lens distortion, or the paths of linked objects.
         fits: Kinds of motion that were fitted to it, the best first.
         fit: The chosen one.
         view: Camera and scale.
@@ -44,6 +48,7 @@ class Prepared:
         draft: Scene with unknowns.
         times: Times of the frames of the motion from the first [M] [s].
         notes: What is uncertain, in words.
+        linked: The object from which the measured one hangs, in the same frames; none if it moves alone.
     """
 
     detection: Detection
@@ -56,6 +61,12 @@ class Prepared:
     draft: Draft
     times: np.ndarray = field(repr=False)
     notes: tuple[str, ...] = ()
+    linked: tuple[ObjectTrack, ...] = ()
+
+    @property
+    def tracks(self) -> tuple[ObjectTrack, ...]:
+        """All measured objects, in the order of the columns of the path."""
+        return (self.track, *self.linked)
 
     @property
     def recording(self) -> Recording:
@@ -63,9 +74,9 @@ class Prepared:
 
     @property
     def deviations(self) -> np.ndarray:
-        """Standard deviations of the coordinates of the motion [M, 2] [px]."""
-        sigma = self.path.part(self.fit.frames).sigma
-        return np.hypot(sigma[:, None], self.fit.spread)
+        """Standard deviations of the coordinates of the motion [M, 2 K] [px], for K objects."""
+        part = self.path.part(self.fit.frames)
+        return np.broadcast_to(np.hypot(part.sigma[:, None], self.fit.spread), part.points.shape)
 
     @property
     def substeps(self) -> int | None:
@@ -124,28 +135,85 @@ def prepare(recording: Recording, choices: Choices = Choices(), *, lens: Lens | 
         motion_named(choices.motion)  # checked before the search, which takes longer
     point, frame = choices.object, choices.object_frame
     detection = find_moving_objects(recording, object_at=point, at_frame=frame, ignore=choices.ignore)
-    detection.check_unambiguous()
-    track = measure_object(detection)
     focal = focal_length(recording.path) if lens is None else replace(lens.focal, source="the calibrated lens")
     view_lens = lens.scaled(recording.size) if lens else pinhole_lens(recording.size, focal)
-    path = _image_path(track, view_lens, choices.rolling_shutter)
-    fits = tuple(fit_motions(path))
-    fit = _chosen_fit(recording, path, fits, choices.motion)
+    found = _linked_motion(detection, choices, view_lens) or _single_motion(detection, choices, view_lens)
+    track, path, fits, fit = found.tracks[0], found.path, found.fits, found.fit
     part = path.part(fit.frames)
     view = make_view(choices, view_lens, track, usual_diameter(track, fit))
     view = replace(view, focal=replace(view.focal, source=focal.source))
+    doubts = _doubts(recording, path, fit, view)
+    if doubts and choices.motion is None:
+        remedy = "if it is right, name the kind of motion with --as"
+        raise UnexplainedMotion(str(recording.path), "; ".join(doubts), remedy)
     draft = MOTIONS[fit.kind].draft(fit, view)
-    notes = (*detection_notes(detection, track), *_motion_notes(fits, fit, path), *_view_notes(view, draft, lens))
-    return Prepared(detection, track, path, fits, fit, view, view_lens, draft, part.times - part.times[0], notes)
+    notes = (
+        *doubts,
+        *detection_notes(detection, track),
+        *_motion_notes(fits, fit, path),
+        *_view_notes(view, lens),
+    )
+    times, linked = part.times - part.times[0], found.tracks[1:]
+    return Prepared(detection, track, path, fits, fit, view, view_lens, draft, times, notes, linked)
 
 
-def _image_path(track: ObjectTrack, lens: Lens, rolling_shutter: float) -> ImagePath:
-    """Returns the path of a track in the undistorted picture; each row of a rolling shutter has a time of its own."""
-    rows = track.centers[:, 1] / track.recording.size[0]
-    points = undistort_points(lens, track.centers)
-    sigma = np.linalg.norm(track.center_std, axis=1) / math.sqrt(2)
+def _doubts(recording: Recording, path: ImagePath, fit: MotionFit, view: View) -> list[str]:
+    """Returns why a motion that fits the path cannot be right."""
+    scale = scale_objection(fit, view, 1.0 / float(np.median(np.diff(recording.times))))
+    return [*objections(path, fit), *([] if scale is None else [scale])]
+
+
+@dataclass(frozen=True, eq=False)
+class _Motion:
+    """Measured objects, and the kinds of motion that were fitted to their path."""
+
+    tracks: tuple[ObjectTrack, ...]
+    path: ImagePath
+    fits: tuple[MotionFit, ...]
+    fit: MotionFit
+
+
+def _single_motion(detection: Detection, choices: Choices, lens: Lens) -> _Motion:
+    """Returns the motion of the best object."""
+    detection.check_unambiguous()
+    if not detection.chosen:
+        detection.check_unbroken()
+    track = measure_object(detection)
+    path = _image_path((track,), lens, choices.rolling_shutter)
+    fits = tuple(fit_motions(path))
+    return _Motion((track,), path, fits, _chosen_fit(detection.recording, path, fits, choices.motion))
+
+
+def _linked_motion(detection: Detection, choices: Choices, lens: Lens) -> _Motion | None:
+    """Returns the motion of two objects that a rod links; None if there are none, or if it is not wanted."""
+    named = None if choices.motion is None else motion_named(choices.motion)
+    if named is not None and named.objects == 1:
+        return None
+    pair = linked_pair(detection)
+    if pair is not None:
+        tracks = common_tracks(*(measure_object(detection, own, attached=True) for own in pair))
+        path = _image_path(tracks, lens, choices.rolling_shutter)
+        fits = tuple(fit_motions(path)) if len(path) >= MIN_LINKED_FRAMES else ()
+        if fits and (named is not None or fits[0].explained > MIN_LINKED):
+            return _Motion(tracks, path, fits, fits[0])
+    if named is None:
+        return None
+    found = "no two objects keep their distance" if pair is None else "it does not fit the paths of the two bobs"
+    raise UnexplainedMotion("--as", named.name, f"{found}: both bobs must be seen, in front of another colour")
+
+
+def _image_path(tracks: tuple[ObjectTrack, ...], lens: Lens, rolling_shutter: float) -> ImagePath:
+    """Returns the paths of tracks of the same frames in the undistorted picture.
+
+    Each row of a rolling shutter has a time of its own; that of the first track is used.
+    """
+    first = tracks[0]
+    rows = first.centers[:, 1] / first.recording.size[0]
+    points = np.concatenate([undistort_points(lens, own.centers) for own in tracks], 1)
+    sigma = np.linalg.norm(np.concatenate([own.center_std for own in tracks], 1), axis=1) / math.sqrt(2 * len(tracks))
+    diameter = float(np.mean([own.diameter for own in tracks]))
     extent = float(np.ptp(points, axis=0).max())
-    return ImagePath(track.times + rolling_shutter * rows, points, track.diameter, sigma, extent)
+    return ImagePath(first.times + rolling_shutter * rows, points, diameter, sigma, extent)
 
 
 def _chosen_fit(recording: Recording, path: ImagePath, fits: tuple[MotionFit, ...], name: str | None) -> MotionFit:
@@ -227,7 +295,7 @@ def _motion_notes(fits: tuple[MotionFit, ...], fit: MotionFit, path: ImagePath) 
     return notes
 
 
-def _view_notes(view: View, draft: Draft, lens: Lens | None) -> list[str]:
+def _view_notes(view: View, lens: Lens | None) -> list[str]:
     notes = []
     if lens is None:
         notes.append(f"the lens is not calibrated: focal length {view.focal}; see gradsim calibrate")

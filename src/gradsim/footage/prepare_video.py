@@ -38,14 +38,15 @@ def prepare(
     `print(prepared)` shows what was found. Pixels are counted from the upper left corner of the upright picture.
 
     Args:
-        video: A video file of one moving object, recorded by a still camera.
+        video: A video file of one moving object, or of a double pendulum, recorded by a still camera.
         scale: Ends of a known length in the plane of the motion and the length: x1, y1, x2, y2 [px], [m].
         diameter: Diameter of the object [m], in place of `scale`.
         object: A pixel of the object (x, y) [px], if several things move.
         object_frame: Frame in which `object` was picked; any one if None.
         floor: Line on which the object lands, x1, y1, x2, y2 [px].
         ignore: Rectangles in which nothing is looked for, each x1, y1, x2, y2 [px].
-        motion: "flight", "bounce", "pendulum", "slide" or "oscillation"; chosen by the path if None.
+        motion: "flight", "bounce", "pendulum", "double_pendulum", "slide" or "oscillation"; chosen by the path if
+            None.
         gravity: Known gravity [m/s^2]. If None, it is estimated where a length is known and 9.81 otherwise.
         mass: Mass of the object [kg].
         level: Whether the camera was levelled, so that pitch and roll are below a few degrees.
@@ -57,10 +58,10 @@ def prepare(
     Raises:
         VideoFileError: The file cannot be read.
         MovingCamera: The camera moves.
-        SceneCut: The video has a cut.
+        SceneCut: The video has a cut, or frames are missing.
         NoMovingObject: Nothing moves, or nothing at the chosen place.
         AmbiguousObject: Two objects move alike, and none was chosen.
-        UnexplainedMotion: No kind of motion explains the path.
+        UnexplainedMotion: No kind of motion explains the path, or the one that does is impossible.
     """
     choices = Choices(
         object=object,

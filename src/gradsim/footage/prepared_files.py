@@ -104,12 +104,13 @@ def _load_masks(file: Path) -> tuple[tuple[int, NDArray[np.uint8]], ...]:
 def _write_tracks(prepared: Prepared, file: Path) -> None:
     """Writes times from the first frame, centres and their standard deviations [px]."""
     part = prepared.path.part(prepared.fit.frames)
-    name = prepared.draft.point
+    columns = ("x", "y", "sd.x", "sd.y")
+    values = np.concatenate([part.points.reshape(len(part), -1, 2), prepared.deviations.reshape(len(part), -1, 2)], -1)
     with file.open("w", newline="", encoding="utf-8") as stream:
         rows = csv.writer(stream)
-        rows.writerow(["time", f"{name}.x", f"{name}.y", f"{name}.sd.x", f"{name}.sd.y"])
-        for t, (x, y), (right, down) in zip(prepared.times, part.points, prepared.deviations, strict=True):
-            rows.writerow([f"{t:.9g}", f"{x:.4f}", f"{y:.4f}", f"{right:.4f}", f"{down:.4f}"])
+        rows.writerow(["time", *(f"{name}.{column}" for name in prepared.draft.points for column in columns)])
+        for t, row in zip(prepared.times, values.reshape(len(part), -1), strict=True):
+            rows.writerow([f"{t:.9g}", *(f"{value:.4f}" for value in row)])
 
 
 def _write_masks(track: ObjectTrack, file: Path) -> None:
@@ -150,12 +151,14 @@ class Preview:
         seen = np.flatnonzero(track.frames <= frame)
         if len(seen) and track.frames[seen[-1]] == frame:
             k = int(seen[-1])
-            _draw_outline(picture, track, k, self.factor)
+            for own in self.prepared.tracks:
+                _draw_outline(picture, own, k, self.factor)
             if fit.first <= k <= fit.last:
-                _draw_cross(picture, fit.predicted[k - fit.first] * self.factor)
+                for predicted in fit.predicted[k - fit.first].reshape(-1, 2):
+                    _draw_cross(picture, predicted * self.factor)
         if len(seen) > 1:
-            path = np.round(track.centers[seen] * self.factor * 8).astype(np.int32)
-            cv2.polylines(picture, [path], False, OBSERVED, 1, cv2.LINE_AA, 3)
+            paths = [np.round(own.centers[seen] * self.factor * 8).astype(np.int32) for own in self.prepared.tracks]
+            cv2.polylines(picture, paths, False, OBSERVED, 1, cv2.LINE_AA, 3)
         return np.asarray(picture, np.uint8)
 
 

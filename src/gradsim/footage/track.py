@@ -114,7 +114,10 @@ class ObjectTrack:
 
     def select(self, start: int, stop: int) -> ObjectTrack:
         """Returns the track in the frames of the recording from `start` to `stop`, such as a free range."""
-        picked = np.flatnonzero((self.frames >= start) & (self.frames < stop))
+        return self.picked(np.flatnonzero((self.frames >= start) & (self.frames < stop)))
+
+    def picked(self, picked: NDArray[np.int64]) -> ObjectTrack:
+        """Returns the track of some of its frames, by their indices in the track."""
         arrays = ("frames", "times", "centers", "center_std", "diameters", "diameter_std", "smears")
         parts: dict[str, Any] = {name: getattr(self, name)[picked] for name in arrays}
         parts |= {name: tuple(getattr(self, name)[k] for k in picked) for name in ("windows", "covers")}

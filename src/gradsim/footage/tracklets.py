@@ -18,6 +18,7 @@ MIN_TRAVEL = 0.3  # in diameters
 MIN_CONTRAST = 0.05  # of full scale
 MAX_TRACKLETS = 12  # the best ones are joined and returned
 JOIN_AREAS = (0.55, 1.8)  # ratio of the areas of two tracklets of the same object
+SAME_AREAS = (0.75, 1.33)  # the same of an object that frames are missing of
 FULL_CONTRAST = 0.25  # of full scale: more does not speak for an object
 FULL_SIZE = 30.0  # diameter [px of the reduced copy]: more does not speak for an object
 STEADY_LENGTH = 7  # blobs over which an acceleration is measured
@@ -205,12 +206,30 @@ def _continues(first: Tracklet, second: Tracklet) -> bool:
     gap = second.blobs[0].frame - first.blobs[-1].frame
     if not 0 < gap <= GAP:
         return False
-    end, start = first.blobs[-3:], second.blobs[:3]
-    speed = max(_speed(end[-2:]), _speed(start[:2]))
-    distance = float(np.hypot(*np.subtract(start[0].center, end[-1].center)))
-    ratio = float(np.median([blob.area for blob in start]) / np.median([blob.area for blob in end]))
-    near = distance < 1.3 * speed * gap + 0.5 * first.diameter
-    return near and JOIN_AREAS[0] < ratio < JOIN_AREAS[1]
+    speed = max(_speed(first.blobs[-2:]), _speed(second.blobs[:2]))
+    return _step(first, second) < 1.3 * speed * gap + 0.5 * first.diameter and _is_alike(first, second, JOIN_AREAS)
+
+
+def is_moved(first: Tracklet, second: Tracklet) -> bool:
+    """Whether the first tracklet ends and one of the same size begins in the next frame, out of reach of its speed.
+
+    Neither is at the edge of the picture, where objects come and go.
+    """
+    if second.blobs[0].frame - first.blobs[-1].frame != 1 or first.blobs[-1].at_edge or second.blobs[0].at_edge:
+        return False
+    speed = max(_speed(first.blobs[-2:]), _speed(second.blobs[:2]))
+    return _step(first, second) > 2 * speed + first.diameter and _is_alike(first, second, SAME_AREAS)
+
+
+def _step(first: Tracklet, second: Tracklet) -> float:
+    """Distance from the last blob of a tracklet to the first one of another [px of the reduced copy]."""
+    return float(np.hypot(*np.subtract(second.blobs[0].center, first.blobs[-1].center)))
+
+
+def _is_alike(first: Tracklet, second: Tracklet, ratios: tuple[float, float]) -> bool:
+    """Whether the areas at the end of a tracklet and at the begin of another have a ratio within limits."""
+    end, start = ([blob.area for blob in blobs] for blobs in (first.blobs[-3:], second.blobs[:3]))
+    return bool(ratios[0] < np.median(start) / np.median(end) < ratios[1])
 
 
 def _speed(blobs: Sequence[Blob]) -> float:

@@ -88,8 +88,8 @@ def _motions(scene: Scene, compiled: CompiledScene, states: dict[str, torch.Tens
         if isinstance(body, Smoke):
             motions[body.name] = smoke_motion(body, states)
         else:
-            part = next(part for part in STATE_PARTS if isinstance(body, part.owners))
-            motions[body.name] = part.motion(body, compiled, states)
+            motion = next(part.motion for part in STATE_PARTS if part.motion and isinstance(body, part.owners))
+            motions[body.name] = motion(body, compiled, states)
     return Motions(motions)
 
 

@@ -125,12 +125,14 @@ def test_impacts_follow_from_closed_form():
 def test_a_swing_has_the_period_of_the_elliptic_integral():
     # At 90 degrees the period is 1.180341 times that of small angles.
     period = 2 * math.pi * 1.180341
-    assert angles(1.0, math.pi / 2, 0.0, 0.0, np.array([period / 4, period]))[0] == pytest.approx(0.0, abs=1e-5)
-    assert angles(1.0, math.pi / 2, 0.0, 0.0, np.array([period]))[0] == pytest.approx(math.pi / 2, abs=1e-5)
+    swing = angles(np.array([1.0, math.pi / 2, 0.0, 0.0]), np.array([period / 4, period]))
+    assert swing == pytest.approx([0.0, math.pi / 2], abs=1e-5)
 
 
 def test_motions_have_names_and_other_words():
     assert motion_named("toss").name == "flight"
-    assert set(MOTIONS) == {"flight", "bounce", "pendulum", "slide", "oscillation"}
+    assert set(MOTIONS) == {"flight", "bounce", "pendulum", "double_pendulum", "slide", "oscillation"}
     with pytest.raises(UnknownName, match="bounce"):
         motion_named("bonce")
+    with pytest.raises(UnknownName, match="cloth.* is not prepared from footage: .* gradsim estimate scene.yaml"):
+        motion_named("cloth")

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 Point = tuple[float, float]  # (x, y) [px]
 Line = tuple[float, float, float, float]  # (x1, y1, x2, y2) [px]
 
-TUNING_SEEDS = 30
+TUNING_SEEDS = 60
 
 
 @dataclass(frozen=True)

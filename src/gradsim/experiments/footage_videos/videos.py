@@ -41,7 +41,7 @@ CLICK = 0.7  # standard deviation of points that a user picks [px]
 def kind_of(seed: int) -> str:
     """Returns the kind of motion of a seed, a key of MOTIONS. Two of the eight kinds have two variants in turn."""
     if seed < 0:
-        raise OutOfRange("seed", seed, "must be 0 or larger: 0 to 29 are for tuning, 30 to 59 are held out")
+        raise OutOfRange("seed", seed, "must be 0 or larger: 0 to 59 are for tuning, those from 60 on are held out")
     kind = KINDS[seed % len(KINDS)]
     variants = VARIANTS.get(kind, (kind,))
     return variants[seed // len(KINDS) % len(variants)]
@@ -57,7 +57,7 @@ def synthetic_video(seed: int, path: str | os.PathLike[str]) -> SyntheticTruth:
     """Writes the video of a seed as H.264 and returns what is true of it.
 
     Args:
-        seed: 0 or larger; 0 to 29 are for tuning, 30 to 59 are held out.
+        seed: 0 or larger; 0 to 59 are for tuning, those from 60 on are held out.
         path: File to write, with the extension .mp4.
     """
     setup = setup_of(seed)

@@ -30,6 +30,7 @@ FLOOR_ERROR = 0.04  # of the height near the floor, where shadow and reflection 
 MIN_IMPACTS = 3  # of a motion whose first fall is left out
 LAST_SPEED = 0.3  # of an impact that is used, relative to the first
 MAX_BOUNCES = 12
+MAX_RESTITUTION = 3.0  # in a fit: above 1 if the video is played backwards
 
 
 def fit_bounce(path: ImagePath) -> MotionFit | None:
@@ -116,7 +117,7 @@ def _fit(path: ImagePath) -> tuple[Predict, dict[str, float]] | None:
     weights = 1.0 / path.tolerance
     numbers = gauss_newton(lambda own: (heights(own, t) - y) * weights, start)
     impacts = impact_times(numbers, float(t[-1]))
-    if not len(impacts) or not 0.02 < numbers[3] < 1.2 or numbers[2] <= 0:
+    if not len(impacts) or not 0.02 < numbers[3] < MAX_RESTITUTION or numbers[2] <= 0:
         return None
     sideways, knots = _sideways(t, x, impacts, weights)
 
@@ -195,7 +196,7 @@ def _restitution(t: NDArray[np.float64], y: NDArray[np.float64], edges: list[int
     """Returns the median ratio of the speeds after and before an impact, from the heights of the arcs."""
     rises = [floor_y - float(y[i : j + 1].min()) for i, j in itertools.pairwise(edges)]
     ratios = [np.sqrt(after / before) for before, after in itertools.pairwise(rises) if before > 0 < after]
-    return float(np.clip(np.median(ratios), 0.2, 0.98)) if ratios else 0.7
+    return float(np.clip(np.median(ratios), 0.2, 2.5)) if ratios else 0.7
 
 
 def _impact_speeds(fit: MotionFit) -> tuple[float, float]:

@@ -12,8 +12,9 @@ from gradsim.scene.ball import Ball
 from gradsim.scene.bodies import Springs
 from gradsim.scene.body import Body
 from gradsim.scene.camera import Camera
+from gradsim.scene.errors import UnexplainedMotion
 from gradsim.scene.materials import Ground
-from gradsim.scene.pendula import Pendulum
+from gradsim.scene.pendula import DoublePendulum, Pendulum
 from gradsim.scene.priors import LogNormal, Normal, prior_center
 from gradsim.scene.rigid import Drag, Rigid
 from gradsim.scene.scene import Scene
@@ -33,6 +34,10 @@ SLOPE_SD = 0.1  # of the dependence of restitution on speed [s/m]
 FLOOR_TILT = 0.02  # of the floor along the view, or of a ball that always bounces to one side [rad]
 FLOOR_SD = 2.0  # of a line of the floor that was given [px]
 PATH_MARGIN = 3.0  # bounds of the start, in diameters
+LEAST_DAMPING = 0.01  # of a double pendulum [1/s]
+DAMPING_SD = 1.0  # of the logarithm of its damping
+MIN_FRICTION = -0.12  # in a fit: the slope of a picture is known to a few degrees
+REVERSED = "the video is played backwards"
 BLOCK_RATE = 60.0  # of the contact of a sliding block, sqrt(ke/m) [rad/s]
 
 
@@ -42,13 +47,13 @@ class Draft:
 
     Args:
         scene: The scene at the time of the first frame.
-        point: Name of the tracked point, such as "object.center".
+        points: Names of the tracked points, such as "object.center", in the order of the path.
         wanted: Paths of the unknowns that are asked for; the others are nuisances.
         dt: Time step that the motion needs for accuracy [s]; None for any that is stable.
     """
 
     scene: Scene
-    point: str
+    points: tuple[str, ...]
     wanted: tuple[str, ...]
     dt: float | None = None
 
@@ -64,11 +69,12 @@ def draft_scene(
     dt: float | None = None,
 ) -> Draft:
     """Returns the draft of a scene with one body in front of the camera of a view."""
-    points = {Pendulum: "bob0", Springs: "vertex1"}
+    points = {Pendulum: ("bob0",), DoublePendulum: ("bob1", "bob0"), Springs: ("vertex1",)}
     scene = Scene([body], ground=ground, gravity=gravity, camera=camera or view.camera(), lights=())
     asked = {path for path, own in scene.unknowns.items() if not own.nuisance}
     names = [path for path in (*wanted, "scene.gravity[1]") if path in asked]
-    return Draft(scene, f"{BODY}.{points.get(type(body), 'center')}", tuple(names), dt)
+    tracked = tuple(f"{BODY}.{point}" for point in points.get(type(body), ("center",)))
+    return Draft(scene, tracked, tuple(names), dt)
 
 
 def ball(view: View, start: tuple[float, float], speed: tuple[float, float], *, sideways: bool = True) -> Ball:
@@ -120,6 +126,11 @@ def _between(value: float, margin: float) -> Any:
     return unknown(value, low=value - margin, high=value + margin)
 
 
+def _within(value: float) -> Any:
+    """Returns a positive unknown."""
+    return unknown(value, low=value / FREE_RANGE, high=value * FREE_RANGE)
+
+
 def floor(view: View, impact_y: float, restitution: float, impact_speeds: tuple[float, float]) -> Ground:
     """Returns a level floor with unknown restitution and height.
 
@@ -163,11 +174,44 @@ def pendulum_body(view: View, numbers: Mapping[str, float], length: float) -> Pe
     pivot: Any = (_between(x, length), _between(y, length), 0.0)
     return Pendulum(
         BODY,
-        length=unknown(length, low=length / FREE_RANGE, high=length * FREE_RANGE),
+        length=_within(length),
         mass=mass,
         angle=_between(numbers["angle"], max(swing, 0.1)),
         rate=_between(numbers["speed"], max(swing, 0.1) * abs(numbers["rate"])),
         damping=unknown(decay * mass * length**2, low=1e-6 * mass * length**2, high=20 * mass * length**2),
+        pivot=pivot,
+        bob=view.radius,
+        rod=0.05 * view.radius,
+    )
+
+
+def double_pendulum_body(view: View, numbers: Mapping[str, float], scale: float) -> DoublePendulum:
+    """Returns a double pendulum of unknown lengths and ratio of masses.
+
+    Args:
+        view: The view; its mass is that of the lower bob. If it is None, the upper bob has 1 kg.
+        numbers: Those of its fit.
+        scale: Pixels per metre that follow from gravity.
+    """
+    x, y = view.plane_point((numbers["pivot_x"], numbers["pivot_y"]))
+    first, second = numbers["length_1"] / scale, numbers["length_2"] / scale
+    ratio, rate = math.exp(numbers["log_ratio"]), math.sqrt(numbers["gravity"] / numbers["length_1"])
+    upper, lower = (1.0, ratio) if view.mass is None else (view.mass / ratio, view.mass)
+    masses: Any = (1.0, _within(ratio)) if view.mass is None else (_within(upper), view.mass)
+    joints = ((upper + lower) * first**2, lower * second**2)
+    loss = max(numbers["damping"], LEAST_DAMPING)
+    damping: Any = tuple(_nuisance(LogNormal(loss * inertia, DAMPING_SD)) for inertia in joints)
+    lengths: Any = (_within(first), _within(second))
+    angles: Any = tuple(_between(numbers[f"angle_{k}"], 0.5) for k in (1, 2))
+    rates: Any = tuple(_between(numbers[f"speed_{k}"], rate) for k in (1, 2))
+    pivot: Any = (_between(x, first), _between(y, first), 0.0)
+    return DoublePendulum(
+        BODY,
+        lengths=lengths,
+        masses=masses,
+        angles=angles,
+        rates=rates,
+        damping=damping,
         pivot=pivot,
         bob=view.radius,
         rod=0.05 * view.radius,
@@ -188,6 +232,9 @@ def sliding_block(view: View, numbers: Mapping[str, float]) -> tuple[Rigid, Grou
     stiffness = mass * BLOCK_RATE**2 / 4
     sag = mass * g * math.cos(angle) / (4 * stiffness)
     friction = math.tan(angle) - numbers["acceleration"] / view.pixels_per_metre / (g * math.cos(angle))
+    if friction < MIN_FRICTION:
+        remedy = f"its friction would be {friction:.2f}: it is driven, the known length is wrong, or {REVERSED}"
+        raise UnexplainedMotion("slide", "the object speeds up faster than its weight can make it", remedy)
     ground = Ground(
         ke=stiffness,
         kd=0.5 * mass * BLOCK_RATE / 4,
@@ -235,7 +282,7 @@ def spring_body(view: View, numbers: Mapping[str, float]) -> tuple[Springs, Came
         points=[(0.0, start + length, 0.0), (0.0, start, 0.0)],
         edges=[(0, 1)],
         mass=mass,
-        stiffness=unknown(stiffness, low=stiffness / FREE_RANGE, high=stiffness * FREE_RANGE),
+        stiffness=_within(stiffness),
         damping=unknown(2 * mass * decay, low=1e-6 * stiffness, high=2 * mass * abs(numbers["rate"])),
         rest_length=unknown(length + start, low=length + start - 2 * amplitude, high=length + start + 2 * amplitude),
         position=position,

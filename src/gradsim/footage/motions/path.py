@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,16 +13,17 @@ MAX_GAP = 3  # frames that are not explained within a motion, such as those arou
 MIN_FRAMES = 6  # of a motion
 MODEL_ERROR = (0.02, 0.006)  # of a fit without perspective, drag and lens, in diameters and in extents of the path
 LEAST_ERROR = 0.005  # of the best fit, in diameters
+SHARES = (0.6, 0.35)  # of a path, of the windows that are tried beside the whole
 PIXEL_ERROR = 0.5  # smallest standard deviation of a centre [px]
 
 
 @dataclass(frozen=True, eq=False)
 class ImagePath:
-    """The centre of an object over time.
+    """The centre of an object over time, or the centres of several.
 
     Args:
         times: Times of the frames [N] [s].
-        points: Centres [N, 2], x right and y down [px].
+        points: Centres [N, 2], x right and y down [px]; those of K linked objects side by side [N, 2 K].
         diameter: Of the object [px].
         sigma: Standard deviations of the centres [N] [px].
         extent: Of the whole path, the longer side of its bounding box [px].
@@ -36,6 +37,11 @@ class ImagePath:
 
     def __len__(self) -> int:
         return len(self.times)
+
+    @property
+    def objects(self) -> int:
+        """Number of objects whose centres it has."""
+        return self.points.shape[1] // 2
 
     def part(self, frames: NDArray[np.int64] | slice) -> ImagePath:
         """Returns the path of some frames."""
@@ -55,13 +61,13 @@ class MotionFit:
     Args:
         kind: Name of the motion, such as "bounce".
         first, last: Range of the frames of the path in which the motion takes place, both included.
-        predicted: Centres in these frames [M, 2] [px].
+        predicted: Centres in these frames [M, 2], or [M, 2 K] of K linked objects [px].
         numbers: Values of the model by name, in pixels and seconds.
         free_numbers: Number of values that were fitted.
         explained: Explained part of the deviation from uniform motion, 1 for all of it.
         cost: Smaller for a better explanation of the whole path; see `motion_cost`.
-        spread: Standard deviations of what the motion does not describe, along x and y, [2] or [M, 2] [px], such as
-            the sideways motion of a ball that bounces irregularly.
+        spread: Standard deviations of what the motion does not describe, [1], or along x and y, [2] or [M, 2] [px],
+            such as the sideways motion of a ball that bounces irregularly.
     """
 
     kind: str
@@ -72,7 +78,7 @@ class MotionFit:
     free_numbers: int
     explained: float
     cost: float
-    spread: NDArray[np.float64] = field(default_factory=lambda: np.zeros(2), repr=False)
+    spread: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1), repr=False)
 
     @property
     def frames(self) -> slice:
@@ -84,7 +90,9 @@ Predict = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # times [N] -> c
 Fitter = Callable[[ImagePath], tuple[Predict, dict[str, float]] | None]
 
 
-def fit_motion(kind: str, path: ImagePath, fitter: Fitter, free_numbers: int) -> MotionFit | None:
+def fit_motion(
+    kind: str, path: ImagePath, fitter: Fitter, free_numbers: int, shares: Sequence[float] = SHARES
+) -> MotionFit | None:
     """Fits a model to the longest part of a path that it explains.
 
     The start and the end of a recording often show a hand. The fit therefore begins with several windows of the path,
@@ -95,19 +103,30 @@ def fit_motion(kind: str, path: ImagePath, fitter: Fitter, free_numbers: int) ->
         path: The whole path.
         fitter: Fits the model to a part of a path; None if that is not possible.
         free_numbers: Number of values that the model has.
+        shares: Lengths of the windows, relative to that of the path.
     """
     best: MotionFit | None = None
-    for window in _windows(len(path)):
+    for window in _windows(len(path), shares):
         found = _grown(kind, path, fitter, free_numbers, window)
         if found is not None and (best is None or found.cost < best.cost):
             best = found
+        if best is not None and _explains_all(path, best):
+            break
     return best
 
 
-def _windows(count: int) -> list[slice]:
+def _explains_all(path: ImagePath, fit: MotionFit) -> bool:
+    """Whether a fit explains the whole path within its tolerance, so that parts of it need not be tried."""
+    if (fit.first, fit.last) != (0, len(path) - 1):
+        return False
+    residual = (((fit.predicted - path.points) / path.tolerance[:, None]) ** 2).mean(1)
+    return bool(residual.mean() < 0.5 and residual.max() < OUTLIER)
+
+
+def _windows(count: int, shares: Sequence[float]) -> list[slice]:
     """Returns the whole path, and parts of it at several places."""
     windows = [slice(0, count)]
-    for share in (0.6, 0.35):
+    for share in shares:
         length = max(MIN_FRAMES, int(share * count))
         starts = sorted({int(start) for start in np.linspace(0, count - length, 5)})
         windows += [slice(start, start + length) for start in starts if length < count]
@@ -198,14 +217,26 @@ def point(fit: MotionFit, name: str) -> tuple[float, float]:
 
 
 def gauss_newton(
-    residual: Callable[[NDArray[np.float64]], NDArray[np.float64]], start: NDArray[np.float64], iterations: int = 25
+    residual: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    start: NDArray[np.float64],
+    iterations: int = 25,
+    *,
+    batched: bool = False,
 ) -> NDArray[np.float64]:
-    """Minimizes the sum of squares of a residual over a few numbers, by Levenberg-Marquardt with differences."""
+    """Minimizes the sum of squares of a residual over a few numbers, by Levenberg-Marquardt with differences.
+
+    Args:
+        residual: Function of the numbers [n] to residuals [m].
+        start: Where to begin [n].
+        iterations: At most.
+        batched: Whether `residual` also takes several sets of numbers [k, n] to [k, m].
+    """
     x, damping = np.asarray(start, float).copy(), 1e-3
     r = residual(x)
     for _ in range(iterations):
         steps = 1e-6 * np.maximum(np.abs(x), 1e-3)
-        J = np.stack([(residual(x + step * unit) - r) / step for step, unit in zip(steps, np.eye(len(x)), strict=True)])
+        moved = x + np.diag(steps)
+        J = ((residual(moved) if batched else np.stack([residual(own) for own in moved])) - r) / steps[:, None]
         normal, gradient = J @ J.T, J @ r
         improved = False
         for _ in range(8):

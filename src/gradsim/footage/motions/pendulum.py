@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsim.footage.motions.draft import BODY, Draft, draft_scene, pendulum_body
+from gradsim.footage.motions.integration import integrate
 from gradsim.footage.motions.path import ImagePath, MotionFit, Predict, fit_motion, gauss_newton
 from gradsim.footage.motions.view import View
 
@@ -20,35 +21,21 @@ def fit_pendulum(path: ImagePath) -> MotionFit | None:
     return fit_motion(NAME, path, _fit, 7)
 
 
-def angles(rate: float, angle: float, speed: float, damping: float, times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the angles of a pendulum [N] [rad], by the Runge-Kutta method.
+def angles(numbers: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the angles of a pendulum [..., N] [rad].
 
     Args:
-        rate: Square root of gravity over length [rad/s].
-        angle, speed: At time 0 [rad], [rad/s].
-        damping: Decay rate of the speed [1/s].
+        numbers: Square root of gravity over length [rad/s], angle [rad] and speed [rad/s] at time 0, and decay rate of
+            the speed [1/s], [..., 4].
         times: Increasing times [N] [s]; the first may be negative.
     """
+    rate, angle, speed, damping = np.moveaxis(numbers, -1, 0)
 
     def slope(state: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.array([state[1], -(rate**2) * np.sin(state[0]) - damping * state[1]])
+        return np.stack([state[..., 1], -(rate**2) * np.sin(state[..., 0]) - damping * state[..., 1]], -1)
 
-    def advance(state: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
-        count = max(1, int(np.ceil(abs(duration) * rate / (2 * np.pi * STEP))))
-        h = duration / count
-        for _ in range(count):
-            k1 = slope(state)
-            k2 = slope(state + h / 2 * k1)
-            k3 = slope(state + h / 2 * k2)
-            k4 = slope(state + h * k3)
-            state = state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-        return state
-
-    state, now, result = np.array([angle, speed]), 0.0, np.empty(len(times))
-    for k, t in enumerate(times):
-        state, now = advance(state, t - now) if t != now else state, t
-        result[k] = state[0]
-    return result
+    step = 2 * np.pi * STEP / max(float(np.abs(rate).max()), 1e-6)
+    return integrate(slope, np.stack([angle, speed], -1), times, step)[..., 0]
 
 
 def _fit(path: ImagePath) -> tuple[Predict, dict[str, float]] | None:
@@ -59,11 +46,15 @@ def _fit(path: ImagePath) -> tuple[Predict, dict[str, float]] | None:
     weights = np.repeat(1.0 / path.tolerance, 2)
 
     def positions(numbers: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
-        rate, angle, speed, damping, pivot_x, pivot_y, length = numbers
-        swing = angles(abs(rate), angle, speed, float(np.clip(damping, -MAX_DAMPING, MAX_DAMPING)), times)
-        return np.stack([pivot_x + length * np.sin(swing), pivot_y + length * np.cos(swing)], 1)
+        limited = np.where(np.arange(4) == 3, np.clip(numbers[..., :4], -MAX_DAMPING, MAX_DAMPING), numbers[..., :4])
+        pivot_x, pivot_y, length = (numbers[..., k, None] for k in (4, 5, 6))
+        swing = angles(limited, times)
+        return np.stack([pivot_x + length * np.sin(swing), pivot_y + length * np.cos(swing)], -1)
 
-    numbers = gauss_newton(lambda own: (positions(own, t) - path.points).ravel() * weights, start)
+    def residual(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        return (positions(numbers, t) - path.points).reshape(*numbers.shape[:-1], -1) * weights
+
+    numbers = gauss_newton(residual, start, batched=True)
     rate, angle, speed, _, _, _, length = numbers
     if not np.isfinite(numbers).all() or length <= 0 or abs(rate) * t[-1] < MIN_TURN * 2 * np.pi:
         return None

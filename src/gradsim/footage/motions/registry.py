@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gradsim.footage.motions import bounce, flight, oscillation, pendulum, slide
+from gradsim.footage.motions import bounce, double_pendulum, flight, oscillation, pendulum, slide
 from gradsim.footage.motions.draft import Draft
 from gradsim.footage.motions.path import ImagePath, MotionFit
 from gradsim.footage.motions.view import View
@@ -22,12 +22,14 @@ class Motion:
         text: What it is, in words.
         fit: Fits it to a path in the picture; None if the path cannot be this motion.
         draft: Returns the draft of a scene from the fit.
+        objects: Number of objects whose paths are fitted together.
     """
 
     name: str
     text: str
     fit: Callable[[ImagePath], MotionFit | None]
     draft: Callable[[MotionFit, View], Draft]
+    objects: int = 1
 
 
 MOTIONS: dict[str, Motion] = {
@@ -43,20 +45,39 @@ MOTIONS: dict[str, Motion] = {
             oscillation.fit_oscillation,
             oscillation.draft_oscillation,
         ),
+        Motion(
+            double_pendulum.NAME,
+            "two bobs, one hanging from the other",
+            double_pendulum.fit_double_pendulum,
+            double_pendulum.draft_double_pendulum,
+            objects=2,
+        ),
     )
 }
-ALIASES = {"fall": "flight", "throw": "flight", "toss": "flight", "incline": "slide", "spring": "oscillation"}
+ALIASES = {
+    **dict.fromkeys(("fall", "throw", "toss"), "flight"),
+    "incline": "slide",
+    "spring": "oscillation",
+    "double-pendulum": "double_pendulum",
+}
+DEFORMING = ("cloth", "flag", "soft")  # motions that the path of a centre does not show
+DEFORMING_REMEDY = (
+    "is not prepared from footage: the path of a centre does not show how something bends. Write a scene with its mesh "
+    "and use gradsim estimate scene.yaml video.mp4"
+)
 
 
 def motion_named(name: str) -> Motion:
     """Returns a kind of motion by its name or another word for it."""
     known = [*MOTIONS, *ALIASES]
+    if name in DEFORMING:
+        raise UnknownName("--as", repr(name), DEFORMING_REMEDY)
     if name not in known:
         raise UnknownName("--as", repr(name), f"{did_you_mean(name, known)}the motions are {', '.join(known)}")
     return MOTIONS[ALIASES.get(name, name)]
 
 
 def fit_motions(path: ImagePath) -> list[MotionFit]:
-    """Returns the fits of all kinds of motion to a path, the best explanation first."""
-    fits = (motion.fit(path) for motion in MOTIONS.values())
+    """Returns the fits of all kinds of motion of as many objects to a path, the best explanation first."""
+    fits = (motion.fit(path) for motion in MOTIONS.values() if motion.objects == path.objects)
     return sorted((fit for fit in fits if fit is not None), key=lambda fit: fit.cost)

@@ -101,6 +101,13 @@ class Placement:
     def __init__(self, scene: Scene):
         self.scene = scene
         self.ranges: dict[tuple[str, str], tuple[int, int]] = {}
+        self._numbers: dict[str, dict[Hashable, int]] = {}
+
+    def number(self, family: str, key: Hashable) -> tuple[int, bool]:
+        """Returns the number of a key among those that a family has asked for, and whether it is new."""
+        known = self._numbers.setdefault(family, {})
+        is_new = key not in known
+        return known.setdefault(key, len(known)), is_new
 
     def first(self, family: str, owner: Any) -> int:
         """Returns the first element of an owner in a family that is placed already."""
@@ -115,6 +122,7 @@ def topology_of(scene: Scene) -> Topology:
         for family, owners in owned
         for name, owner in owners
     )
+    key += tuple(family.scene_key(scene) for family, owners in owned if owners)
     return _topologies.get(key, lambda: _build(scene, key, owned))
 
 

@@ -307,14 +307,14 @@ def _locate(
         shard.run(step, count, 0, time.steps)
         evaluations = shard.integrator.evaluations
         earliest: tuple[int, int, str] | None = None
-        for name in shard.state_names:
-            part = name.partition(".")[0]
+        moving = [part for part in shard.state_layout.values() if part.motion is not None]
+        for part, name in ((own, name) for own in moving for name in own.state_names):
             rows = shard.recorded(name)[: count * evaluations : evaluations]
             states = torch.cat([rows, shard.vectors(name).flatten(0, 1)[None]])
             bad = (~torch.isfinite(states)).any(-1).nonzero()
             if len(bad) and (earliest is None or int(bad[0, 0]) < earliest[0]):
-                world, index = divmod(int(bad[0, 1]), shard.topology.elements[part])
-                earliest = (int(bad[0, 0]), world, shard.topology.owner(part, index))
+                world, index = divmod(int(bad[0, 1]), shard.topology.elements[part.name])
+                earliest = (int(bad[0, 0]), world, shard.topology.owner(part.name, index))
         if earliest is not None:
             return earliest[1], earliest[2], step + earliest[0]
     raise AssertionError("the repeated frame is finite")

@@ -60,6 +60,7 @@ class PortableSystem:
     part_arrays: dict[str, PartArrays] = field(default_factory=dict)
     forces: tuple[PortableForce, ...] = ()
     signals: tuple[SignalArrays, ...] = ()
+    no_anchors: PartArrays | None = None  # empty arrays, for scenes without sticking friction
 
 
 def stage_weights(integrator: Integrator) -> np.ndarray:
@@ -73,30 +74,48 @@ def stage_weights(integrator: Integrator) -> np.ndarray:
     return weights
 
 
-def _force_inputs(force: PortableForce, system: PortableSystem, step: int, stage: float) -> tuple[list[Any], list[Any]]:
-    """Returns the inputs of a force kernel and their adjoints; None for inputs without."""
+def _parts(force: PortableForce, system: PortableSystem) -> list[PartArrays]:
+    """Returns the parts of the state whose arrays a force kernel reads and writes."""
     parts = [system.part_arrays[name] for name in force.family.acts_on]
+    if force.family.anchors is not None:
+        anchors = system.part_arrays.get(force.family.anchors, system.no_anchors)
+        parts += [anchors] if anchors is not None else []
+    return parts
+
+
+def _clock(force: PortableForce, system: PortableSystem, step: int, stage: int) -> list[Any]:
+    """Returns the arguments of a force kernel that depend on the step and the stage."""
+    integrator, dt = system.integrator, system.clock.dt
+    if force.family.anchors is not None:
+        return [dt.dtype(integrator.anchor_times[stage]), int(stage == integrator.anchor_stage), dt]
+    if force.family.timed:
+        return [system.clock.counts, step, dt.dtype(integrator.stage_times[stage]), dt]
+    return []
+
+
+def _force_inputs(force: PortableForce, system: PortableSystem, step: int, stage: int) -> tuple[list[Any], list[Any]]:
+    """Returns the inputs of a force kernel and their adjoints; None for inputs without."""
+    parts = _parts(force, system)
     parameters = [*force.parameters]
     if "rigid" in force.family.acts_on:
         parameters.append(system.part_arrays["rigid"].parameters)
-    clock = [system.clock.counts, step, system.clock.dt.dtype(stage), system.clock.dt] if force.family.timed else []
-    fixed = [*clock, *force.arrays]
+    fixed = [*_clock(force, system, step, stage), *force.arrays]
     values = [*(table.value for table in parameters), *(array for part in parts for array in part.states)]
     grads = [*(table.grad for table in parameters), *(array for part in parts for array in part.states_adj)]
     return [*fixed, *values], [*([None] * len(fixed)), *grads]
 
 
-def add_forces(force: PortableForce, system: PortableSystem, step: int, stage: float) -> None:
-    """Adds the forces of a family at the present state, at the fraction `stage` of step number `step` of a graph."""
+def add_forces(force: PortableForce, system: PortableSystem, step: int, stage: int) -> None:
+    """Adds the forces of a family at the present state, at a stage of step number `step` of a graph."""
     inputs, _ = _force_inputs(force, system, step, stage)
-    outputs = [array for name in force.family.acts_on for array in system.part_arrays[name].forces]
+    outputs = [array for part in _parts(force, system) for array in part.forces]
     wp.launch(force.kernels.force, force.threads, inputs=inputs, outputs=outputs, device=system.clock.dt.device)
 
 
-def add_force_adjoints(force: PortableForce, system: PortableSystem, step: int, stage: float) -> None:
+def add_force_adjoints(force: PortableForce, system: PortableSystem, step: int, stage: int) -> None:
     """Adds to the adjoints of states and parameters what follows from the adjoint of the forces."""
     inputs, adjoints = _force_inputs(force, system, step, stage)
-    parts, device = [system.part_arrays[name] for name in force.family.acts_on], system.clock.dt.device
+    parts, device = _parts(force, system), system.clock.dt.device
     forces_adj = [array for part in parts for array in part.forces_adj]
     if force.kernels.adjoint is not None:
         outputs = [adjoint for adjoint in adjoints if adjoint is not None]

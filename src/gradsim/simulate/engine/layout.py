@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +11,8 @@ from gradsim import bridge
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.engine.launch import PortableForce
-from gradsim.simulate.engine.point_blocks import point_blocks
+from gradsim.simulate.engine.pair_arrays import no_pairs, pair_arrays
+from gradsim.simulate.engine.point_blocks import point_blocks, point_order
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.signals import SignalArrays
 from gradsim.simulate.engine.structures import NODE_ROW, RIGID_STATES, SIZES, table_of
@@ -35,7 +36,7 @@ def padded(dtype: torch.dtype, count: int) -> int:
 def in_blocks(topology: Topology, name: str) -> bool:
     """Returns whether native kernels process a family in blocks of lanes: nodes, and forces on nodes only."""
     family = topology.families[name]
-    return name == "node" or (isinstance(family, ForceFamily) and family.acts_on == ("node",))
+    return name in ("node", "node_anchor") or (isinstance(family, ForceFamily) and family.acts_on == ("node",))
 
 
 def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[str, int]:
@@ -52,8 +53,17 @@ def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[
 
 def worlds_per_group(topology: Topology, dtype: torch.dtype, device: torch.device) -> int:
     """Returns how many worlds a thread advances at once: those in the lanes of a rigid rollout."""
-    in_lanes = device.type == "cpu" and topology.is_native and set(topology.state_layout) == {"rigid"}
+    only_rigid = set(topology.state_layout) - {"rigid_anchor"} == {"rigid"}
+    in_lanes = device.type == "cpu" and topology.is_native and only_rigid
     return lane_count(dtype) if in_lanes else 1
+
+
+class AnchorMemory(NamedTuple):
+    """Memory of the anchors of rigid bodies."""
+
+    row: int  # scalars of a row of the history, for a block of worlds
+    fields: dict[str, Any]  # of the native structure
+    arrays: tuple[Any, ...]  # that it points into
 
 
 class Layout:
@@ -113,7 +123,8 @@ class Layout:
                 *(self.constant(array, kinds[array.ndim]) for array in constants),
                 *map(self.shared, family.shared),
             )
-        count = self.topology.elements[family.name] * self.world_count
+        threads = family.threads(self.topology) if family.threads else self.topology.elements[family.name]
+        count = threads * self.world_count
         parameters = tuple(self.parameters[name] for name in (family.name, *family.uses))
         return PortableForce(family, family.kernels(bridge.real_type(self.dtype)), count, arrays, parameters)
 
@@ -184,8 +195,11 @@ class Layout:
         shapes, pushes = elements.get("shape", 0), elements.get("push", 0)
         own = SIZES.pair_scratch * shapes + SIZES.push_scratch * pushes
         step = SIZES.body_scratch + SIZES.stage_scratch * len(integrator.stages) + 4
-        size = elements["rigid"] * (own + step) if coupled else own * lanes
+        pairs = pair_arrays(self, lanes, lane_count(self.dtype)) if "pair" in elements else no_pairs()
+        together = coupled or "pair" in elements
+        size = (elements["rigid"] * (own + step) if together else own) * lanes
         scratch = bridge.scalars((size,), self.dtype, self.device)
+        anchors = self._anchor_memory(buffers, lanes)
         fields = {
             "world_count": self.world_count,
             "body_count": elements["rigid"],
@@ -198,9 +212,35 @@ class Layout:
                 f"{state}{suffix}": buffers[f"{state}{suffix}"].ptr for state in RIGID_STATES for suffix in ("", "_adj")
             },
             "scratch": scratch.array.ptr,
+            **anchors.fields,
         }
         threads = elements["rigid"] * -(-self.world_count // lanes)
-        return RigidRollout(integrator, threads, lanes, fields, (*constants.values(), empty, scratch))
+        arrays = (*constants.values(), empty, scratch, *anchors.arrays)
+        group = elements["rigid"] if "pair" in elements else 1
+        return RigidRollout(integrator, threads, lanes, fields, arrays, pairs, group, anchors.row)
+
+    def _anchor_memory(self, buffers: dict[str, Any], lanes: int) -> AnchorMemory:
+        """Returns where the anchors of sticking friction are, in the state and in a row of the history."""
+        topology, width = self.topology, lane_count(self.dtype)
+        if "rigid_anchor" not in topology.elements:
+            return AnchorMemory(0, {}, ())
+        shapes, blocks, row = topology.elements["shape"], [], 0
+        for body, points in enumerate(topology.arrays["rigid.sizes"].tolist()):
+            size = 1 + (points if lanes > 1 else -(-points // width))  # a block for the flag
+            anchored = ("rigid_anchor", topology.owner("rigid", body)) in topology.ranges
+            blocks += [row + shape * size if anchored else -1 for shape in range(shapes)]
+            row += shapes * size if anchored else 0
+        own = self.constant(np.array(blocks, np.int32)), self.constant(topology.arrays["rigid_contact.anchors"])
+        scratch = bridge.scalars((2, 3 * width * row), self.dtype, self.device)
+        fields = {
+            "anchor_count": topology.elements["rigid_anchor"],
+            "anchor_row": 3 * width * row,
+            "anchor_blocks": own[0].ptr,
+            "anchor_elements": own[1].ptr,
+            "anchor_scratch": scratch.array.ptr,
+            **{f"xi{suffix}": buffers[f"xi{suffix}"].ptr for suffix in ("", "_adj")},
+        }
+        return AnchorMemory(3 * width * row, fields, (*own, scratch))
 
     def _rigid_constants(self) -> dict[str, Any]:
         """Returns contact points in blocks, kinds of shapes and pushed bodies, by field of the native structure."""
@@ -212,6 +252,7 @@ class Layout:
             "blocks": np.concatenate([[0], np.cumsum(-(-sizes // width))]).astype(np.int32),
             "sizes": sizes,
             "points": np.concatenate([point_blocks(own, width) for own in points]).ravel(),
+            "point_order": np.concatenate([point_order(own, width) for own in points]),
             "forms": arrays["rigid.forms"],
             "kinds": arrays.get("shape.kinds", none),
             "pushed": arrays.get("push.bodies", none),

@@ -69,7 +69,7 @@ def take_step(system: PortableSystem, step: int) -> None:
     for stage, time in enumerate(times):
         sample_signals(system.signals, system.clock.counts, step, time)
         for force in system.forces:
-            add_forces(force, system, step, time)
+            add_forces(force, system, step, stage)
         for part in _stepped(system):
             update(part, system, stage, len(times) * step + stage)
 
@@ -82,5 +82,5 @@ def take_step_adjoint(system: PortableSystem, step: int) -> None:
             update_adjoint(part, system, stage, len(times) * step + stage)
         sample_signals(system.signals, system.clock.counts, step, time)
         for force in system.forces:
-            add_force_adjoints(force, system, step, time)
+            add_force_adjoints(force, system, step, stage)
         add_signal_adjoints(system.signals, system.clock.counts, step, time)

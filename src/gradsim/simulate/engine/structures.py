@@ -12,9 +12,9 @@ import warp as wp
 
 from gradsim.bridge import Table
 from gradsim.native import Definition
-from gradsim.native.structures import INT64, Constants, Enumeration, Structure
+from gradsim.native.structures import FLOAT64, INT64, Constants, Enumeration, Structure
 from gradsim.scene.integrators import Integrator
-from gradsim.simulate.forces import shapes
+from gradsim.simulate.forces import colliders, shapes
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT_ROWS
 from gradsim.simulate.forces.registry import FORCE_FAMILIES
 from gradsim.simulate.state.kernels.rigid import FORMS
@@ -26,10 +26,15 @@ SIZES = Constants(
     "sizes",
     rigid_state=13,  # scalars of a rigid body's state: p, q, v, l
     point_block_rows=5,  # of a block of contact points: x, y, z, depth offset, bounding sphere
-    pair_scratch=40,  # scalars of scratch memory for a rigid body and a shape
+    pair_scratch=48,  # scalars of scratch memory for a rigid body and a shape
     push_scratch=16,  # for a push
-    body_scratch=192,  # for a rigid body
+    body_scratch=208,  # for a rigid body
     stage_scratch=32,  # for a rigid body and a stage
+    touch_scratch=20,  # vectors for a sample of a body in contact with another
+    collider_scratch=20,  # for the shape of a body in contact with others
+    neighbour_scratch=4,  # for a body in a list of neighbours
+    neighbour_integers=16,  # and integers for it
+    law_scratch=24,  # for the contact parameters of pairs of bodies
 )
 
 TABLE = Structure(
@@ -39,7 +44,7 @@ TABLE = Structure(
 )
 FORCE = Structure(
     "ForceArrays",
-    {"kind": INT64, "count": INT64, "constants": ("const void*", 4), "tables": (TABLE, 2)},
+    {"kind": INT64, "count": INT64, "constants": ("const void*", 4), "tables": (TABLE, 3)},
     comment="A force family: blocks of lanes or elements of one world; index arrays, constants and parameter tables.",
     members="""
     inline const int* ints(int k) const { return (const int*)constants[k]; }
@@ -59,6 +64,7 @@ SIGNAL = Structure(
 )
 NODE_ROW = 4  # scalars of a node in these buffers, one of them padding
 NODE_BUFFERS = ("x", "v", "f", "x_adj", "v_adj", "f_adj", "x_start", "v_start")
+ANCHOR_BUFFERS = ("xi", "next", "xi_adj", "next_adj")
 NODES = Structure(
     "Nodes",
     {
@@ -66,6 +72,11 @@ NODES = Structure(
         "row": INT64,  # scalars of the history per evaluation
         "count": INT64,  # nodes of all worlds
         **dict.fromkeys((*NODE_BUFFERS, "v_stage", "a_stage", "xs", "vs", "fs"), "T*"),
+        "anchor_blocks": INT64,  # of anchors of sticking friction in a world, one for each pair of node contact
+        "anchor_row": INT64,  # scalars of their history per step
+        **dict.fromkeys(ANCHOR_BUFFERS, "T*"),
+        "xis": "T*",  # history of the anchors
+        "anchor_stage": "T*",  # time that the anchors advance in the stage, time step, whether it moves them
         "table": TABLE,
     },
     comment="All nodes of some worlds, each of which fills whole blocks. Buffers have rows of four scalars a node, the"
@@ -79,16 +90,51 @@ RIGID_BODIES = Structure(
         "blocks": "const int*",  # first block of points of each body
         "sizes": "const int*",  # number of points of each body
         "points": "const T*",  # in mesh coordinates
+        "point_order": "const int*",  # index of the point in every lane of these blocks
         "forms": "const int*",  # of bodies: contact points, sized or not, or a ball
         "kinds": "const int*",  # of shapes
         "pushed": "const int*",  # bodies that pushes act on
         "dragged": "const int*",  # bodies with air drag
         **dict.fromkeys(("contact", "shape", "push", "drag", "body"), TABLE),
         **dict.fromkeys((*RIGID_STATES, *(f"{state}_adj" for state in RIGID_STATES)), "T*"),
+        **dict.fromkeys(("xi", "xi_adj"), "T*"),  # anchors of sticking friction
+        **dict.fromkeys(("anchor_count", "anchor_rows", "anchor_row"), INT64),  # of a world; in the history; scalars
+        "anchor_blocks": "const int*",  # first block and first element of each pair of a body and a shape
+        "anchor_elements": "const int*",
+        "anchors": "T*",  # [blocks of worlds, rows, anchor_row]
+        "anchor_scratch": "T*",
         "history": "T*",  # [threads, rows, rigid_state, lanes]
         "scratch": "T*",
     },
     comment="All rigid bodies of some worlds.",
+)
+DISTANCE_GRID = Structure(
+    "DistanceGrid",
+    {
+        **dict.fromkeys(("nx", "ny", "nz"), INT64),
+        "origin": (FLOAT64, 3),
+        **dict.fromkeys(("per_spacing", "padding"), FLOAT64),
+        "coefficients": "const T*",
+    },
+    comment="The distance of a mesh on a grid.",
+)
+PAIRS = Structure(
+    "PairArrays",
+    {
+        **dict.fromkeys(("group_count", "law_count", "touch_capacity", "neighbour_capacity"), INT64),
+        "groups": "const int*",  # of bodies
+        "numbers": "const int*",  # of laws, by group and group; -1 where bodies do not touch
+        "shapes": "const int*",  # of bodies
+        "kinds": "const int*",  # of shapes
+        "blocks": "const int*",  # first block of samples of each shape
+        "sizes": "const int*",  # number of samples of each shape
+        "samples": "const T*",  # blocks in units of the extent; with weights instead of depth offsets
+        "reach": "const T*",  # of shapes: largest distance of a sample
+        "grids": "const void*",
+        **dict.fromkeys(("law", "collider"), TABLE),
+        "scratch": "T*",
+    },
+    comment="Contact between the rigid bodies of some worlds.",
 )
 
 
@@ -110,6 +156,7 @@ class Tableau:
 
         new = ", ".join(repr(stage.new_velocity) for stage in stages)
         times = ", ".join(map(repr, self.integrator.stage_times))
+        anchor_times = ", ".join(map(repr, self.integrator.anchor_times))
         offset, slope = self.integrator.force_slope
         slopes = ", ".join(repr(offset + slope * time) for time in self.integrator.stage_times)
         return "\n".join(
@@ -122,6 +169,8 @@ class Tableau:
                 f"    static constexpr double new_velocity[{count}] = {{{new}}};",
                 f"    static constexpr double time[{count}] = {{{times}}};",
                 f"    static constexpr double force_slope[{count}] = {{{slopes}}};",
+                f"    static constexpr double anchor_time[{count}] = {{{anchor_times}}};",
+                f"    static constexpr int anchor_stage = {self.integrator.anchor_stage};",
                 "};",
             )
         )
@@ -147,14 +196,17 @@ SHARED_DEFINITIONS: tuple[Definition, ...] = (
     SIZES,
     FORCE_KIND,
     shapes.KINDS,
+    colliders.KINDS,
     CONTACT_ROWS,
     FORMS,
-    *(family.rows for family in (*STATE_PARTS, shapes.STATIC_SHAPES, *NATIVE_FORCES)),
+    *(family.rows for family in (*STATE_PARTS, shapes.STATIC_SHAPES, colliders.COLLIDERS, *NATIVE_FORCES)),
     TABLE,
     FORCE,
     SIGNAL,
     NODES,
     RIGID_BODIES,
+    DISTANCE_GRID,
+    PAIRS,
     ForceList(),
 )
 

@@ -9,7 +9,7 @@ reference and run on every device; tests compare the two.
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from gradsim.simulate.engine.structures import (
     FORCE_KIND,
     NATIVE_FORCES,
     NODES,
+    PAIRS,
     RIGID_BODIES,
     SHARED_DEFINITIONS,
     SIGNAL,
@@ -63,7 +64,8 @@ def world_rollout_kernels(real: Any, integrator: Integrator) -> WorldRolloutKern
         f" rigid.shape[0] ? (const gradsim::RigidBodies<{c}>*)rigid.data : nullptr,"
         f" (const gradsim::ForceArrays<{c}>*)forces.data, (const gradsim::ForceArrays<{c}>*)couplings.data,"
         f" (const gradsim::SignalArrays<{c}>*)signals.data, forces.shape[0], couplings.shape[0], signals.shape[0],"
-        f" thread, clock.data, gradsim::RolloutClock<{c}>(clock.data, dt.data), nullptr, nullptr}};"
+        f" thread, clock.data, gradsim::RolloutClock<{c}>(clock.data, dt.data),"
+        f" pairs.shape[0] ? (const gradsim::PairArrays<{c}>*)pairs.data : nullptr, {{}}, {{}}}};"
     )
 
     def rollout_kernel(name: str) -> Any:
@@ -71,13 +73,15 @@ def world_rollout_kernels(real: Any, integrator: Integrator) -> WorldRolloutKern
         def rollout_world(
             thread: int, steps: int, clock: ints, dt: reals,
             nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
+            pairs: structures,
         ): ...  # fmt: skip
 
         def kernel(
             steps: int, clock: ints, dt: reals,
             nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
+            pairs: structures,
         ):  # fmt: skip
-            rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals)
+            rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs)
 
         return _kernel(kernel, name, module)
 
@@ -121,23 +125,30 @@ class WorldRollout:
     forces: tuple[NativeForce, ...]
     couplings: tuple[NativeForce, ...]
     signals: tuple[SignalArrays, ...]
-    history: tuple[Any, ...] = ()  # of x, v and f
+    anchors: dict[str, Any] = field(default_factory=dict)  # buffers of sticking friction; empty without
+    anchor_blocks: int = 0  # in a world
+    history: tuple[Any, ...] = ()  # of x, v and f, and of the anchors
     structures: tuple[Any, ...] = ()  # native structures as Warp arrays
 
-    def with_history(self, history: Sequence[Any], rigid: Any = None) -> "WorldRollout":
+    def with_history(self, history: Sequence[Any], rigid: Any = None, pairs: Any = None) -> "WorldRollout":
         """Returns a copy with memory for the history.
 
         Args:
-            history: Arrays of x, v and f, [rows, nodes] each.
+            history: Arrays of x, v and f, [rows, nodes] each, and of the anchors, [steps, anchors].
             rigid: Native structure of the coupled rigid bodies, with their history.
+            pairs: Native structure of the contact between them.
         """
-        xs, vs, fs = history
+        xs, vs, fs, xis = history
         nodes = NODES(
             blocks=self.blocks,
             row=3 * xs.shape[1],
             count=xs.shape[1],
             **{name: buffer.ptr for name, buffer in self.buffers.items()},
             **{"xs": xs.ptr, "vs": vs.ptr, "fs": fs.ptr},
+            anchor_blocks=self.anchor_blocks,
+            anchor_row=3 * xis.shape[1],
+            xis=xis.ptr,
+            **{name: buffer.ptr for name, buffer in self.anchors.items()},
             table=table_of(self.parameters),
         )
         structures = (
@@ -146,6 +157,7 @@ class WorldRollout:
             packed([force.structure() for force in self.forces], FORCE),
             packed([force.structure() for force in self.couplings], FORCE),
             packed([_signal(signal) for signal in self.signals], SIGNAL),
+            pairs if pairs is not None else packed([], PAIRS),
         )
         return replace(self, history=tuple(history), structures=structures)
 

@@ -28,7 +28,7 @@ from gradsim.native.structures import Enumeration
 from gradsim.scene.scene import Scene
 
 if TYPE_CHECKING:
-    from gradsim.simulate.compile.topology import Placement
+    from gradsim.simulate.compile.topology import Placement, Topology
     from gradsim.simulate.stability import StabilityView
 
 
@@ -113,6 +113,7 @@ class ParameterFamily:
         signals: Rows that may be a `gs.Signal`.
         present: Function (owner, scene) that returns whether the owner has such elements.
         key: Function of an owner; owners with equal keys have equal elements.
+        scene_key: Function of a scene; scenes with equal keys have equal elements, if those of their owners are.
         period: Function of a scene that returns after how many columns those of an owner repeat; with `columns` only.
             All columns differ if None.
     """
@@ -126,6 +127,7 @@ class ParameterFamily:
     signals: tuple[str, ...] = ()
     present: Callable[[Any, Scene], bool] = lambda owner, scene: True
     key: Callable[[Any], Hashable] = lambda owner: None
+    scene_key: Callable[[Scene], Hashable] = lambda scene: None
     period: Callable[[Scene], int] | None = None
 
     def owners_in(self, scene: Scene) -> Iterator[tuple[str, Any]]:
@@ -172,7 +174,12 @@ class ForceFamily(ParameterFamily):
         shared: Names of arrays of other families, such as "shape.kinds"; they follow the constants.
         uses: Other families whose parameter tables the kernel reads after its own.
         timed: Whether the kernel depends on time.
+        anchors: Part of the state with the anchors of sticking friction, which the kernel reads after the other states
+            and whose next values it writes after the forces. The arguments (advance, commit, dt) then come first: the
+            fraction of the step to which the evaluation advances anchors, whether it writes the next ones, and dt.
         arrays: Function (layout) -> Warp arrays, instead of `indices`, `constants` and `shared` of the portable kernel.
+        threads: Function of a topology that returns the threads of the portable kernel in one world; one for each
+            element if None.
         native: Header with the functions `<name>_force` and `<name>_force_adjoint`; None if there is no native kernel.
         stable_rate: Function of a `StabilityView` that returns the largest squared frequency [1/s^2] and damping rate
             [1/s] of an owner's elements.
@@ -186,7 +193,9 @@ class ForceFamily(ParameterFamily):
     shared: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     timed: bool = False
+    anchors: str | None = None
     arrays: Callable[[Any], tuple[Any, ...]] | None = None
+    threads: Callable[["Topology"], int] | None = None
     native: str | None = None
     stable_rate: Callable[["StabilityView"], tuple[float, float]] = no_rate
     reason: str = ""

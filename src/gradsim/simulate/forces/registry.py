@@ -6,10 +6,12 @@ from gradsim.scene.errors import InvalidInput
 from gradsim.scene.forces import Force
 from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.bending import BENDING, HINGES
+from gradsim.simulate.forces.colliders import COLLIDERS
 from gradsim.simulate.forces.drag import DRAG
 from gradsim.simulate.forces.external import EXTERNAL
 from gradsim.simulate.forces.family import ForceFamily, ParameterFamily
 from gradsim.simulate.forces.node_contact import NODE_CONTACT
+from gradsim.simulate.forces.pairs import PAIRS
 from gradsim.simulate.forces.pushes import PUSHES
 from gradsim.simulate.forces.rigid_contact import RIGID_CONTACT
 from gradsim.simulate.forces.shapes import STATIC_SHAPES
@@ -26,11 +28,12 @@ FORCE_FAMILIES: tuple[ForceFamily, ...] = (
     TETRAHEDRA,
     NODE_CONTACT,
     RIGID_CONTACT,
+    PAIRS,
     DRAG,
     PUSHES,
     TETHERS,
 )
-PARAMETER_FAMILIES: tuple[ParameterFamily, ...] = (STATIC_SHAPES, HINGES)  # used by forces
+PARAMETER_FAMILIES: tuple[ParameterFamily, ...] = (STATIC_SHAPES, HINGES, COLLIDERS)  # used by forces
 
 _registered: dict[type[Force], ForceFamily] = {}
 

@@ -3,8 +3,7 @@
 // the reference. Only the form differs: contact and spin are computed in the body's axes, and the adjoint of a rotation
 // is a vector, the gradient with respect to a rotation about the world axes.
 #pragma once
-#include "lane_worlds.h"
-#include "rigid_contact.h"
+#include "anchors.h"
 
 namespace gradsim {
 
@@ -15,8 +14,9 @@ template <class S> struct ShapePair {
     S shape[shape_row::count];
     ContactLaw<S> law;
     Vector<S> normal_adj;
-    S offset_adj, law_adj[rigid_contact_row::count];
+    S offset_adj, law_adj[contact_gradients];
     int kind;
+    PairAnchors anchors;  // of sticking friction
 };
 template <class S> struct Push {
     Vector<S> force, point;
@@ -57,18 +57,17 @@ template <class T, class S> struct RigidBody {
     S drag_linear = {}, drag_quadratic = {};
     T* rows;  // of the history
 
+    BodyAnchors<T, S> anchors;
+
     S inverse_mass_adj = {}, drag_linear_adj = {}, drag_quadratic_adj = {};
     Vector<S> gravity_adj = {}, center_adj = {}, scale_adj = {};
     Symmetric<S> inverse_inertia_adj = {};
 
     // `thread` counts bodies, then blocks of worlds; `scratch` holds the body's pairs and pushes.
     LANES_MEMBER RigidBody(const RigidBodies<T>& all_, const RolloutClock<T>& clock_, int thread, T* scratch)
-        : all(all_), clock(clock_) {
+        : all(all_), clock(clock_), worlds(all_.world_count, thread), index(thread / worlds.block_count(all_.world_count)),
+          anchors(all_, worlds, index, clock_.record ? clock_.row / Tableau::stages : -1) {
         constexpr int width = LaneWorlds<T, S>::width;
-        const int block_count = (all.world_count + width - 1) / width, block = thread % block_count;
-        index = thread / block_count;
-        worlds.first = (long long)block * width;
-        worlds.count = all.world_count - block * width < width ? all.world_count - block * width : (int)width;
         rows = all.history + ((long long)thread * all.row_count + clock.row) * sizes::rigid_state * width;
         auto value = [&](int row) LANES_LAMBDA {
             return worlds.read(all.body.value + row * all.body.stride + index, all.body_count);
@@ -110,9 +109,16 @@ template <class T, class S> struct RigidBody {
             const S delta = value(contact_row::delta), huge = S{} + T(1e30);
             const S per_delta = delta > 0 ? 1 / delta : huge;
             const S inverse = value(rigid_contact_row::inverse);
-            pair.law = {value(contact_row::ke), value(contact_row::kd), value(contact_row::kf), value(contact_row::mu),
+            const S stick = value(rigid_contact_row::stick_stiffness);
+            const bool sticking = any(stick > 0);
+            const S slow = sticking ? value(rigid_contact_row::stick_damping) / (inverse_mass * clock.dt)
+                                    : value(contact_row::kf);
+            pair.law = {value(contact_row::ke), value(contact_row::kd), slow, value(contact_row::mu),
                         delta, per_delta, any(delta <= 0), value(rigid_contact_row::loss),
-                        value(rigid_contact_row::slope), value(rigid_contact_row::speed), inverse, any(inverse > 0)};
+                        value(rigid_contact_row::slope), value(rigid_contact_row::speed), inverse, any(inverse > 0),
+                        stick, sticking};
+            const int number = index * (int)all.shape_count + j;
+            if (all.anchor_count) pair.anchors = {all.anchor_blocks[number], all.anchor_elements[number], {}};
         }
         for (int e = 0; e < all.drag_count; e++) {
             if (all.dragged[e] != index) continue;
@@ -135,13 +141,21 @@ template <class T, class S> struct RigidBody {
 
     LANES_MEMBER RigidState<S> load_state() const {
         const long long n = all.body_count, i = index;
+        for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA {
+            anchors.load(all.xi, pair.anchors, anchors.at(pair.anchors, 0));
+        });
         return {worlds.read3(all.p + 3 * i, 3 * n),
                 {worlds.read3(all.q + 4 * i, 4 * n), worlds.read(all.q + 4 * i + 3, 4 * n)},
                 worlds.read3(all.v + 3 * i, 3 * n),
                 worlds.read3(all.l + 3 * i, 3 * n)};
     }
-    LANES_MEMBER void save_state(const RigidState<S>& s) const {
+    // Saves the state after the last of `steps` steps.
+    LANES_MEMBER void save_state(const RigidState<S>& s, int steps) const {
         const long long n = all.body_count, i = index;
+        for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA {
+            const T* blocks = anchors.at(pair.anchors, steps);
+            anchors.save(all.xi, pair.anchors, blocks[0] != 0 ? blocks : nullptr);
+        });
         worlds.write3(all.p + 3 * i, 3 * n, s.p);
         worlds.write3(all.q + 4 * i, 4 * n, s.q.a), worlds.write(all.q + 4 * i + 3, 4 * n, s.q.w);
         worlds.write3(all.v + 3 * i, 3 * n, s.v);
@@ -196,6 +210,13 @@ template <class T, class S> struct RigidBody {
         }
     }
 
+    // Calls visit with the pairs that have anchors: all of a body that sticks to some shape.
+    template <class F> LANES_MEMBER void for_each_anchored(F visit) const {
+        if (!all.anchor_count) return;
+        for (int j = 0; j < all.shape_count; j++)
+            if (pairs[j].anchors.block >= 0) visit(pairs[j]);
+    }
+
     // Calls visit with the body's surface.
     template <class F> LANES_MEMBER void with_surface(F visit) const {
         if (form == rigid_form::ball)
@@ -206,19 +227,24 @@ template <class T, class S> struct RigidBody {
             visit(Mesh<L>{});
     }
 
-    // Force and torque about the center of mass, in world axes; `slope` is that of the stage.
-    LANES_MEMBER void forces(const RigidState<S>& s, const Matrix<S>& R, int step, T slope, Vector<S>& f,
+    // Force and torque about the center of mass at a stage of a step, in world axes.
+    LANES_MEMBER void forces(const RigidState<S>& s, const Matrix<S>& R, int step, int stage, Vector<S>& f,
                              Vector<S>& t) const {
+        const T slope = T(Tableau::force_slope[stage]);
         f = {}, t = {};
+        if (stage == Tableau::anchor_stage)
+            for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA { anchors.reset_next(pair.anchors, step); });
         if (all.shape_count) {
             Vector<L> force = {}, torque = {};
             bool in_contact = false;
             const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
             const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w), broadcast(inverse_mass)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool) LANES_LAMBDA {
+                Anchors<T> own;
+                if (pair.law.sticking) own = anchors.in_stage(pair.anchors, R, step, stage, clock.dt);
                 with_surface([&](const auto& surface) LANES_LAMBDA {
-                    in_contact |= add_contact<T, S>(points, broadcast(shape), surface, broadcast(pair.law), motion, force,
-                                                    torque);
+                    in_contact |= add_contact<T, S>(points, broadcast(shape), surface, broadcast(pair.law), motion, &own,
+                                                    force, torque);
                 });
             });
             if (in_contact) {
@@ -251,8 +277,13 @@ template <class T, class S> struct RigidBody {
 
     // Adds the adjoints of state and parameters, for the adjoint a_adj of the acceleration and t_adj of the torque;
     // returns the force in world axes.
-    LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Matrix<S>& R, int step, T slope,
+    LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Matrix<S>& R, int step, int stage,
                                               const Vector<S>& a_adj, const Vector<S>& t_adj, Adjoint& adj) {
+        const T slope = T(Tableau::force_slope[stage]);
+        if (stage == Tableau::stages - 1) {  // adjoints of the anchors after the step are complete
+            anchors.side = !anchors.side;
+            for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA { pair.anchors.used[anchors.side] = false; });
+        }
         const Vector<S> f_adj = a_adj * inverse_mass;
         Vector<S> total = {};
         gravity_adj += a_adj;
@@ -263,9 +294,11 @@ template <class T, class S> struct RigidBody {
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool plane) LANES_LAMBDA {
                 RigidContactAdjoint<L> sum = {};
                 bool in_contact = false;
+                Anchors<T> own;
+                if (pair.law.sticking) own = anchors.in_stage_adjoint(pair.anchors, R, step, stage, clock.dt);
                 with_surface([&](const auto& surface) LANES_LAMBDA {
                     in_contact = add_contact_adjoint<T, S>(points, broadcast(shape), surface, broadcast(pair.law), motion,
-                                                           broadcast(f_own), broadcast(t_own), plane, sum);
+                                                           &own, broadcast(f_own), broadcast(t_own), plane, sum);
                 });
                 if (!in_contact) return;
                 Vector<S> force, torque, v_own, w_own, x, rotation;
@@ -289,8 +322,13 @@ template <class T, class S> struct RigidBody {
                     pair.law_adj[k] += part;
                 };
                 for (int k = 0; k < contact_row::count; k++) add_law(k);
+                if (pair.law.sticking) {
+                    Vector<S> part;
+                    sum_lanes(sum.anchors, part);
+                    rotation += part;
+                }
                 if (pair.law.restitution) {
-                    for (int k = contact_row::count; k < rigid_contact_row::count; k++) add_law(k);
+                    for (int k = contact_row::count; k < contact_gradients; k++) add_law(k);
                     S part;
                     sum_lanes(sum.inverse_mass, part);
                     inverse_mass_adj += part;
@@ -343,6 +381,10 @@ template <class T, class S> struct RigidBody {
 
     LANES_MEMBER Adjoint load_adjoint(const RigidState<S>& s) const {
         const long long n = all.body_count, i = index;
+        for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA {
+            anchors.load(all.xi_adj, pair.anchors, anchors.adjoints(pair.anchors, anchors.side));
+            pair.anchors.used[anchors.side] = true;
+        });
         const Quaternion<S> q = {worlds.read3(all.q_adj + 4 * i, 4 * n), worlds.read(all.q_adj + 4 * i + 3, 4 * n)};
         const Vector<S> rotation = (q * conjugate(s.q)).a * T(0.5);
         return {worlds.read3(all.p_adj + 3 * i, 3 * n), rotation, worlds.read3(all.v_adj + 3 * i, 3 * n),
@@ -350,6 +392,10 @@ template <class T, class S> struct RigidBody {
     }
     LANES_MEMBER void save_adjoint(const RigidState<S>& s, const Adjoint& adj) const {
         const long long n = all.body_count, i = index;
+        for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA {
+            const T* blocks = anchors.adjoints(pair.anchors, anchors.side);
+            anchors.save(all.xi_adj, pair.anchors, pair.anchors.used[anchors.side] ? blocks : nullptr);
+        });
         const Quaternion<S> q = (adj.rotation + adj.rotation) * s.q;
         worlds.write3(all.p_adj + 3 * i, 3 * n, adj.p);
         worlds.write3(all.q_adj + 4 * i, 4 * n, q.a), worlds.write(all.q_adj + 4 * i + 3, 4 * n, q.w);
@@ -365,7 +411,13 @@ template <class T, class S> struct RigidBody {
             add(table, row + 2, element, step, a.z);
         };
         const long long bodies = all.body_count, shapes = all.shape_count;
-        add(all.body, rigid_row::inverse_mass, index, bodies, inverse_mass_adj);
+        S mass_adj = inverse_mass_adj;  // that of sticking friction includes kf, which is proportional to the mass
+        for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA {
+            if (!pair.law.sticking) return;
+            mass_adj -= pair.law_adj[contact_row::kf] * pair.law.kf / inverse_mass;
+            pair.law_adj[contact_row::kf] = {};
+        });
+        add(all.body, rigid_row::inverse_mass, index, bodies, mass_adj);
         add3(all.body, rigid_row::gravity_x, index, bodies, gravity_adj);
         add3(all.body, rigid_row::center_x, index, bodies, center_adj);
         for (int k = 0; k < 6; k++)
@@ -375,7 +427,7 @@ template <class T, class S> struct RigidBody {
             const ShapePair<S>& pair = pairs[j];
             add3(all.shape, shape_row::x, j, shapes, pair.normal_adj);
             add(all.shape, shape_row::radius, j, shapes, pair.offset_adj);
-            for (int k = 0; k < (pair.law.restitution ? rigid_contact_row::count : contact_row::count); k++)
+            for (int k = 0; k < (pair.law.restitution ? contact_gradients : (int)contact_row::count); k++)
                 add(all.contact, k, index * shapes + j, bodies * shapes, pair.law_adj[k]);
         }
         if (drag >= 0) {

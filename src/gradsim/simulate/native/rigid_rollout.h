@@ -65,7 +65,7 @@ template <class T, class S> struct RigidStep {
     template <int stage> LANES_MEMBER void begin_stage(const Body& body, int step) {
         R = rotation_matrix(s.q);
         body.record(Tableau::stages * step + stage, s);
-        body.forces(s, R, step, T(Tableau::force_slope[stage]), f, t);
+        body.forces(s, R, step, stage, f, t);
     }
 
     // Spin in the body's axes times half an interval [rad].
@@ -186,8 +186,7 @@ template <class T, class S> struct RigidStep {
     }
     // Adds the adjoints of the body's own forces; `coupling` is the sum of the coupling forces on it.
     template <int stage> LANES_MEMBER void forces_adjoint(Body& body, int step, const Vector<S>& coupling = {}) {
-        const T slope = T(Tableau::force_slope[stage]);
-        const Vector<S> own = body.add_forces_adjoint(s, R, step, slope, a_adj, t_adj, adj);
+        const Vector<S> own = body.add_forces_adjoint(s, R, step, stage, a_adj, t_adj, adj);
         body.add_mass_adjoint(a_adj, own + coupling);
     }
 
@@ -238,9 +237,9 @@ template <class T, class S> struct RigidStep {
 };
 
 // A rigid body with coupling forces.
-template <class T> struct CoupledBody {
-    RigidBody<T, T> body;
-    RigidStep<T, T> step;
+template <class T, class S = T> struct CoupledBody {
+    RigidBody<T, S> body;
+    RigidStep<T, S> step;
 };
 
 // --- rollout ---------------------------------------------------------------------------------------------------------
@@ -275,7 +274,7 @@ LANES_INLINE void rigid_rollout(int thread, int steps, const int* clock, const T
         s = state.s;
     }
     body.record(Tableau::stages * steps, s);
-    body.save_state(s);
+    body.save_state(s, steps);
 }
 
 template <class T, class S>
