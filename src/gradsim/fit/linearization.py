@@ -22,8 +22,8 @@ from gradsim.fit.subspace import informed_basis
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 
-# Of a one-sided difference, in coordinate units: the curvature of the images over it must not look like information on a
-# direction that the images do not depend on.
+# Of a one-sided difference, in coordinate units: the curvature of the images over it must not look like information on
+# a direction that the images do not depend on.
 STEP = 1e-6
 SINGLE_PRECISION_SIZE = 40_000_000  # numbers above which columns are stored in single precision
 MAX_ENTRIES = 512  # entries of a frame for which the Jacobian itself is kept
