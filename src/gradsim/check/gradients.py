@@ -13,6 +13,13 @@ import torch
 
 from gradsim.check.gradcheck import Objective, Values, adjoint_gradients, central_differences, check_all_gradients
 from gradsim.check.gradient_problems import BOUNCE, CUBE_STEP, PROBLEMS, GradientProblem, cube_scene, cube_values
+from gradsim.check.gradient_problems.sticking import (
+    TUMBLING_COUNT,
+    TUMBLING_PARAMETERS,
+    TUMBLING_STEPS,
+    tumbling_scene,
+)
+from gradsim.check.pair_gradients import check_pair_gradients
 from gradsim.check.physics.fluids import BOUNDARIES, gaussian_density, random_velocity, simulate_smoke
 from gradsim.check.result import CheckResult, Progress, no_progress
 from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
@@ -64,6 +71,8 @@ def check_gradients(progress: Progress = no_progress) -> list[CheckResult]:
     others: dict[str, Callable[[], list[CheckResult]]] = {
         BOUNCE.name: check_long_gradients,
         "eight cubes bounce and slide": check_cube_gradients,
+        "boxes with sticking friction tumble": check_sticking_gradients,
+        "bodies collide": check_pair_gradients,
         "smoke": check_smoke_gradients,
     }
     for name, check in others.items():
@@ -96,6 +105,41 @@ def check_cube_gradients() -> list[CheckResult]:
             numbers = (float(difference[0]), float(adjoint[0]), median, USEFUL_TOLERANCE)
             results.append(CheckResult(topic, title, *numbers))
     return results
+
+
+def check_sticking_gradients() -> list[CheckResult]:
+    """Checks sixteen boxes that tumble on ground with sticking friction for 1 s: medians of the gradients' errors.
+
+    A difference along a random direction of all parameters is compared with the gradient, relative to its norm.
+    """
+    random = torch.Generator().manual_seed(5)
+    count, names = TUMBLING_COUNT, TUMBLING_PARAMETERS
+    direction, shift = (torch.randn(count, len(names), generator=random, dtype=torch.float64) for _ in range(2))
+
+    def moved(amount: torch.Tensor) -> Values:
+        return {name: 1.0 + amount[:, k] for k, name in enumerate(names)}
+
+    def loss(p: Values) -> torch.Tensor:
+        motion = simulate(tumbling_scene(p), frames=2, fps=1.0, substeps=TUMBLING_STEPS)["box"]
+        weights = torch.tensor([1.0, 0.3, 0.5], dtype=torch.float64)
+        return motion.position[..., -1, :] @ weights + 0.1 * motion.rotation[..., -1, 1]
+
+    def gradient(amount: torch.Tensor) -> torch.Tensor:
+        leaves = {name: value.requires_grad_() for name, value in moved(amount).items()}
+        return torch.stack(torch.autograd.grad(loss(leaves).sum(), list(leaves.values())), -1)
+
+    adjoint = gradient(0.0 * direction)
+    slope, norm = (adjoint * direction).sum(-1), adjoint.norm(dim=-1)
+    topic, results = "sixteen tumbling boxes with sticking friction", []
+    for step, tolerance in ((1e-3, 1e-2), (1e-4, 6e-3), (1e-5, 1e-3)):
+        with torch.no_grad():
+            difference = (loss(moved(step * direction)) - loss(moved(-step * direction))) / (2 * step)
+        median = float(((difference - slope).abs() / norm).median())
+        numbers = (float(difference[0]), float(slope[0]), median, tolerance)
+        results.append(CheckResult(topic, f"median error, step {step:g}", *numbers))
+    cosine = float(torch.cosine_similarity(gradient(1e-3 * shift), adjoint, dim=-1).median())
+    name = "median cosine of gradients at parameters 1e-3 apart"
+    return [*results, CheckResult(topic, name, 1.0, cosine, 1.0 - cosine, USEFUL_TOLERANCE)]
 
 
 def check_long_gradients() -> list[CheckResult]:

@@ -19,11 +19,12 @@ from gradsim.fit.corrections import Analysis, analyse, with_nuisances
 from gradsim.fit.first_frame import nuisances_of_first_frame, with_fixed_nuisances
 from gradsim.fit.footage_trial import prepared_trial
 from gradsim.fit.gauss_newton import GaussNewton
+from gradsim.fit.level_solver import Report, SearchResult
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.result import Fit, FitStep
-from gradsim.fit.search import Report, Search, SearchResult
+from gradsim.fit.search import Search
 from gradsim.fit.student import NORMAL_95, student_95
 from gradsim.fit.trials import Observed, Trial, make_trial_model
 from gradsim.fit.uncertainty import Identifiability

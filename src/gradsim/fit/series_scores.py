@@ -76,7 +76,7 @@ def series_scores(lin: Linearization, count: int) -> SeriesScores | None:
 
 
 def _is_series(block: Block) -> bool:
-    return block.entries is not None and not block.shifts and len(block.gram) >= MIN_FRAMES
+    return block.entries is not None and not block.image and len(block.gram) >= MIN_FRAMES
 
 
 def _fixed_products(lin: Linearization, blocks: list[Block], count: int) -> torch.Tensor:

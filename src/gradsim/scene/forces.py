@@ -154,7 +154,7 @@ def check_forces(scene: Scene) -> tuple[Force, ...]:
     given: Any = scene.forces
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise WrongType("scene.forces", type(given).__name__, "must be a list of forces")
-    names = {body.name for body in scene.bodies} | {"scene", "ground", "camera", *map(str, scene.shapes)}
+    names = {body.name for body in scene.bodies} | {"scene", "ground", "camera", "pairs", *map(str, scene.shapes)}
     for force in given:
         if not isinstance(force, Force):
             kinds = ", ".join(f"gs.{kind.__name__}" for kind in Force.kinds)

@@ -82,6 +82,21 @@ class Integrator:
         """
         return _force_slope(self.stages, self.stage_times)
 
+    @property
+    def anchor_times(self) -> tuple[float, ...]:
+        """Times to which the anchors of sticking friction are advanced in each evaluation, as fractions of the step.
+
+        A rule with a single evaluation uses the anchors at the end of the step, as it uses the new velocity for the
+        positions.
+        """
+        return self.stage_times if len(self.stages) > 1 else (1.0,)
+
+    @property
+    def anchor_stage(self) -> int:
+        """The evaluation whose slip velocity advances the anchors over the whole step: the one nearest its middle."""
+        times = self.stage_times
+        return min(range(len(times)), key=lambda stage: abs(times[stage] - 0.5))
+
     def stable_dt(self, frequency: float, damping: float) -> float:
         """Returns the largest step [s] in which x'' = -frequency^2 x - damping x' grows by at most `TOLERATED_GROWTH`.
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
+from gradsim.scene.friction import Friction, Sticking
 from gradsim.scene.looks import Checker
+from gradsim.scene.motion import Motion, check_motion
 from gradsim.scene.quantity import PerElement, Quantity, is_per_element, is_unknown, quantity, to_numpy, unwrap
 from gradsim.scene.validation import check_exactly_one, validate_quantities
+
+DEFAULT_KF = 10.0  # of regularized friction [N s/m]
 
 SolidMaterial: TypeAlias = "NeoHookean | YoungSolid"
 SheetMaterial: TypeAlias = "Membrane | YoungSheet"
@@ -157,7 +162,7 @@ class Contact:
     Args:
         ke: Stiffness [N/m].
         kd: Damping [N s/m]; 1 if neither `kd` nor `restitution` is given.
-        kf: Friction damping [N s/m]: at low slip velocity u, friction is kf |u|.
+        kf: Friction damping of `Regularized` friction [N s/m]: at low slip velocity u, friction is kf |u|; 10 if None.
         mu: Coefficient of friction.
         delta: Depth over which stiffness and damping increase to their full values [m], which makes the contact law
             differentiable through impacts. None takes 0.5 % of the body's size; 0 gives the contact law of the gradSim
@@ -167,21 +172,25 @@ class Contact:
         restitution_slope: Decrease of the restitution with the impact speed v [s/m]; 0 for a constant one. With
             z = slope (v - restitution_speed), 1/e(v) - 1 = (1/e - 1) (z + sqrt(1 + z^2)).
         restitution_speed: Impact speed at which `restitution` holds [m/s].
+        friction: `gs.Sticking()`, for contact with static shapes, or `gs.Regularized()`. None is `Regularized()`.
+            Between moving bodies friction is regularized.
     """
 
     ke: Quantity = quantity(1e4, "N/m", low=0.0)
     kd: Quantity | None = quantity(None, "N s/m", implied=1.0, low=0.0)
-    kf: Quantity = quantity(10.0, "N s/m", low=0.0)
+    kf: Quantity | None = quantity(None, "N s/m", implied=DEFAULT_KF, low=0.0)
     mu: Quantity = quantity(0.5, "1", low=0.0)
     delta: Quantity | None = quantity(None, "m", low=0.0)
     restitution: Quantity | None = quantity(None, "1", kw_only=True, above=0.0, high=1.0)
     restitution_slope: Quantity = quantity(0.0, "s/m", kw_only=True)
     restitution_speed: Quantity = quantity(1.0, "m/s", kw_only=True, low=0.0)
+    friction: Friction | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.kd is None and self.restitution is None:
             object.__setattr__(self, "kd", 1.0)
         label = type(self).__name__
+        self._check_friction(label)
         validate_quantities(self, label)
         check_exactly_one(label, self, "kd", "restitution")
         slope = to_numpy(self.restitution_slope)
@@ -190,21 +199,49 @@ class Contact:
                 f"{label}.restitution_slope", self.restitution_slope, "needs a restitution, which it changes with speed"
             )
 
+    def _check_friction(self, label: str) -> None:
+        given: Any = self.friction
+        if given is not None and not isinstance(given, Friction):
+            raise WrongType(f"{label}.friction", type(given).__name__, "must be gs.Sticking() or gs.Regularized()")
+        if isinstance(given, Sticking):
+            if self.kf is not None:
+                remedy = "is the damping of gs.Regularized() friction: gs.Sticking(damping=...) has its own"
+                raise InvalidInput(f"{label}.kf", self.kf, remedy)
+        elif self.kf is None:
+            object.__setattr__(self, "kf", DEFAULT_KF)
+
+    @property
+    def viscous_kf(self) -> Quantity:
+        """`kf`, or its default where the friction has none: between moving bodies friction is always regularized."""
+        return np.asarray(DEFAULT_KF) if self.kf is None else self.kf
+
+    @property
+    def sticks(self) -> bool:
+        """Whether the friction is `gs.Sticking()`."""
+        return isinstance(self.friction, Sticking)
+
 
 @dataclass(frozen=True, eq=False)
 class Ground(Contact):
     """The plane normal . x = offset; the free side is the one the normal points to.
 
     Its contact parameters apply to every body without its own. It is visible from the free side if `look` is a
-    `Checker`.
+    `Checker`. `motion`, without rotation, and `surface_velocity` are those of `StaticSphere`.
     """
 
     normal: Quantity = quantity((0.0, 1.0, 0.0), "1", shape=(3,))
     offset: Quantity = quantity(0.0, "m")
     look: Checker | None = None
+    motion: Motion | None = field(default=None, kw_only=True)
+    surface_velocity: Quantity = quantity((0.0, 0.0, 0.0), "m/s", shape=(3,), signal=True, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_motion("Ground.motion", self.motion)
+        if self.motion is not None and self.motion.rotation is not None:
+            raise InvalidInput(
+                "Ground.motion.rotation", "a rotation", "a plane can only be displaced: use gs.StaticBox"
+            )
         normal: Any = unwrap(self.normal)
         normal = normal.detach() if isinstance(normal, torch.Tensor) else normal
         lengths = (normal * normal).sum(-1)

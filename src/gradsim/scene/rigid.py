@@ -18,6 +18,7 @@ from gradsim.scene.inertia import MassProperties, point_masses, scaled_solid, so
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import Contact
 from gradsim.scene.meshes import TriMesh
+from gradsim.scene.motion import Motion, check_motion
 from gradsim.scene.quantity import Quantity, is_per_element, quantities, quantity, unwrap
 from gradsim.scene.validation import check_element_count, check_exactly_one, validate_quantities
 
@@ -114,6 +115,8 @@ class Rigid(Body):
         velocity_point: Point with the initial velocity `velocity`, in body coordinates [m], [..., 3], such as the one
             that motion capture follows; the centre of mass if None.
         drag: Air drag; none if None.
+        motion: Prescribed motion, from the initial position and rotation; forces then do not move the body, and its
+            initial velocities do not count. It turns about `position` unless the motion has a centre.
     """
 
     name: str
@@ -133,6 +136,7 @@ class Rigid(Body):
     size: Quantity | None = quantity(None, "m", shape=(3,), above=0.0)
     velocity_point: Quantity | None = quantity(None, "m", shape=(3,))
     drag: Drag | None = None
+    motion: Motion | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -152,6 +156,7 @@ class Rigid(Body):
         self._check_pushes()
         if self.drag is not None and not isinstance(self.drag, Drag):
             raise WrongType(f"{self.name}.drag", type(self.drag).__name__, "must be a gs.Drag or None")
+        check_motion(f"{self.name}.motion", self.motion)
         if self.inertia is not None:
             self._check_inertia()
 

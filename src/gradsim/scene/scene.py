@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from gradsim.scene.bodies import Springs, contact_of, node_count
@@ -15,6 +16,7 @@ from gradsim.scene.forces import Force, check_forces
 from gradsim.scene.lights import DEFAULT_LIGHTS, LIGHTS, Light
 from gradsim.scene.looks import check_color, look_quantities
 from gradsim.scene.materials import Ground
+from gradsim.scene.pairs import Pairs, check_pairs
 from gradsim.scene.paths import with_values
 from gradsim.scene.quantity import Quantity, Spec, TensorLike, quantities, quantity, unknowns_in
 from gradsim.scene.rigid import Rigid
@@ -39,6 +41,9 @@ class Scene:
         background: A colour [..., 3], or with three or more dimensions an image [..., H, W, 3], in [0, 1], which has
             the size of the rendered images or is averaged down to it.
         forces: Forces on or between bodies: `Tether`, or user-defined; each with a unique name.
+        pairs: Contact between rigid bodies. By default all touch each other, with the contact parameters of the bodies
+            (`contact`). `{"left-right": gs.Contact(...), "left-box": None}` overrides the parameters of some pairs or
+            switches them off; False switches off all.
     """
 
     bodies: Sequence[Body]
@@ -49,6 +54,7 @@ class Scene:
     lights: Sequence[Light] = DEFAULT_LIGHTS
     background: TensorLike = (1.0, 1.0, 1.0)
     forces: Sequence[Force] = ()
+    pairs: Pairs = True
 
     def __post_init__(self) -> None:
         validate_quantities(self, "scene")
@@ -58,7 +64,7 @@ class Scene:
         object.__setattr__(self, "bodies", tuple(self.bodies))
         if not self.bodies:
             raise InvalidInput("scene.bodies", "()", "a scene needs at least one body")
-        names: set[str] = {"scene", "ground", "camera", *map(str, self.shapes)}
+        names: set[str] = {"scene", "ground", "camera", "pairs", *map(str, self.shapes)}
         for body in given:
             if not isinstance(body, Body):
                 kinds = ", ".join(f"gs.{kind.__name__}" for kind in Body.kinds)
@@ -78,6 +84,7 @@ class Scene:
                 raise WrongType(f"scene.shapes[{name!r}]", type(shape).__name__, "must be a static shape, not 'ground'")
         self._check_contacts()
         object.__setattr__(self, "forces", check_forces(self))
+        object.__setattr__(self, "pairs", check_pairs(self))
         self._check_view()
 
     def _check_view(self) -> None:
@@ -100,8 +107,9 @@ class Scene:
     def _check_contacts(self) -> None:
         for body in self.bodies:
             contacts = getattr(body, "contact", None)
+            others = [other.name for other in self.bodies if isinstance(other, Rigid) and isinstance(body, Rigid)]
             for name in contacts if isinstance(contacts, Mapping) else ():
-                if name not in self.obstacles:
+                if name == body.name or name not in (*self.obstacles, *others):
                     known = ", ".join(self.obstacles) or "none"
                     raise UnknownName(f"{body.name}.contact", repr(name), f"the scene's shapes are {known}")
             if isinstance(body, NodeBody):
@@ -119,6 +127,11 @@ class Scene:
         """The ground and all static shapes, by name."""
         ground: dict[str, StaticShape] = {} if self.ground is None else {"ground": self.ground}
         return {**ground, **self.shapes}
+
+    @cached_property
+    def has_pairs(self) -> bool:
+        """Whether several rigid bodies may touch each other."""
+        return self.pairs is not False and sum(isinstance(body, Rigid) for body in self.bodies) > 1
 
     def __getitem__(self, name: str) -> Any:
         """Returns a body by its name."""
@@ -176,7 +189,12 @@ class Scene:
     def quantities(self) -> Iterator[tuple[str, Any, Spec]]:
         """Yields path, value and specification of every quantity that is not None, such as `beam.material.mu`."""
         parts: list[tuple[str, Any]] = [("scene", self), *self.obstacles.items()]
+        parts += [
+            (f"{name}.motion", shape.motion) for name, shape in self.obstacles.items() if shape.motion is not None
+        ]
         parts += [(force.name, force) for force in self.forces]
+        if isinstance(self.pairs, Mapping):
+            parts += [(f"pairs.{pair}", contact) for pair, contact in self.pairs.items() if contact is not None]
         for body in self.bodies:
             parts.append((body.name, body))
             for part in ("material", "bending"):
@@ -189,6 +207,10 @@ class Scene:
                 parts += [(f"{body.name}.contact.{name}", contact) for name, contact in contacts.items()]
             elif contacts is not None:
                 parts.append((f"{body.name}.contact", contacts))
+            if getattr(body, "self_contact", None) is not None:
+                parts.append((f"{body.name}.self_contact", getattr(body, "self_contact")))  # noqa: B009
+            if getattr(body, "motion", None) is not None:
+                parts.append((f"{body.name}.motion", getattr(body, "motion")))  # noqa: B009
             parts += [(f"{body.name}.pushes[{k}]", push) for k, push in enumerate(getattr(body, "pushes", ()))]
             if isinstance(body, Smoke):
                 for name, single in (("density", ()), ("velocity", (2,))):

@@ -78,7 +78,9 @@ def simulate(
             states |= smoke_states(body, compiled, start, time, limit)
     times = _times(frames, time.fps, compiled.batcher.begin, compiled.dtype, compiled.device).clone()
     nodes = BodyMotion(*(states[name] for name in NODES.state_names)) if NODES.state_names[0] in states else None
-    return Trajectory(times, _motions(scene, compiled, states), states, nodes)
+    begin = compiled.batcher.begin
+    span = (begin, begin + (frames - 1) / time.fps)
+    return Trajectory(times, _motions(scene, compiled, states), states, nodes, span)
 
 
 def _motions(scene: Scene, compiled: CompiledScene, states: dict[str, torch.Tensor]) -> Motions:
@@ -88,8 +90,8 @@ def _motions(scene: Scene, compiled: CompiledScene, states: dict[str, torch.Tens
         if isinstance(body, Smoke):
             motions[body.name] = smoke_motion(body, states)
         else:
-            part = next(part for part in STATE_PARTS if isinstance(body, part.owners))
-            motions[body.name] = part.motion(body, compiled, states)
+            motion = next(part.motion for part in STATE_PARTS if part.motion and isinstance(body, part.owners))
+            motions[body.name] = motion(body, compiled, states)
     return Motions(motions)
 
 

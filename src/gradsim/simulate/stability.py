@@ -21,6 +21,8 @@ from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.scene import Scene
 from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
 from gradsim.simulate.compile.topology import Topology
+from gradsim.simulate.forces.colliders import KINDS as COLLIDER_KINDS
+from gradsim.simulate.forces.colliders import ROWS as COLLIDER
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT
 from gradsim.simulate.forces.family import ForceFamily, no_rate
 from gradsim.simulate.state.kernels.rigid import FORMS
@@ -154,6 +156,13 @@ class StabilityView:
 
         return self._cached(("compliance", family, self.owner), build)
 
+    def pair_compliances(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the relative acceleration of two bodies in contact per unit of force, for every law [1/kg], [laws].
+
+        The first is that of normal forces, the second that of friction. Of each group, the body of least mass counts.
+        """
+        return self._cached(("compliance", "pairs"), lambda: _pair_compliances(self.compiled))
+
     def initial_speed(self) -> float:
         """Returns the largest initial speed of the body's nodes [m/s]."""
         nodes = slice(*self.compiled.topology.ranges["node", self.owner])
@@ -199,6 +208,28 @@ def _ball_compliance(compiled: CompiledScene, body: str) -> tuple[float, float]:
     return normal, slip
 
 
+def _pair_compliances(compiled: CompiledScene) -> tuple[np.ndarray, np.ndarray]:
+    arrays = compiled.topology.arrays
+    rigid, collider = compiled.array("rigid").max(0), compiled.array("collider")
+    shapes = arrays["collider.shapes"]
+    extent = np.linalg.norm(collider[:, :3], axis=1)
+    scaled = collider[:, :3].max(1) * arrays["collider.reach"][shapes]
+    extent = np.where(arrays["collider.kinds"][shapes] == COLLIDER_KINDS.grid, scaled, extent)
+    arm = (np.linalg.norm(collider[:, COLLIDER.offset_x :], axis=1) + extent).max(0)
+    moments = rigid[RIGID.inverse_inertia_xx : RIGID.inverse_inertia_zz + 1].max(0)
+    groups = arrays["pair.groups"]
+    numbers = arrays["pair.numbers"].reshape(groups.max() + 1, -1)
+    found = []
+    for reach in (arm, arm + collider[:, COLLIDER.radius].max(0)):
+        own = rigid[RIGID.inverse_mass] + moments * reach**2
+        largest = np.zeros(len(numbers))
+        np.maximum.at(largest, groups, own)
+        laws = np.zeros(numbers.max() + 1)
+        np.maximum.at(laws, numbers[numbers >= 0], (largest[:, None] + largest)[numbers >= 0])
+        found.append(laws)
+    return found[0], found[1]
+
+
 def _is_ball(compiled: CompiledScene, body: str) -> bool:
     index = compiled.topology.ranges["rigid", body][0]
     return bool(compiled.topology.arrays["rigid.forms"].item(index) == FORMS.ball)
@@ -217,7 +248,8 @@ def sinking(compiled: CompiledScene) -> list[tuple[str, float, float]]:
     """Returns the rigid bodies that at rest sink in by more than a tenth of their size: name, depth [m], size [m]."""
     found = []
     for family, body in compiled.topology.ranges:
-        if family == "rigid_contact":
+        driven = ("rigid_motion", body) in compiled.topology.ranges  # forces do not move it
+        if family == "rigid_contact" and not driven:
             depth, size = compiled.batcher.cached(("rest depth", body), partial(_rest_depth, body, compiled))
             if depth > SINKING * size:
                 found.append((body, depth, size))

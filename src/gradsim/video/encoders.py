@@ -84,11 +84,12 @@ def write_video(
     count, height, width, _ = images.shape
     rate = Fraction(fps).limit_denominator(100_000)
     os.environ.setdefault("SVT_LOG", "1")  # errors only: by default the AV1 encoder prints a page of settings
+    suffix = target.suffix if isinstance(target, Path) else ""
+    settings = {"movflags": "+faststart"} if suffix in (".mp4", ".mov") else {}
+    if suffix in (".mkv", ".webm"):
+        settings["fflags"] = "+bitexact"  # otherwise the file has random identifiers
     with av.open(
-        target if isinstance(target, BytesIO) else str(target),
-        "w",
-        format=container,
-        options={"movflags": "+faststart"} if isinstance(target, Path) and target.suffix in (".mp4", ".mov") else {},
+        target if isinstance(target, BytesIO) else str(target), "w", format=container, options=settings
     ) as output:
         options = dict(encoder.options)
         if encoder.quality_option == "crf":

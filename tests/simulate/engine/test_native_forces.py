@@ -12,6 +12,7 @@ from gradsim.scene.integrators import Midpoint, SymplecticEuler
 from gradsim.simulate.compile.compiled_scene import compile_scene
 from gradsim.simulate.engine.batch_shard import BatchShard
 from gradsim.simulate.forces.node_contact import node_contact_kernels
+from gradsim.simulate.forces.sticking import STICKING_ROWS
 
 CPU = torch.device("cpu")
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-4}
@@ -74,6 +75,7 @@ def adjoints(shard):
         if family != "node":
             rows = list(shard.topology.families[family].rows)
             rows = rows[:4] if family == "shape" else rows  # a plane's normal and offset
+            rows = [row for row in rows if row not in STICKING_ROWS]  # numbers without gradient
             found |= {f"{family}.{r}": gradient[:, k] for k, r in enumerate(rows) if r not in bound}
     return {**found, **{f"signal {k}": s for k, s in enumerate(samples)}}
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from gradsim.check.gradient_problems.balls import BALL, RESTITUTION
 from gradsim.check.gradient_problems.cloth import CLOTH_FLIGHT, CLOTH_IMPACT, SPRING_IMPACT
+from gradsim.check.gradient_problems.motion import CLAMP, DRIVEN_ARM, MOVING_SHAPES
+from gradsim.check.gradient_problems.node_contact import BLOCKS, SHEET_AND_BALL, SHEET_AND_BOX, SHEETS
+from gradsim.check.gradient_problems.pairs import BALL_PAIR, BOX_PAIR, CAPSULE_PAIR, MESH_PAIR
 from gradsim.check.gradient_problems.pendulum import DOUBLE_PENDULUM, PENDULUM
 from gradsim.check.gradient_problems.problem import GradientProblem
 from gradsim.check.gradient_problems.rigid import (
@@ -16,6 +19,7 @@ from gradsim.check.gradient_problems.rigid import (
     cube_values,
 )
 from gradsim.check.gradient_problems.soft import BOUNCE, SOFT_FLIGHT, SOFT_IMPACT, SOFT_SHAPES, SOFT_STICK_SLIP
+from gradsim.check.gradient_problems.sticking import STICKING_BALL, STICKING_BOX, STICKING_SHAPES, STICKING_SOFT
 
 __all__ = ["BOUNCE", "CUBE_STEP", "PROBLEMS", "GradientProblem", "cube_scene", "cube_values"]
 
@@ -32,7 +36,22 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     RIGID_SIZE,
     RESTITUTION,
     BALL,
+    BALL_PAIR,
+    BOX_PAIR,
+    CAPSULE_PAIR,
+    MESH_PAIR,
     SOFT_SHAPES,
+    STICKING_BOX,
+    STICKING_SHAPES,
+    STICKING_BALL,
+    STICKING_SOFT,
     PENDULUM,
     DOUBLE_PENDULUM,
+    CLAMP,
+    MOVING_SHAPES,
+    DRIVEN_ARM,
+    SHEETS,
+    BLOCKS,
+    SHEET_AND_BALL,
+    SHEET_AND_BOX,
 )

@@ -37,6 +37,7 @@ from gradsim.scene.closed_surfaces import outward
 from gradsim.scene.errors import InvalidInput, WrongType
 from gradsim.scene.files.values import ARRAY, FILE, NODES, abbreviate, check_keys, quantity_type, type_key
 from gradsim.scene.forces import Force
+from gradsim.scene.friction import Regularized, Sticking
 from gradsim.scene.gears import tet_gear
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.lights import LIGHTS
@@ -44,9 +45,12 @@ from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
 from gradsim.scene.mesh_files import load_mesh, tetrahedralize
 from gradsim.scene.meshes import TetMesh, TriMesh, grid, oriented, tet_ball, tet_box
+from gradsim.scene.models import model
+from gradsim.scene.motion import Motion
 from gradsim.scene.quantity import specs_of
 from gradsim.scene.rigid import Drag, Push
 from gradsim.scene.scene import Scene
+from gradsim.scene.self_contact import SelfContact
 from gradsim.scene.shapes import SHAPES
 from gradsim.scene.smoke import Closed, Periodic
 from gradsim.scene.spelling import did_you_mean
@@ -56,7 +60,7 @@ from gradsim.scene.time import Time
 TypesByName = dict[str, Any]  # name in an annotation -> pydantic type
 
 # Classes whose fields are written without a type key, each after the classes it contains.
-UNTAGGED = (Look, Checker, Contact, Bending, Push, Drag, Region, Camera, Ground)
+UNTAGGED = (Look, Checker, Motion, SelfContact, Contact, Bending, Push, Drag, Region, Camera, Ground)
 MESH_BUILDERS = (
     box,
     capsule,
@@ -64,6 +68,7 @@ MESH_BUILDERS = (
     cylinder,
     grid,
     icosphere,
+    model,
     oriented,
     sphere,
     tet_ball,
@@ -250,9 +255,12 @@ def _file_types() -> TypesByName:
     types |= {"Sequence": Sequence, "Mapping": Mapping}  # for classes in other modules that inherit fields
     types |= {name: quantity_type() for name in ("Quantity", "TensorLike")}
     types |= dict.fromkeys(("Any", "ArrayLike", "Floats", "Ints"), ARRAY)
+    friction = {type_key(cls): _built_type(cls, types) for cls in (Sticking, Regularized)}
+    types["Friction"] = _tagged_union("friction", friction)
     for cls in UNTAGGED:
         types[cls.__name__] = _built_type(cls, types)
     types |= {"SolidMaterial": _material_type(NeoHookean, types), "SheetMaterial": _material_type(Membrane, types)}
+    types["Pairs"] = _union_by_keys(StrictBool, Mapping[str, types["Contact"] | None], lambda given: True)
     types["Pinned"] = _union_by_keys(NODES, types["Region"], lambda given: "file" not in given) | None
     types |= dict.fromkeys(("TriMesh", "TetMesh"), _mesh_type(types))
     unions = {

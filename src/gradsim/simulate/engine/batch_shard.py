@@ -14,12 +14,13 @@ from gradsim.scene.errors import UnsupportedDevice
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.engine.launch import PartArrays, PortableSystem, RolloutClock, stage_weights
-from gradsim.simulate.engine.layout import Layout, column_counts, padded
+from gradsim.simulate.engine.layout import Layout, column_counts, in_blocks, padded
 from gradsim.simulate.engine.memory import GRAPH_STEPS
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.step import System, take_steps, take_steps_adjoint
-from gradsim.simulate.engine.structures import NODE_BUFFERS, NODE_ROW, SIZES
+from gradsim.simulate.engine.structures import ANCHOR_BUFFERS, NODE_BUFFERS, NODE_ROW, SIZES
 from gradsim.simulate.engine.world_rollout import WorldRollout
+from gradsim.simulate.state.anchors import RIGID_ANCHORS
 from gradsim.simulate.state.part import StatePart
 
 CACHED_HISTORY = 1 << 20  # history that fits into the caches of most machines [bytes]
@@ -88,7 +89,8 @@ class BatchShard:
             for family, count in self.columns.items()
         }
         samples = [(worlds * signal.samples * signal.count,) for signal in self.topology.signals]
-        rows = {part: NODE_ROW if self.native and part == "node" else None for part in self.state_layout}
+        padded_parts = [part for part in self.state_layout if self.native and in_blocks(self.topology, part)]
+        rows = {part: NODE_ROW if part in padded_parts else None for part in self.state_layout}
         states = [
             (self.columns[name] * worlds, rows[name] or width)
             for name, part in self.state_layout.items()
@@ -155,6 +157,8 @@ class BatchShard:
             weights=self.layout.constant(stage_weights(self.integrator)),
             forces=forces,
             signals=() if self.native else self.layout.signals(self.samples),
+            prescribed=() if self.native else self.layout.portable_prescribed(),
+            no_anchors=None if self.native else self._no_anchors(),
         )
         if not self.native:
             return System(portable)
@@ -162,18 +166,35 @@ class BatchShard:
         world = self._world_rollout() if "node" in self.state_layout else None
         return System(portable, rigid, world, self.coupled)
 
+    def _no_anchors(self) -> PartArrays:
+        """Returns empty arrays of anchors, for contact without sticking friction."""
+        kernels = RIGID_ANCHORS.kernels(bridge.real_type(self.dtype))
+        empty = (bridge.vectors((0,), self.dtype, self.device).array,)
+        table = bridge.table((0, 0), self.dtype, self.device)
+        return PartArrays(0, table, kernels, *[empty] * 4, history=(), start_adj=(), stage_adj=())
+
     def _rigid_rollout(self, batch: int) -> RigidRollout:
         buffers = {
-            f"{state}{suffix}": self.buffers[f"rigid.{state}{suffix}"].array
-            for state in self.state_layout["rigid"].states
+            f"{state}{suffix}": self.buffers[f"{part}.{state}{suffix}"].array
+            for part in ("rigid", "rigid_anchor")
+            if part in self.state_layout
+            for state in self.state_layout[part].states
             for suffix in ("", "_adj")
         }
-        return self.layout.rigid_rollout(buffers, self.integrator, batch, self.coupled)
+        signals = self.layout.signals(self.samples)
+        return self.layout.rigid_rollout(buffers, self.integrator, batch, self.coupled, signals)
 
     def _world_rollout(self) -> WorldRollout:
         buffers = {name: self.buffers[f"node.{name}"].array for name in NODE_BUFFERS}
         buffers |= dict(zip(("v_stage", "a_stage"), (b.array for b in self._stage_buffers("node")), strict=True))
+        anchors, anchor_blocks = {}, 0
+        if "node_anchor" in self.state_layout:
+            anchors = {name: self.buffers[f"node_anchor.{name}"].array for name in ANCHOR_BUFFERS}
+            anchors["anchor_stage"] = bridge.scalars((3,), self.dtype, self.device).array
+            anchor_blocks = self.layout.blocks("node_anchor")
         return WorldRollout(
+            anchors=anchors,
+            anchor_blocks=anchor_blocks,
             integrator=self.integrator,
             world_count=self.world_count,
             blocks=self.layout.blocks("node"),
@@ -182,6 +203,7 @@ class BatchShard:
             forces=tuple(self.layout.native_force(f) for f in self.topology.forces if f.acts_on == ("node",)),
             couplings=tuple(self.layout.native_coupling(f) for f in self.topology.forces if f.couples),
             signals=self.layout.signals(self.samples),
+            prescribed=self.layout.prescribed_nodes(),
         )
 
     def _part_arrays(self, name: str) -> PartArrays:
@@ -204,7 +226,7 @@ class BatchShard:
             forces=arrays(part.forces),
             forces_adj=arrays(part.forces, "_adj"),
             history=tuple(self.history[f"{name}.{state}"].array for state in (*part.states, *part.forces)),
-            start_adj=() if part.whole_steps else arrays(part.states, "_start"),
+            start_adj=arrays(part.states, "_start") if part.stage_sums else (),
             stage_adj=() if part.whole_steps else tuple(b.array for b in self._stage_buffers(name)),
             constants=constants,
             whole_steps=part.whole_steps,
@@ -214,11 +236,19 @@ class BatchShard:
 
     @cached_property
     def step_bytes(self) -> int:
-        """History of one step [bytes]: states and forces at every evaluation."""
+        """History of one step [bytes]: states and forces at every evaluation, and the anchors."""
         scalars = sum(self.state_layout[part].width * self.columns[part] for part in self._row_parts) * self.world_count
-        if self.system.rigid_rollout is not None:
-            scalars += self.system.rigid_rollout.row_size
-        return self.integrator.evaluations * scalars * self.dtype.itemsize
+        rigid = self.system.rigid_rollout
+        if rigid is not None:
+            scalars += rigid.row_size
+        anchors = 0 if rigid is None else rigid.anchor_row * rigid.world_blocks
+        anchors += 3 * self._node_anchors
+        return (self.integrator.evaluations * scalars + anchors) * self.dtype.itemsize
+
+    @property
+    def _node_anchors(self) -> int:
+        """Anchors of nodes that the native rollout advances."""
+        return self.columns.get("node_anchor", 0) * self.world_count if self.native else 0
 
     @property
     def _portable_parts(self) -> list[str]:
@@ -228,7 +258,8 @@ class BatchShard:
     @property
     def _row_parts(self) -> list[str]:
         """Parts whose history has one row per evaluation for all worlds together."""
-        return [part for part in self.state_layout if part != "rigid" or not self.native]
+        own = ("rigid", "rigid_anchor", "node_anchor") if self.native else ()
+        return [part for part in self.state_layout if part not in own]
 
     @property
     def history_bytes(self) -> int:
@@ -256,14 +287,17 @@ class BatchShard:
             for state, width in (dict(self.state_layout[name].states) | dict(self.state_layout[name].forces)).items()
         }
         system = self.system
-        rigid, world, coupled = system.rigid_rollout, system.world_rollout, None
+        rigid, world, coupled = system.rigid_rollout, system.world_rollout, ()
         if rigid is not None:
             shape = (rigid.threads, rows + 1, SIZES.rigid_state * rigid.lanes)
             self.history["rigid"] = bridge.scalars(shape, *kind)
-            rigid = rigid.with_history(self.history["rigid"].array)
-            coupled = rigid.structures if self.coupled else None
+            anchors = bridge.scalars((rigid.world_blocks, steps + 1, rigid.anchor_row), *kind)
+            rigid = rigid.with_history(self.history["rigid"].array, anchors.array)
+            coupled = (rigid.structures, rigid.pairs.structure) if self.coupled else ()
         if world is not None:
-            world = world.with_history([self.history[f"node.{state}"].array for state in "xvf"], coupled)
+            anchors = bridge.vectors((steps, self._node_anchors), *kind)
+            history = [self.history[f"node.{state}"].array for state in "xvf"]
+            world = world.with_history([*history, anchors.array], *coupled)
         part_arrays = {name: self._part_arrays(name) for name in self._portable_parts}
         portable = dataclasses.replace(system.portable, part_arrays=part_arrays)
         self.system = dataclasses.replace(system, portable=portable, rigid_rollout=rigid, world_rollout=world)
@@ -310,7 +344,7 @@ class BatchShard:
 
     def _replay(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
         self.capture(backward, count)
-        self.clock.set(step, row * self.integrator.evaluations, total, keep)
+        self.clock.set(step, row * self.integrator.evaluations, max(total, 1), keep)
         self._graphs[backward, count].replay()
 
     def _launch(self, backward: bool, count: int) -> None:

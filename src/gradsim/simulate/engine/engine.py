@@ -211,7 +211,8 @@ class Engine:
             others.pop(0).release()  # least recently used first; its backward passes recompute
         for shard in self.shards:
             shard.reserve(plan.chunk, limit * shard.world_count / self.world_count)
-            for count in plan.lengths(time.steps_per_frame) if time.frames > 1 else ():
+            lengths = list(plan.lengths(time.steps_per_frame)) if time.frames > 1 else []
+            for count in [*lengths, *([0] if shard.topology.is_prescribed else [])]:
                 shard.capture(False, count)
                 if backward:
                     shard.capture(True, count)
@@ -266,6 +267,8 @@ def _broken_message(topology: Topology, name: str, gradient: torch.Tensor, time:
 def _run_forward(shard: BatchShard, time: Time, plan: MemoryPlan, frames: Sequence[Any], first_world: int) -> None:
     """Simulates all frames of a shard from the loaded state."""
     states = shard.fast_states()
+    if shard.topology.is_prescribed:
+        shard.run(0, 0, 0, time.steps)  # sets the prescribed states at the start
     _write(frames, 0, states)
     for frame in range(1, time.frames):
         first = (frame - 1) * time.steps_per_frame
@@ -307,14 +310,14 @@ def _locate(
         shard.run(step, count, 0, time.steps)
         evaluations = shard.integrator.evaluations
         earliest: tuple[int, int, str] | None = None
-        for name in shard.state_names:
-            part = name.partition(".")[0]
+        moving = [part for part in shard.state_layout.values() if part.motion is not None]
+        for part, name in ((own, name) for own in moving for name in own.state_names):
             rows = shard.recorded(name)[: count * evaluations : evaluations]
             states = torch.cat([rows, shard.vectors(name).flatten(0, 1)[None]])
             bad = (~torch.isfinite(states)).any(-1).nonzero()
             if len(bad) and (earliest is None or int(bad[0, 0]) < earliest[0]):
-                world, index = divmod(int(bad[0, 1]), shard.topology.elements[part])
-                earliest = (int(bad[0, 0]), world, shard.topology.owner(part, index))
+                world, index = divmod(int(bad[0, 1]), shard.topology.elements[part.name])
+                earliest = (int(bad[0, 0]), world, shard.topology.owner(part.name, index))
         if earliest is not None:
             return earliest[1], earliest[2], step + earliest[0]
     raise AssertionError("the repeated frame is finite")
@@ -352,6 +355,10 @@ def _run_backward(
             _recompute_back(shard, time, plan, start, first)
         for adjoint, grad in given:
             adjoint += grad[:, frame - 1]
+    if shard.topology.is_prescribed:
+        if time.frames == 1:
+            shard.run(0, 0, 0, time.steps)
+        shard.run_back(0, 0, 0, time.steps)
 
 
 def _recompute_back(shard: BatchShard, time: Time, plan: MemoryPlan, start: list[torch.Tensor], first: int) -> None:

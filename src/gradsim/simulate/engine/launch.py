@@ -11,6 +11,7 @@ from gradsim.scene.integrators import Integrator
 from gradsim.simulate.engine.signals import SignalArrays
 from gradsim.simulate.forces.family import ForceFamily, ForceKernels
 from gradsim.simulate.state.kernels import UpdateKernels
+from gradsim.simulate.state.kernels.prescribed import PrescribedKernels
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,17 @@ class RolloutClock:
 
 
 @dataclass(frozen=True)
+class PrescribedState:
+    """Elements of a part of the state that follow a prescribed motion."""
+
+    part: str
+    kernels: PrescribedKernels
+    threads: int
+    elements: Any  # index of each in its part
+    parameters: Table
+
+
+@dataclass(frozen=True)
 class PortableSystem:
     """All that a portable step reads and writes."""
 
@@ -60,6 +72,8 @@ class PortableSystem:
     part_arrays: dict[str, PartArrays] = field(default_factory=dict)
     forces: tuple[PortableForce, ...] = ()
     signals: tuple[SignalArrays, ...] = ()
+    prescribed: tuple[PrescribedState, ...] = ()
+    no_anchors: PartArrays | None = None  # empty arrays, for scenes without sticking friction
 
 
 def stage_weights(integrator: Integrator) -> np.ndarray:
@@ -73,30 +87,48 @@ def stage_weights(integrator: Integrator) -> np.ndarray:
     return weights
 
 
-def _force_inputs(force: PortableForce, system: PortableSystem, step: int, stage: float) -> tuple[list[Any], list[Any]]:
-    """Returns the inputs of a force kernel and their adjoints; None for inputs without."""
+def _parts(force: PortableForce, system: PortableSystem) -> list[PartArrays]:
+    """Returns the parts of the state whose arrays a force kernel reads and writes."""
     parts = [system.part_arrays[name] for name in force.family.acts_on]
+    if force.family.anchors is not None:
+        anchors = system.part_arrays.get(force.family.anchors, system.no_anchors)
+        parts += [anchors] if anchors is not None else []
+    return parts
+
+
+def _clock(force: PortableForce, system: PortableSystem, step: int, stage: int) -> list[Any]:
+    """Returns the arguments of a force kernel that depend on the step and the stage."""
+    integrator, dt = system.integrator, system.clock.dt
+    if force.family.anchors is not None:
+        return [dt.dtype(integrator.anchor_times[stage]), int(stage == integrator.anchor_stage), dt]
+    if force.family.timed:
+        return [system.clock.counts, step, dt.dtype(integrator.stage_times[stage]), dt]
+    return []
+
+
+def _force_inputs(force: PortableForce, system: PortableSystem, step: int, stage: int) -> tuple[list[Any], list[Any]]:
+    """Returns the inputs of a force kernel and their adjoints; None for inputs without."""
+    parts = _parts(force, system)
     parameters = [*force.parameters]
     if "rigid" in force.family.acts_on:
         parameters.append(system.part_arrays["rigid"].parameters)
-    clock = [system.clock.counts, step, system.clock.dt.dtype(stage), system.clock.dt] if force.family.timed else []
-    fixed = [*clock, *force.arrays]
+    fixed = [*_clock(force, system, step, stage), *force.arrays]
     values = [*(table.value for table in parameters), *(array for part in parts for array in part.states)]
     grads = [*(table.grad for table in parameters), *(array for part in parts for array in part.states_adj)]
     return [*fixed, *values], [*([None] * len(fixed)), *grads]
 
 
-def add_forces(force: PortableForce, system: PortableSystem, step: int, stage: float) -> None:
-    """Adds the forces of a family at the present state, at the fraction `stage` of step number `step` of a graph."""
+def add_forces(force: PortableForce, system: PortableSystem, step: int, stage: int) -> None:
+    """Adds the forces of a family at the present state, at a stage of step number `step` of a graph."""
     inputs, _ = _force_inputs(force, system, step, stage)
-    outputs = [array for name in force.family.acts_on for array in system.part_arrays[name].forces]
+    outputs = [array for part in _parts(force, system) for array in part.forces]
     wp.launch(force.kernels.force, force.threads, inputs=inputs, outputs=outputs, device=system.clock.dt.device)
 
 
-def add_force_adjoints(force: PortableForce, system: PortableSystem, step: int, stage: float) -> None:
+def add_force_adjoints(force: PortableForce, system: PortableSystem, step: int, stage: int) -> None:
     """Adds to the adjoints of states and parameters what follows from the adjoint of the forces."""
     inputs, adjoints = _force_inputs(force, system, step, stage)
-    parts, device = [system.part_arrays[name] for name in force.family.acts_on], system.clock.dt.device
+    parts, device = _parts(force, system), system.clock.dt.device
     forces_adj = [array for part in parts for array in part.forces_adj]
     if force.kernels.adjoint is not None:
         outputs = [adjoint for adjoint in adjoints if adjoint is not None]
@@ -112,6 +144,23 @@ def add_force_adjoints(force: PortableForce, system: PortableSystem, step: int, 
             adjoint=True,
             device=device,
         )
+
+
+def set_prescribed(system: PortableSystem) -> None:
+    """Sets states to the present values of their prescribed motions."""
+    for own in system.prescribed:
+        part = system.part_arrays[own.part]
+        inputs = [own.elements, own.parameters.value, part.parameters.value]
+        wp.launch(own.kernels.set, own.threads, inputs=inputs, outputs=list(part.states), device=system.clock.dt.device)
+
+
+def set_prescribed_adjoint(system: PortableSystem) -> None:
+    """Moves the adjoints of prescribed states to the parameters of their motions."""
+    for own in system.prescribed:
+        part = system.part_arrays[own.part]
+        inputs = [own.elements, own.parameters.value, part.parameters.value]
+        outputs = [own.parameters.grad, part.parameters.grad, *part.states_adj]
+        wp.launch(own.kernels.adjoint, own.threads, inputs=inputs, outputs=outputs, device=system.clock.dt.device)
 
 
 def update(part: PartArrays, system: PortableSystem, stage: int, row: int) -> None:

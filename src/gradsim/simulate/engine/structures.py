@@ -12,12 +12,14 @@ import warp as wp
 
 from gradsim.bridge import Table
 from gradsim.native import Definition
-from gradsim.native.structures import INT64, Constants, Enumeration, Structure
+from gradsim.native.structures import FLOAT64, INT64, Constants, Enumeration, Structure
 from gradsim.scene.integrators import Integrator
-from gradsim.simulate.forces import shapes
+from gradsim.simulate.forces import colliders, shapes
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT_ROWS
+from gradsim.simulate.forces.family import INTERPOLATIONS
 from gradsim.simulate.forces.registry import FORCE_FAMILIES
 from gradsim.simulate.state.kernels.rigid import FORMS
+from gradsim.simulate.state.prescribed import NODE_MOTION, RIGID_MOTION
 from gradsim.simulate.state.registry import STATE_PARTS
 
 NATIVE_FORCES = tuple(family for family in FORCE_FAMILIES if family.native is not None)
@@ -26,10 +28,15 @@ SIZES = Constants(
     "sizes",
     rigid_state=13,  # scalars of a rigid body's state: p, q, v, l
     point_block_rows=5,  # of a block of contact points: x, y, z, depth offset, bounding sphere
-    pair_scratch=40,  # scalars of scratch memory for a rigid body and a shape
+    pair_scratch=72,  # scalars of scratch memory for a rigid body and a shape
     push_scratch=16,  # for a push
-    body_scratch=192,  # for a rigid body
+    body_scratch=208,  # for a rigid body
     stage_scratch=32,  # for a rigid body and a stage
+    touch_scratch=20,  # vectors for a sample of a body in contact with another
+    collider_scratch=20,  # for the shape of a body in contact with others
+    neighbour_scratch=4,  # for a body in a list of neighbours
+    neighbour_integers=16,  # and integers for it
+    law_scratch=24,  # for the contact parameters of pairs of bodies
 )
 
 TABLE = Structure(
@@ -39,7 +46,7 @@ TABLE = Structure(
 )
 FORCE = Structure(
     "ForceArrays",
-    {"kind": INT64, "count": INT64, "constants": ("const void*", 4), "tables": (TABLE, 2)},
+    {"kind": INT64, "count": INT64, "constants": ("const void*", 4), "tables": (TABLE, 3)},
     comment="A force family: blocks of lanes or elements of one world; index arrays, constants and parameter tables.",
     members="""
     inline const int* ints(int k) const { return (const int*)constants[k]; }
@@ -52,13 +59,19 @@ SIGNAL = Structure(
         "samples": "const T*",
         "samples_grad": "T*",
         **dict.fromkeys(
-            ("sample_count", "count", "first", "stride"), INT64
+            ("sample_count", "count", "first", "stride", "row", "interpolation"), INT64
         ),  # `count` elements from `first` of a world
     },
     comment="Samples [worlds, samples, elements] that set a range of one row of a parameter table.",
 )
+PRESCRIBED_NODES = Structure(
+    "PrescribedNodes",
+    {"count": INT64, "nodes": "const int*", "table": TABLE},
+    comment="Nodes of one world that follow a prescribed motion: places in the buffers, positions and velocities.",
+)
 NODE_ROW = 4  # scalars of a node in these buffers, one of them padding
 NODE_BUFFERS = ("x", "v", "f", "x_adj", "v_adj", "f_adj", "x_start", "v_start")
+ANCHOR_BUFFERS = ("xi", "next", "xi_adj", "next_adj")
 NODES = Structure(
     "Nodes",
     {
@@ -66,6 +79,11 @@ NODES = Structure(
         "row": INT64,  # scalars of the history per evaluation
         "count": INT64,  # nodes of all worlds
         **dict.fromkeys((*NODE_BUFFERS, "v_stage", "a_stage", "xs", "vs", "fs"), "T*"),
+        "anchor_blocks": INT64,  # of anchors of sticking friction in a world, one for each pair of node contact
+        "anchor_row": INT64,  # scalars of their history per step
+        **dict.fromkeys(ANCHOR_BUFFERS, "T*"),
+        "xis": "T*",  # history of the anchors
+        "anchor_stage": "T*",  # time that the anchors advance in the stage, time step, whether it moves them
         "table": TABLE,
     },
     comment="All nodes of some worlds, each of which fills whole blocks. Buffers have rows of four scalars a node, the"
@@ -75,20 +93,62 @@ RIGID_STATES = ("p", "q", "v", "l")
 RIGID_BODIES = Structure(
     "RigidBodies",
     {
-        **dict.fromkeys(("world_count", "body_count", "shape_count", "push_count", "drag_count", "row_count"), INT64),
+        **dict.fromkeys(
+            ("world_count", "body_count", "shape_count", "push_count", "drag_count", "row_count"),
+            INT64,
+        ),
+        **dict.fromkeys(("shape_signal_count", "motion_signal_count"), INT64),
         "blocks": "const int*",  # first block of points of each body
         "sizes": "const int*",  # number of points of each body
         "points": "const T*",  # in mesh coordinates
+        "point_order": "const int*",  # index of the point in every lane of these blocks
         "forms": "const int*",  # of bodies: contact points, sized or not, or a ball
         "kinds": "const int*",  # of shapes
+        "flags": "const int*",  # of shapes: whether they move, and whether their parameters have gradients
+        "moved": "const int*",  # element of the prescribed motion of each body, or -1
+        **dict.fromkeys(("shape_signals", "motion_signals"), "const SignalArrays<T>*"),
         "pushed": "const int*",  # bodies that pushes act on
         "dragged": "const int*",  # bodies with air drag
         **dict.fromkeys(("contact", "shape", "push", "drag", "body"), TABLE),
         **dict.fromkeys((*RIGID_STATES, *(f"{state}_adj" for state in RIGID_STATES)), "T*"),
+        **dict.fromkeys(("xi", "xi_adj"), "T*"),  # anchors of sticking friction
+        **dict.fromkeys(("anchor_count", "anchor_rows", "anchor_row"), INT64),  # of a world; in the history; scalars
+        "anchor_blocks": "const int*",  # first block and first element of each pair of a body and a shape
+        "anchor_elements": "const int*",
+        "anchors": "T*",  # [blocks of worlds, rows, anchor_row]
+        "anchor_scratch": "T*",
         "history": "T*",  # [threads, rows, rigid_state, lanes]
         "scratch": "T*",
     },
     comment="All rigid bodies of some worlds.",
+)
+DISTANCE_GRID = Structure(
+    "DistanceGrid",
+    {
+        **dict.fromkeys(("nx", "ny", "nz"), INT64),
+        "origin": (FLOAT64, 3),
+        **dict.fromkeys(("per_spacing", "padding"), FLOAT64),
+        "coefficients": "const T*",
+    },
+    comment="The distance of a mesh on a grid.",
+)
+PAIRS = Structure(
+    "PairArrays",
+    {
+        **dict.fromkeys(("group_count", "law_count", "touch_capacity", "neighbour_capacity"), INT64),
+        "groups": "const int*",  # of bodies
+        "numbers": "const int*",  # of laws, by group and group; -1 where bodies do not touch
+        "shapes": "const int*",  # of bodies
+        "kinds": "const int*",  # of shapes
+        "blocks": "const int*",  # first block of samples of each shape
+        "sizes": "const int*",  # number of samples of each shape
+        "samples": "const T*",  # blocks in units of the extent; with weights instead of depth offsets
+        "reach": "const T*",  # of shapes: largest distance of a sample
+        "grids": "const void*",
+        **dict.fromkeys(("law", "collider"), TABLE),
+        "scratch": "T*",
+    },
+    comment="Contact between the rigid bodies of some worlds.",
 )
 
 
@@ -110,6 +170,7 @@ class Tableau:
 
         new = ", ".join(repr(stage.new_velocity) for stage in stages)
         times = ", ".join(map(repr, self.integrator.stage_times))
+        anchor_times = ", ".join(map(repr, self.integrator.anchor_times))
         offset, slope = self.integrator.force_slope
         slopes = ", ".join(repr(offset + slope * time) for time in self.integrator.stage_times)
         return "\n".join(
@@ -122,6 +183,8 @@ class Tableau:
                 f"    static constexpr double new_velocity[{count}] = {{{new}}};",
                 f"    static constexpr double time[{count}] = {{{times}}};",
                 f"    static constexpr double force_slope[{count}] = {{{slopes}}};",
+                f"    static constexpr double anchor_time[{count}] = {{{anchor_times}}};",
+                f"    static constexpr int anchor_stage = {self.integrator.anchor_stage};",
                 "};",
             )
         )
@@ -134,27 +197,37 @@ class Tableau:
 
 
 class ForceList:
-    """C++ macros that apply a macro X to every force on nodes, and to every force between parts of the state."""
+    """C++ macros that apply a macro X to every force on nodes, in blocks or per world, and between the parts."""
 
     def cpp(self) -> str:
         """C++ definition."""
-        node = " ".join(f"X({family.name})" for family in NATIVE_FORCES if family.acts_on == ("node",))
+        on_nodes = [family for family in NATIVE_FORCES if family.acts_on == ("node",)]
+        node = " ".join(f"X({family.name})" for family in on_nodes if not family.per_world)
+        world = " ".join(f"X({family.name})" for family in on_nodes if family.per_world)
         between = " ".join(f"X({family.name})" for family in NATIVE_FORCES if family.couples)
-        return f"#define FOR_NODE_FORCES(X) {node}\n#define FOR_COUPLING_FORCES(X) {between}"
+        macros = {"NODE": node, "WORLD": world, "COUPLING": between}
+        return "\n".join(f"#define FOR_{kind}_FORCES(X) {names}" for kind, names in macros.items())
 
 
 SHARED_DEFINITIONS: tuple[Definition, ...] = (
     SIZES,
     FORCE_KIND,
     shapes.KINDS,
+    shapes.FLAGS,
+    colliders.KINDS,
     CONTACT_ROWS,
     FORMS,
-    *(family.rows for family in (*STATE_PARTS, shapes.STATIC_SHAPES, *NATIVE_FORCES)),
+    *(family.rows for family in (*STATE_PARTS, shapes.STATIC_SHAPES, colliders.COLLIDERS)),
+    *(family.rows for family in (NODE_MOTION, RIGID_MOTION, *NATIVE_FORCES)),
     TABLE,
     FORCE,
+    INTERPOLATIONS,
     SIGNAL,
+    PRESCRIBED_NODES,
     NODES,
     RIGID_BODIES,
+    DISTANCE_GRID,
+    PAIRS,
     ForceList(),
 )
 

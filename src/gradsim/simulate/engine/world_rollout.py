@@ -9,7 +9,7 @@ reference and run on every device; tests compare the two.
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,8 @@ from gradsim.simulate.engine.structures import (
     FORCE_KIND,
     NATIVE_FORCES,
     NODES,
+    PAIRS,
+    PRESCRIBED_NODES,
     RIGID_BODIES,
     SHARED_DEFINITIONS,
     SIGNAL,
@@ -62,8 +64,11 @@ def world_rollout_kernels(real: Any, integrator: Integrator) -> WorldRolloutKern
         f"nodes.shape[0] ? (const gradsim::Nodes<{c}>*)nodes.data : nullptr,"
         f" rigid.shape[0] ? (const gradsim::RigidBodies<{c}>*)rigid.data : nullptr,"
         f" (const gradsim::ForceArrays<{c}>*)forces.data, (const gradsim::ForceArrays<{c}>*)couplings.data,"
-        f" (const gradsim::SignalArrays<{c}>*)signals.data, forces.shape[0], couplings.shape[0], signals.shape[0],"
-        f" thread, clock.data, gradsim::RolloutClock<{c}>(clock.data, dt.data), nullptr, nullptr}};"
+        f" (const gradsim::SignalArrays<{c}>*)signals.data,"
+        f" prescribed.shape[0] ? (const gradsim::PrescribedNodes<{c}>*)prescribed.data : nullptr,"
+        f" forces.shape[0], couplings.shape[0], signals.shape[0], thread,"
+        f" gradsim::RolloutClock<{c}>(clock.data, dt.data),"
+        f" pairs.shape[0] ? (const gradsim::PairArrays<{c}>*)pairs.data : nullptr, {{}}, {{}}}};"
     )
 
     def rollout_kernel(name: str) -> Any:
@@ -71,13 +76,15 @@ def world_rollout_kernels(real: Any, integrator: Integrator) -> WorldRolloutKern
         def rollout_world(
             thread: int, steps: int, clock: ints, dt: reals,
             nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
+            pairs: structures, prescribed: structures,
         ): ...  # fmt: skip
 
         def kernel(
             steps: int, clock: ints, dt: reals,
             nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
+            pairs: structures, prescribed: structures,
         ):  # fmt: skip
-            rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals)
+            rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs, prescribed)
 
         return _kernel(kernel, name, module)
 
@@ -121,23 +128,31 @@ class WorldRollout:
     forces: tuple[NativeForce, ...]
     couplings: tuple[NativeForce, ...]
     signals: tuple[SignalArrays, ...]
-    history: tuple[Any, ...] = ()  # of x, v and f
+    anchors: dict[str, Any] = field(default_factory=dict)  # buffers of sticking friction; empty without
+    anchor_blocks: int = 0  # in a world
+    prescribed: Any = None  # native structure of the nodes that follow a prescribed motion, and its arrays
+    history: tuple[Any, ...] = ()  # of x, v and f, and of the anchors
     structures: tuple[Any, ...] = ()  # native structures as Warp arrays
 
-    def with_history(self, history: Sequence[Any], rigid: Any = None) -> "WorldRollout":
+    def with_history(self, history: Sequence[Any], rigid: Any = None, pairs: Any = None) -> "WorldRollout":
         """Returns a copy with memory for the history.
 
         Args:
-            history: Arrays of x, v and f, [rows, nodes] each.
+            history: Arrays of x, v and f, [rows, nodes] each, and of the anchors, [steps, anchors].
             rigid: Native structure of the coupled rigid bodies, with their history.
+            pairs: Native structure of the contact between them.
         """
-        xs, vs, fs = history
+        xs, vs, fs, xis = history
         nodes = NODES(
             blocks=self.blocks,
             row=3 * xs.shape[1],
             count=xs.shape[1],
             **{name: buffer.ptr for name, buffer in self.buffers.items()},
             **{"xs": xs.ptr, "vs": vs.ptr, "fs": fs.ptr},
+            anchor_blocks=self.anchor_blocks,
+            anchor_row=3 * xis.shape[1],
+            xis=xis.ptr,
+            **{name: buffer.ptr for name, buffer in self.anchors.items()},
             table=table_of(self.parameters),
         )
         structures = (
@@ -145,12 +160,14 @@ class WorldRollout:
             rigid if rigid is not None else packed([], RIGID_BODIES),
             packed([force.structure() for force in self.forces], FORCE),
             packed([force.structure() for force in self.couplings], FORCE),
-            packed([_signal(signal) for signal in self.signals], SIGNAL),
+            packed([native_signal(signal) for signal in self.signals], SIGNAL),
+            pairs if pairs is not None else packed([], PAIRS),
+            packed([] if self.prescribed is None else [self.prescribed[0]], PRESCRIBED_NODES),
         )
         return replace(self, history=tuple(history), structures=structures)
 
 
-def _signal(signal: SignalArrays) -> Any:
+def native_signal(signal: SignalArrays) -> Any:
     """Returns the native structure of a signal."""
     value, grad, samples = signal.parameters.value, signal.parameters.grad, signal.samples
     row = signal.row * value.strides[0]
@@ -163,6 +180,8 @@ def _signal(signal: SignalArrays) -> Any:
         count=signal.element_count,
         first=signal.first,
         stride=signal.stride,
+        row=signal.row,
+        interpolation=signal.interpolation,
     )
 
 

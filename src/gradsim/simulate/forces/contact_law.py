@@ -10,7 +10,7 @@ of these. A depth delta > 0 makes it continuously differentiable: the elastic fo
 and ke (c - delta/2) beyond; the damping force d = kd dc/dt is blended in by a smoothstep over delta; at separation,
 where d < 0, the normal force is e^2 / (e - d), which approaches e + d for weak damping and is never negative; and the
 friction is a u / sqrt(u^2 + (a/kf)^2) with a = mu f_n: kf u for slow slip, a for fast. delta = 0 is the paper's law.
-`restitution.py` has another damping force, for rigid bodies.
+`restitution.py` has another damping force, for rigid bodies, and `sticking.py` another friction.
 """
 
 import functools
@@ -44,16 +44,21 @@ def contact_columns(
     `further` returns the values of rows after those of `ROW_NAMES`.
     """
     laws = [contact_of(body, name, shape) for name, shape in scene.obstacles.items()]
-    depth = _default_depth(body, batcher) if any(law.delta is None for law in laws) else None
+    depth = default_depth(body, batcher) if any(law.delta is None for law in laws) else None
     columns = []
     for number, law in enumerate(laws):
-        damping = np.zeros(()) if law.kd is None else law.kd
-        values = (law.ke, damping, law.kf, law.mu, depth if law.delta is None else law.delta, *further(law))
+        values = (*law_values(law, depth), *further(law))
         columns.append(batcher.rows(("contact", body.name, number), values, 1))
     return batcher.concatenate(columns, 2).repeat(1, 1, pair_count // len(laws))
 
 
-def _default_depth(body: Any, batcher: "SceneBatcher") -> Any:
+def law_values(law: Contact, depth: Any) -> tuple[Any, ...]:
+    """Returns the values of the rows of `ROW_NAMES`; `depth` is that of a law without a delta."""
+    damping = np.zeros(()) if law.kd is None else law.kd
+    return law.ke, damping, law.viscous_kf, law.mu, depth if law.delta is None else law.delta
+
+
+def default_depth(body: Any, batcher: "SceneBatcher") -> Any:
     """Returns the default of delta [m]; for a rigid body with a `size` or `radius` it varies with that."""
     radius = unwrap(getattr(body, "radius", None))
     if radius is not None:
@@ -76,6 +81,8 @@ class ContactLawFunctions(NamedTuple):
     parameters: Any  # of a pair: ke, kd, kf, mu, delta
     force: Any
     force_adjoint: Any
+    normal: Any
+    normal_adjoint: Any
     lever: Any  # elastic force over ke, with its derivatives with respect to depth and delta
     friction: Any
     friction_adjoint: Any
@@ -155,26 +162,23 @@ def contact_law_functions(real: Any) -> ContactLawFunctions:
         return k_adj * k_a * mu, u_adj, k_adj * k_kf, k_adj * k_a * fn
 
     @wp.func
-    def contact_force(c: real, n: vec3, v: vec3, ke: real, kd: real, kf: real, mu: real, delta: real):
-        """Force on a point at depth c > 0 [m] below a surface with normal n that moves with velocity v."""
+    def normal_force(c: real, vn: real, ke: real, kd: real, delta: real):
+        """Normal force at depth c > 0 [m] for a normal velocity vn; not negative."""
         lever, lever_c, lever_delta = elastic_lever(c, delta)
         elastic = ke * lever
         blend = one
         if delta > zero and c < delta:
             t = c / delta
             blend = t * t * (three - two * t)
-        drag = -kd * blend * wp.dot(n, v)
+        drag = -kd * blend * vn
         fn = elastic + drag
         if drag < zero and delta > zero:
             fn = elastic * elastic / (elastic - drag)
-        force = vec3()
-        if fn > zero:
-            force = n * fn + friction_force(n, v, fn, kf, mu, delta)
-        return force
+        return wp.max(fn, zero)
 
     @wp.func
-    def contact_force_adjoint(b: vec3, c: real, n: vec3, v: vec3, ke: real, kd: real, kf: real, mu: real, delta: real):
-        """Adjoints of depth, normal, velocity and the five parameters, from the adjoint b of the force."""
+    def normal_force_adjoint(fn_adj: real, c: real, vn: real, ke: real, kd: real, delta: real):
+        """Adjoints of depth, normal velocity, ke, kd and delta where the force is positive."""
         lever, lever_c, lever_delta = elastic_lever(c, delta)
         blend = one
         blend_c = zero
@@ -184,43 +188,54 @@ def contact_law_functions(real: Any) -> ContactLawFunctions:
             blend = t * t * (three - two * t)
             blend_c = six * t * (one - t) / delta
             blend_delta = -blend_c * t
-        vn = wp.dot(n, v)
         elastic = ke * lever
         drag = -kd * blend * vn
-        fn = elastic + drag
-        fn_elastic = one
-        fn_drag = one
+        elastic_adj = fn_adj
+        drag_adj = fn_adj
         if drag < zero and delta > zero:
             part = elastic / (elastic - drag)
-            fn = elastic * part
-            fn_elastic = part * (two - part)
-            fn_drag = part * part
+            elastic_adj = fn_adj * part * (two - part)
+            drag_adj = fn_adj * part * part
+        c_adj = elastic_adj * ke * lever_c - drag_adj * kd * blend_c * vn
+        delta_adj = elastic_adj * ke * lever_delta - drag_adj * kd * blend_delta * vn
+        return c_adj, -drag_adj * kd * blend, elastic_adj * lever, -drag_adj * blend * vn, delta_adj
+
+    @wp.func
+    def contact_force(c: real, n: vec3, v: vec3, ke: real, kd: real, kf: real, mu: real, delta: real):
+        """Force on a point at depth c > 0 [m] below a surface with normal n that moves with velocity v."""
+        fn = normal_force(c, wp.dot(n, v), ke, kd, delta)
+        force = vec3()
+        if fn > zero:
+            force = n * fn + friction_force(n, v, fn, kf, mu, delta)
+        return force
+
+    @wp.func
+    def contact_force_adjoint(b: vec3, c: real, n: vec3, v: vec3, ke: real, kd: real, kf: real, mu: real, delta: real):
+        """Adjoints of depth, normal, velocity and the five parameters, from the adjoint b of the force."""
+        vn = wp.dot(n, v)
+        fn = normal_force(c, vn, ke, kd, delta)
         c_adj = zero
         n_adj = vec3()
         v_adj = vec3()
         parameters_adj = vec5()
         if fn > zero:
             cone_adj, u_adj, kf_adj, mu_adj = friction_force_adjoint(b, n, v, fn, kf, mu, delta)
-            fn_adj = wp.dot(b, n) + cone_adj
-            elastic_adj = fn_adj * fn_elastic
-            drag_adj = fn_adj * fn_drag
-            vn_adj = -drag_adj * kd * blend - wp.dot(u_adj, n)
-            c_adj = elastic_adj * ke * lever_c - drag_adj * kd * blend_c * vn
+            own_adj, rate_adj, ke_adj, kd_adj, delta_adj = normal_force_adjoint(
+                wp.dot(b, n) + cone_adj, c, vn, ke, kd, delta
+            )
+            vn_adj = rate_adj - wp.dot(u_adj, n)
+            c_adj = own_adj
             n_adj = b * fn - u_adj * vn + v * vn_adj
             v_adj = u_adj + n * vn_adj
-            parameters_adj = vec5(
-                elastic_adj * lever,
-                -drag_adj * blend * vn,
-                kf_adj,
-                mu_adj,
-                elastic_adj * ke * lever_delta - drag_adj * kd * blend_delta * vn,
-            )
+            parameters_adj = vec5(ke_adj, kd_adj, kf_adj, mu_adj, delta_adj)
         return c_adj, n_adj, v_adj, parameters_adj
 
     return ContactLawFunctions(
         parameters=contact_parameters,
         force=contact_force,
         force_adjoint=contact_force_adjoint,
+        normal=normal_force,
+        normal_adjoint=normal_force_adjoint,
         lever=elastic_lever,
         friction=friction_force,
         friction_adjoint=friction_force_adjoint,

@@ -28,7 +28,7 @@ from gradsim.native.structures import Enumeration
 from gradsim.scene.scene import Scene
 
 if TYPE_CHECKING:
-    from gradsim.simulate.compile.topology import Placement
+    from gradsim.simulate.compile.topology import Placement, Topology
     from gradsim.simulate.stability import StabilityView
 
 
@@ -98,6 +98,24 @@ class Index:
 Source: TypeAlias = "str | Callable[[Any], Any]"  # path on the owner such as "material.mu", or a function of the owner
 
 
+INTERPOLATIONS = Enumeration("interpolation", ("linear", "cubic", "rate"))  # of a signal; the rate is that of the cubic
+
+
+@dataclass(frozen=True, eq=False)
+class MotionRows:
+    """Rows of a family that follow the `gs.Motion` of their owner.
+
+    Args:
+        rows: Rows with their interpolation, "cubic" or "rate".
+        sample_count: Function of an owner that returns the samples of its motion; 0 if it has none.
+        samples: Function (owner, scene, topology, batcher) -> samples of every row, [B, samples, elements].
+    """
+
+    rows: Mapping[str, str]
+    sample_count: Callable[[Any], int]
+    samples: Callable[..., Mapping[str, Any]]
+
+
 @dataclass(frozen=True, eq=False)
 class ParameterFamily:
     """Elements of one kind with a parameter array: one row for each parameter, one column for each element.
@@ -113,8 +131,10 @@ class ParameterFamily:
         signals: Rows that may be a `gs.Signal`.
         present: Function (owner, scene) that returns whether the owner has such elements.
         key: Function of an owner; owners with equal keys have equal elements.
+        scene_key: Function of a scene; scenes with equal keys have equal elements, if those of their owners are.
         period: Function of a scene that returns after how many columns those of an owner repeat; with `columns` only.
             All columns differ if None.
+        prescribed: Rows that follow a prescribed motion.
     """
 
     name: str
@@ -126,7 +146,9 @@ class ParameterFamily:
     signals: tuple[str, ...] = ()
     present: Callable[[Any, Scene], bool] = lambda owner, scene: True
     key: Callable[[Any], Hashable] = lambda owner: None
+    scene_key: Callable[[Scene], Hashable] = lambda scene: None
     period: Callable[[Scene], int] | None = None
+    prescribed: MotionRows | None = None
 
     def owners_in(self, scene: Scene) -> Iterator[tuple[str, Any]]:
         """Yields the name of each owner in a scene, and the owner."""
@@ -172,8 +194,14 @@ class ForceFamily(ParameterFamily):
         shared: Names of arrays of other families, such as "shape.kinds"; they follow the constants.
         uses: Other families whose parameter tables the kernel reads after its own.
         timed: Whether the kernel depends on time.
+        anchors: Part of the state with the anchors of sticking friction, which the kernel reads after the other states
+            and whose next values it writes after the forces. The arguments (advance, commit, dt) then come first: the
+            fraction of the step to which the evaluation advances anchors, whether it writes the next ones, and dt.
         arrays: Function (layout) -> Warp arrays, instead of `indices`, `constants` and `shared` of the portable kernel.
+        threads: Function of a topology that returns the threads of the portable kernel in one world; one for each
+            element if None.
         native: Header with the functions `<name>_force` and `<name>_force_adjoint`; None if there is no native kernel.
+        per_world: Whether the native kernel takes all elements of a world at once instead of blocks of lanes.
         stable_rate: Function of a `StabilityView` that returns the largest squared frequency [1/s^2] and damping rate
             [1/s] of an owner's elements.
         reason: What limits the time step, for messages.
@@ -186,8 +214,11 @@ class ForceFamily(ParameterFamily):
     shared: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     timed: bool = False
+    anchors: str | None = None
     arrays: Callable[[Any], tuple[Any, ...]] | None = None
+    threads: Callable[["Topology"], int] | None = None
     native: str | None = None
+    per_world: bool = False
     stable_rate: Callable[["StabilityView"], tuple[float, float]] = no_rate
     reason: str = ""
 

@@ -30,7 +30,7 @@ from gradsim.simulate.forces.contact_law import ROW_NAMES, contact_law_functions
 from gradsim.simulate.forces.family import types_of
 
 # A, [s/m], [m/s], 1/e. The last one is zero for a pair that is damped by kd.
-ROWS = Rows("rigid_contact", *ROW_NAMES, "loss", "slope", "speed", "inverse")
+ROWS = Rows("law", *ROW_NAMES, "loss", "slope", "speed", "inverse")
 
 
 def restitution_rows(law: Contact) -> Sequence[Any]:
@@ -46,17 +46,16 @@ class RestitutionFunctions(NamedTuple):
 
     law: Any  # of a pair
     energy: Any  # over ke, with its derivative with respect to delta
-    force: Any
-    force_adjoint: Any
+    normal: Any
+    normal_adjoint: Any
 
 
 @functools.cache
 def restitution_functions(real: Any) -> RestitutionFunctions:
     """Returns the Warp functions of contact with restitution in one precision."""
-    vec3, table = types_of(real).vec3, types_of(real).table
+    table = types_of(real).table
     column = wp.types.vector(len(ROWS), real)
-    functions = contact_law_functions(real)
-    elastic_lever, friction, friction_adjoint = functions.lever, functions.friction, functions.friction_adjoint
+    elastic_lever = contact_law_functions(real).lever
     zero, half, one, two, three, six, tiny = (real(a) for a in (0.0, 0.5, 1.0, 2.0, 3.0, 6.0, 1.0e-30))
 
     @wp.func
@@ -124,43 +123,37 @@ def restitution_functions(real: Any) -> RestitutionFunctions:
         return rate_adj, half * (s_adj - x_adj * x / s) / s, law_adj
 
     @wp.func
-    def restitution_force(c: real, n: vec3, v: vec3, stored: real, law: column):
-        """Force on a point at depth c > 0 [m] below a surface with normal n that moves with velocity v."""
-        delta = law[wp.static(ROWS.delta)]
-        lever, lever_c, lever_delta = elastic_lever(c, delta)
-        ratio = damping_ratio(-wp.dot(n, v), stored, law)
+    def restitution_normal(c: real, vn: real, stored: real, law: column):
+        """Normal force at depth c > 0 [m] for a normal velocity vn."""
+        lever, lever_c, lever_delta = elastic_lever(c, law[wp.static(ROWS.delta)])
+        ratio = damping_ratio(-vn, stored, law)
         fn = law[wp.static(ROWS.ke)] * lever
         if ratio >= zero:
             fn = fn * (one + ratio)
         else:
             fn = fn / (one - ratio)
-        return n * fn + friction(n, v, fn, law[wp.static(ROWS.kf)], law[wp.static(ROWS.mu)], delta)
+        return fn
 
     @wp.func
-    def restitution_force_adjoint(b: vec3, c: real, n: vec3, v: vec3, stored: real, law: column):
-        """Adjoints of depth, normal, velocity, stored and law, from the adjoint b of the force."""
+    def restitution_normal_adjoint(fn_adj: real, c: real, vn: real, stored: real, law: column):
+        """Adjoints of depth, normal velocity, stored and law."""
         ke = law[wp.static(ROWS.ke)]
-        delta = law[wp.static(ROWS.delta)]
-        lever, lever_c, lever_delta = elastic_lever(c, delta)
-        vn = wp.dot(n, v)
+        lever, lever_c, lever_delta = elastic_lever(c, law[wp.static(ROWS.delta)])
         ratio = damping_ratio(-vn, stored, law)
         gain = one + ratio
         gain_ratio = one
         if ratio < zero:
             gain = one / (one - ratio)
             gain_ratio = gain * gain
-        fn = ke * lever * gain
-        cone_adj, u_adj, kf_adj, mu_adj = friction_adjoint(
-            b, n, v, fn, law[wp.static(ROWS.kf)], law[wp.static(ROWS.mu)], delta
-        )
-        fn_adj = wp.dot(b, n) + cone_adj
         lever_adj = fn_adj * ke * gain
         rate_adj, stored_adj, law_adj = damping_ratio_adjoint(fn_adj * ke * lever * gain_ratio, -vn, stored, law)
-        vn_adj = -rate_adj - wp.dot(u_adj, n)
         law_adj[wp.static(ROWS.ke)] = fn_adj * lever * gain
-        law_adj[wp.static(ROWS.kf)] = kf_adj
-        law_adj[wp.static(ROWS.mu)] = mu_adj
         law_adj[wp.static(ROWS.delta)] = lever_adj * lever_delta
-        return lever_adj * lever_c, b * fn - u_adj * vn + v * vn_adj, u_adj + n * vn_adj, stored_adj, law_adj
+        return lever_adj * lever_c, -rate_adj, stored_adj, law_adj
 
-    return RestitutionFunctions(contact_law, energy_lever, restitution_force, restitution_force_adjoint)
+    return RestitutionFunctions(
+        law=contact_law,
+        energy=energy_lever,
+        normal=restitution_normal,
+        normal_adjoint=restitution_normal_adjoint,
+    )

@@ -16,6 +16,13 @@ template <class T, class S> struct LaneWorlds {
     enum { width = sizeof(S) / sizeof(T) };
     long long first;
     int count;
+    LANES_MEMBER LaneWorlds() : first(0), count(0) {}
+    // Those of block `thread`, counted modulo the number of blocks.
+    LANES_MEMBER LaneWorlds(long long world_count, int thread) {
+        first = (long long)(thread % block_count(world_count)) * width;
+        count = world_count - first < width ? (int)(world_count - first) : (int)width;
+    }
+    static LANES_MEMBER int block_count(long long world_count) { return (int)((world_count + width - 1) / width); }
     LANES_MEMBER S read(const T* a, long long step) const {
         T r[width];
         for (int k = 0; k < width; k++) r[k] = a[(first + (k < count ? k : count - 1)) * step];

@@ -3,8 +3,8 @@
 // the reference. Only the form differs: contact and spin are computed in the body's axes, and the adjoint of a rotation
 // is a vector, the gradient with respect to a rotation about the world axes.
 #pragma once
-#include "lane_worlds.h"
-#include "rigid_contact.h"
+#include "anchors.h"
+#include "signals.h"
 
 namespace gradsim {
 
@@ -14,9 +14,10 @@ constexpr int PREFETCH = 2;  // rows of history
 template <class S> struct ShapePair {
     S shape[shape_row::count];
     ContactLaw<S> law;
-    Vector<S> normal_adj;
-    S offset_adj, law_adj[rigid_contact_row::count];
-    int kind;
+    ShapeAdjoint<S> adj;
+    S law_adj[contact_gradients];
+    int kind, flags;
+    PairAnchors anchors;  // of sticking friction
 };
 template <class S> struct Push {
     Vector<S> force, point;
@@ -24,17 +25,31 @@ template <class S> struct Push {
     Vector<S> force_adj, point_adj;
 };
 
+// A prescribed motion at a time: position, velocity, quaternion y, its rate, and the angular velocity w.
+template <class S> struct PrescribedMotion {
+    Vector<S> p, v, w;
+    Quaternion<S> y, rate, q;
+    S per;
+    Matrix<S> R;
+    template <class Rows> LANES_MEMBER PrescribedMotion(const Rows& rows) {
+        auto vector = [&](int k) LANES_LAMBDA { return Vector<S>{rows.c[k], rows.c[k + 1], rows.c[k + 2]}; };
+        p = vector(rigid_motion_row::x), v = vector(rigid_motion_row::vx);
+        y = {vector(rigid_motion_row::qx), rows.c[rigid_motion_row::qw]};
+        rate = {vector(rigid_motion_row::rx), rows.c[rigid_motion_row::rw]};
+        q = normalized(y);
+        R = rotation_matrix(q);
+        per = 2 / (dot(y.a, y.a) + y.w * y.w);
+        w = (rate * conjugate(y)).a * per;
+    }
+};
+template <class S> LANES_INLINE Symmetric<S> inverse(const Symmetric<S>& m) {
+    const S xx = m.c[0], yy = m.c[1], zz = m.c[2], yz = m.c[3], zx = m.c[4], xy = m.c[5];
+    const S a = yy * zz - yz * yz, b = zx * yz - xy * zz, c = xy * yz - zx * yy, per = 1 / (xx * a + xy * b + zx * c);
+    return {{a * per, (xx * zz - zx * zx) * per, (xx * yy - xy * xy) * per, (xy * zx - xx * yz) * per, c * per, b * per}};
+}
+
 template <class S> struct RigidAdjoint {
     Vector<S> p, rotation, v, l;
-};
-
-// Time of a launch: first step, first row of the history, and whether the history is recorded.
-template <class T> struct RolloutClock {
-    int step, row;
-    bool record;
-    T dt;
-    LANES_MEMBER RolloutClock(const int* clock, const T* dt_)
-        : step(clock[0]), row(clock[1]), record(clock[3]), dt(*dt_) {}
 };
 
 template <class T, class S> struct RigidBody {
@@ -54,8 +69,11 @@ template <class T, class S> struct RigidBody {
     ShapePair<S>* pairs;
     Push<S>* pushes;
     int push_count = 0, drag = -1;  // element of the air drag on the body
+    int motion;                     // element of its prescribed motion, or -1
     S drag_linear = {}, drag_quadratic = {};
     T* rows;  // of the history
+
+    BodyAnchors<T, S> anchors;
 
     S inverse_mass_adj = {}, drag_linear_adj = {}, drag_quadratic_adj = {};
     Vector<S> gravity_adj = {}, center_adj = {}, scale_adj = {};
@@ -63,12 +81,9 @@ template <class T, class S> struct RigidBody {
 
     // `thread` counts bodies, then blocks of worlds; `scratch` holds the body's pairs and pushes.
     LANES_MEMBER RigidBody(const RigidBodies<T>& all_, const RolloutClock<T>& clock_, int thread, T* scratch)
-        : all(all_), clock(clock_) {
+        : all(all_), clock(clock_), worlds(all_.world_count, thread), index(thread / worlds.block_count(all_.world_count)),
+          anchors(all_, worlds, index, clock_.record ? clock_.row / Tableau::stages : -1) {
         constexpr int width = LaneWorlds<T, S>::width;
-        const int block_count = (all.world_count + width - 1) / width, block = thread % block_count;
-        index = thread / block_count;
-        worlds.first = (long long)block * width;
-        worlds.count = all.world_count - block * width < width ? all.world_count - block * width : (int)width;
         rows = all.history + ((long long)thread * all.row_count + clock.row) * sizes::rigid_state * width;
         auto value = [&](int row) LANES_LAMBDA {
             return worlds.read(all.body.value + row * all.body.stride + index, all.body_count);
@@ -79,6 +94,7 @@ template <class T, class S> struct RigidBody {
         for (int k = 0; k < 6; k++) inverse_inertia.c[k] = value(rigid_row::inverse_inertia_xx + k);
         scale = {value(rigid_row::scale_x), value(rigid_row::scale_y), value(rigid_row::scale_z)};
         form = all.forms[index];
+        motion = all.moved[index];
         const int first = all.blocks[index];
         points = {all.points + (long long)first * sizes::point_block_rows * LaneTypes<T>::width,
                   all.blocks[index + 1] - first, all.sizes[index]};
@@ -99,8 +115,8 @@ template <class T, class S> struct RigidBody {
         for (int j = 0; j < all.shape_count; j++) {
             ShapePair<S>& pair = pairs[j];
             pair = {};
-            pair.kind = all.kinds[j];
-            for (int k = 0; k < shape_row::count; k++)
+            pair.kind = all.kinds[j], pair.flags = all.flags[j];
+            for (int k = 0; k < (pair.flags & shape_flag::moves ? shape_row::count : shape_row::vx); k++)
                 pair.shape[k] = worlds.read(all.shape.value + k * all.shape.stride + j, all.shape_count);
             if (pair.kind == shape_kind::sphere)
                 for (int k = 0; k < 3; k++) pair.shape[shape_row::bx + k] = pair.shape[k];
@@ -110,9 +126,16 @@ template <class T, class S> struct RigidBody {
             const S delta = value(contact_row::delta), huge = S{} + T(1e30);
             const S per_delta = delta > 0 ? 1 / delta : huge;
             const S inverse = value(rigid_contact_row::inverse);
-            pair.law = {value(contact_row::ke), value(contact_row::kd), value(contact_row::kf), value(contact_row::mu),
+            const S stick = value(rigid_contact_row::stick_stiffness);
+            const bool sticking = any(stick > 0);
+            const S slow = sticking ? value(rigid_contact_row::stick_damping) / (inverse_mass * clock.dt)
+                                    : value(contact_row::kf);
+            pair.law = {value(contact_row::ke), value(contact_row::kd), slow, value(contact_row::mu),
                         delta, per_delta, any(delta <= 0), value(rigid_contact_row::loss),
-                        value(rigid_contact_row::slope), value(rigid_contact_row::speed), inverse, any(inverse > 0)};
+                        value(rigid_contact_row::slope), value(rigid_contact_row::speed), inverse, any(inverse > 0),
+                        stick, sticking};
+            const int number = index * (int)all.shape_count + j;
+            if (all.anchor_count) pair.anchors = {all.anchor_blocks[number], all.anchor_elements[number], {}};
         }
         for (int e = 0; e < all.drag_count; e++) {
             if (all.dragged[e] != index) continue;
@@ -135,13 +158,21 @@ template <class T, class S> struct RigidBody {
 
     LANES_MEMBER RigidState<S> load_state() const {
         const long long n = all.body_count, i = index;
+        for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA {
+            anchors.load(all.xi, pair.anchors, anchors.at(pair.anchors, 0));
+        });
         return {worlds.read3(all.p + 3 * i, 3 * n),
                 {worlds.read3(all.q + 4 * i, 4 * n), worlds.read(all.q + 4 * i + 3, 4 * n)},
                 worlds.read3(all.v + 3 * i, 3 * n),
                 worlds.read3(all.l + 3 * i, 3 * n)};
     }
-    LANES_MEMBER void save_state(const RigidState<S>& s) const {
+    // Saves the state after the last of `steps` steps.
+    LANES_MEMBER void save_state(const RigidState<S>& s, int steps) const {
         const long long n = all.body_count, i = index;
+        for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA {
+            const T* blocks = anchors.at(pair.anchors, steps);
+            anchors.save(all.xi, pair.anchors, blocks[0] != 0 ? blocks : nullptr);
+        });
         worlds.write3(all.p + 3 * i, 3 * n, s.p);
         worlds.write3(all.q + 4 * i, 4 * n, s.q.a), worlds.write(all.q + 4 * i + 3, 4 * n, s.q.w);
         worlds.write3(all.v + 3 * i, 3 * n, s.v);
@@ -178,6 +209,103 @@ template <class T, class S> struct RigidBody {
         return part * (1 + (T(0.5) - T(0.5) * (first + last)) * slope);
     }
 
+    // Velocity and spin relative to a shape, in the body's axes.
+    LANES_MEMBER Motion<S> relative_motion(const ShapePair<S>& pair, const RigidState<S>& s, const Matrix<S>& R) const {
+        const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
+        if (!(pair.flags & shape_flag::moves)) return {center, v, w, inverse_mass};
+        const ShapeMotion<S> shape(pair.shape);
+        return {center, v - transpose(R) * shape.velocity(s.p), w - transpose(R) * shape.w, inverse_mass};
+    }
+    // Adds the adjoints of the shape's motion, for those of the relative velocity and spin in the body's axes.
+    LANES_MEMBER void add_motion_adjoint(ShapePair<S>& pair, const RigidState<S>& s, const Matrix<S>& R,
+                                         const Vector<S>& v_own, const Vector<S>& w_own, Adjoint& adj) const {
+        const ShapeMotion<S> shape(pair.shape);
+        const Vector<S> v_adj = R * v_own, w_adj = R * w_own;
+        pair.adj.add_velocity(shape, s.p, -v_adj);
+        pair.adj.w -= w_adj;
+        adj.p -= cross(v_adj, shape.w);
+        adj.rotation += cross(shape.w, w_adj);
+    }
+
+    // The state that a prescribed motion has at a fraction `stage` of a step.
+    LANES_MEMBER RigidState<S> prescribed_state(int step, T stage) const {
+        const PrescribedMotion<S> at(motion_rows(step, stage));
+        const Vector<S> momentum = inverse(inverse_inertia) * (transpose(at.R) * at.w);
+        return {at.p, at.q, at.v, at.R * momentum};
+    }
+    // Moves the adjoint of that state to the samples of the motion.
+    LANES_MEMBER void add_prescribed_adjoint(int step, T stage, Adjoint& adj) {
+        const PrescribedMotion<S> at(motion_rows(step, stage));
+        const Symmetric<S> inertia = inverse(inverse_inertia);
+        const Vector<S> momentum = inertia * (transpose(at.R) * at.w), spin_adj = inertia * (transpose(at.R) * adj.l);
+        inverse_inertia_adj.add_adjoint(-spin_adj, momentum);
+        const Vector<S> w_adj = at.R * spin_adj;
+        const Vector<S> rotation = adj.rotation + cross(at.R * momentum, adj.l) - cross(at.w, w_adj);
+        const Quaternion<S> rate = scaled(w_adj * at.y, at.per);
+        const Quaternion<S> y = scaled(rotation * at.y, at.per) + scaled(w_adj * at.rate, -at.per) +
+                                scaled(at.y, -at.per * dot(at.w, w_adj));
+        const S rows[rigid_motion_row::count] = {adj.p.x, adj.p.y, adj.p.z, y.a.x,      y.a.y,      y.a.z,      y.w,
+                                                 adj.v.x, adj.v.y, adj.v.z, rate.a.x, rate.a.y, rate.a.z, rate.w};
+        for (int k = 0; k < all.motion_signal_count; k++) {
+            const SignalArrays<T>& signal = all.motion_signals[k];
+            if (signal.first == motion) add_sampled(signal, step, stage, rows[signal.row]);
+        }
+        adj = {};
+    }
+    struct MotionRows {
+        S c[rigid_motion_row::count];
+    };
+    LANES_MEMBER MotionRows motion_rows(int step, T stage) const {
+        MotionRows rows;
+        for (int k = 0; k < all.motion_signal_count; k++) {
+            const SignalArrays<T>& signal = all.motion_signals[k];
+            if (signal.first == motion) rows.c[signal.row] = sampled(signal, step, stage);
+        }
+        return rows;
+    }
+
+    // Sets the rows of shapes that change in time to their values at a fraction `stage` of a step.
+    LANES_MEMBER void sample_shapes(int step, T stage) const {
+        for (int k = 0; k < all.shape_signal_count; k++) {
+            const SignalArrays<T>& signal = all.shape_signals[k];
+            pairs[signal.first].shape[signal.row] = sampled(signal, step, stage);
+        }
+        for (int j = 0; j < (all.shape_signal_count ? all.shape_count : 0); j++)
+            if (pairs[j].kind == shape_kind::sphere)
+                for (int k = 0; k < 3; k++) pairs[j].shape[shape_row::bx + k] = pairs[j].shape[k];
+    }
+    // Moves the adjoints of these rows to the samples.
+    LANES_MEMBER void add_shape_adjoints(int step, T stage) const {
+        for (int j = 0; j < (all.shape_signal_count ? all.shape_count : 0); j++) {
+            ShapePair<S>& pair = pairs[j];
+            if (!(pair.flags & shape_flag::moves)) continue;
+            S rows[shape_row::count] = {};
+            pair.adj.for_each_row(pair.shape, pair.kind, true, [&](int row, S value) LANES_LAMBDA { rows[row] = value; });
+            for (int k = 0; k < all.shape_signal_count; k++) {
+                const SignalArrays<T>& signal = all.shape_signals[k];
+                if (signal.first != j) continue;
+                add_sampled(signal, step, stage, rows[signal.row]);
+                rows[signal.row] = {};
+            }
+            for (int row = 0; row < shape_row::count; row++)  // rows that are constant in time
+                worlds.add(all.shape.grad + row * all.shape.stride + j, all.shape_count, rows[row]);
+            pair.adj = {};
+        }
+    }
+    // A signal of one element per world.
+    LANES_MEMBER S sampled(const SignalArrays<T>& signal, int step, T stage) const {
+        const SignalWeights<T> weights(signal, clock, step, stage);
+        S value = {};
+        for (int m = 0; m < weights.count; m++)
+            value += worlds.read(signal.samples + weights.first + m, signal.sample_count) * weights.w[m];
+        return value;
+    }
+    LANES_MEMBER void add_sampled(const SignalArrays<T>& signal, int step, T stage, const S& adj) const {
+        const SignalWeights<T> weights(signal, clock, step, stage);
+        for (int m = 0; m < weights.count; m++)
+            worlds.add(signal.samples_grad + weights.first + m, signal.sample_count, adj * weights.w[m]);
+    }
+
     // Calls visit(pair, shape, plane) for shapes that may be in contact, in the body's frame.
     template <class F> LANES_MEMBER void for_each_shape(const Matrix<S>& R, const Vector<S>& p, F visit) const {
         const Frame<S> frame = {R, p, center};
@@ -196,6 +324,13 @@ template <class T, class S> struct RigidBody {
         }
     }
 
+    // Calls visit with the pairs that have anchors: all of a body that sticks to some shape.
+    template <class F> LANES_MEMBER void for_each_anchored(F visit) const {
+        if (!all.anchor_count) return;
+        for (int j = 0; j < all.shape_count; j++)
+            if (pairs[j].anchors.block >= 0) visit(pairs[j]);
+    }
+
     // Calls visit with the body's surface.
     template <class F> LANES_MEMBER void with_surface(F visit) const {
         if (form == rigid_form::ball)
@@ -206,19 +341,23 @@ template <class T, class S> struct RigidBody {
             visit(Mesh<L>{});
     }
 
-    // Force and torque about the center of mass, in world axes; `slope` is that of the stage.
-    LANES_MEMBER void forces(const RigidState<S>& s, const Matrix<S>& R, int step, T slope, Vector<S>& f,
+    // Force and torque about the center of mass at a stage of a step, in world axes.
+    LANES_MEMBER void forces(const RigidState<S>& s, const Matrix<S>& R, int step, int stage, Vector<S>& f,
                              Vector<S>& t) const {
+        const T slope = T(Tableau::force_slope[stage]);
         f = {}, t = {};
+        if (stage == Tableau::anchor_stage)
+            for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA { anchors.reset_next(pair.anchors, step); });
         if (all.shape_count) {
             Vector<L> force = {}, torque = {};
             bool in_contact = false;
-            const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
-            const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w), broadcast(inverse_mass)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool) LANES_LAMBDA {
+                const Motion<L> motion = broadcast(relative_motion(pair, s, R));
+                Anchors<T> own;
+                if (pair.law.sticking) own = anchors.in_stage(pair.anchors, R, step, stage, clock.dt);
                 with_surface([&](const auto& surface) LANES_LAMBDA {
-                    in_contact |= add_contact<T, S>(points, broadcast(shape), surface, broadcast(pair.law), motion, force,
-                                                    torque);
+                    in_contact |= add_contact<T, S>(points, broadcast(shape), surface, broadcast(pair.law), motion, &own,
+                                                    force, torque);
                 });
             });
             if (in_contact) {
@@ -251,21 +390,31 @@ template <class T, class S> struct RigidBody {
 
     // Adds the adjoints of state and parameters, for the adjoint a_adj of the acceleration and t_adj of the torque;
     // returns the force in world axes.
-    LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Matrix<S>& R, int step, T slope,
+    LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Matrix<S>& R, int step, int stage,
                                               const Vector<S>& a_adj, const Vector<S>& t_adj, Adjoint& adj) {
+        const T slope = T(Tableau::force_slope[stage]);
+        if (stage == Tableau::stages - 1) {  // adjoints of the anchors after the step are complete
+            anchors.side = !anchors.side;
+            for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA { pair.anchors.used[anchors.side] = false; });
+        }
         const Vector<S> f_adj = a_adj * inverse_mass;
         Vector<S> total = {};
         gravity_adj += a_adj;
         if (all.shape_count) {
-            const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
             const Vector<S> f_own = transpose(R) * f_adj, t_own = transpose(R) * t_adj;
-            const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w), broadcast(inverse_mass)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool plane) LANES_LAMBDA {
                 RigidContactAdjoint<L> sum = {};
+                ShapeAdjoint<L> shape_sum;
+                if (pair.flags && !plane) shape_sum = {}, sum.shape = &shape_sum;
                 bool in_contact = false;
+                const Motion<S> motion = relative_motion(pair, s, R);
+                const Vector<S>&v = motion.v, &w = motion.w;
+                Anchors<T> own;
+                if (pair.law.sticking) own = anchors.in_stage_adjoint(pair.anchors, R, step, stage, clock.dt);
                 with_surface([&](const auto& surface) LANES_LAMBDA {
-                    in_contact = add_contact_adjoint<T, S>(points, broadcast(shape), surface, broadcast(pair.law), motion,
-                                                           broadcast(f_own), broadcast(t_own), plane, sum);
+                    in_contact = add_contact_adjoint<T, S>(points, broadcast(shape), surface, broadcast(pair.law),
+                                                           broadcast(motion), &own, broadcast(f_own), broadcast(t_own),
+                                                           plane, sum);
                 });
                 if (!in_contact) return;
                 Vector<S> force, torque, v_own, w_own, x, rotation;
@@ -276,12 +425,19 @@ template <class T, class S> struct RigidBody {
                     S distance;
                     sum_lanes(sum.normal, normal), sum_lanes(sum.distance, distance);
                     const Vector<S> n = transpose(R) * first_vector(pair.shape);
-                    pair.normal_adj += R * normal + s.p * distance;
-                    pair.offset_adj -= distance;
+                    pair.adj.first += R * normal + s.p * distance;
+                    pair.adj.radius -= distance;
                     x = n * distance;
                     rotation = cross(normal, n);
                 } else {
                     sum_lanes(sum.x, x), sum_lanes(sum.rotation, rotation);
+                }
+                if (sum.shape) {
+                    ShapeAdjoint<S> own;
+                    sum_lanes(shape_sum, own);
+                    pair.adj.first += R * own.first, pair.adj.radius += own.radius;
+                    pair.adj.second += pair.kind == shape_kind::box ? own.second : R * own.second;
+                    pair.adj.rotation += R * own.rotation;
                 }
                 auto add_law = [&](int k) LANES_LAMBDA {
                     S part;
@@ -289,8 +445,13 @@ template <class T, class S> struct RigidBody {
                     pair.law_adj[k] += part;
                 };
                 for (int k = 0; k < contact_row::count; k++) add_law(k);
+                if (pair.law.sticking) {
+                    Vector<S> part;
+                    sum_lanes(sum.anchors, part);
+                    rotation += part;
+                }
                 if (pair.law.restitution) {
-                    for (int k = contact_row::count; k < rigid_contact_row::count; k++) add_law(k);
+                    for (int k = contact_row::count; k < contact_gradients; k++) add_law(k);
                     S part;
                     sum_lanes(sum.inverse_mass, part);
                     inverse_mass_adj += part;
@@ -311,6 +472,7 @@ template <class T, class S> struct RigidBody {
                 adj.v += R * v_own;
                 adj.rotation += R * (rotation + cross(v_own, v) + cross(force, f_own) + cross(torque, t_own));
                 add_spin_adjoint(w_own, R, s.l, adj);
+                if (pair.flags & shape_flag::moves) add_motion_adjoint(pair, s, R, v_own, w_own, adj);
             });
         }
         for (int e = 0; e < push_count; e++) {
@@ -343,6 +505,10 @@ template <class T, class S> struct RigidBody {
 
     LANES_MEMBER Adjoint load_adjoint(const RigidState<S>& s) const {
         const long long n = all.body_count, i = index;
+        for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA {
+            anchors.load(all.xi_adj, pair.anchors, anchors.adjoints(pair.anchors, anchors.side));
+            pair.anchors.used[anchors.side] = true;
+        });
         const Quaternion<S> q = {worlds.read3(all.q_adj + 4 * i, 4 * n), worlds.read(all.q_adj + 4 * i + 3, 4 * n)};
         const Vector<S> rotation = (q * conjugate(s.q)).a * T(0.5);
         return {worlds.read3(all.p_adj + 3 * i, 3 * n), rotation, worlds.read3(all.v_adj + 3 * i, 3 * n),
@@ -350,6 +516,10 @@ template <class T, class S> struct RigidBody {
     }
     LANES_MEMBER void save_adjoint(const RigidState<S>& s, const Adjoint& adj) const {
         const long long n = all.body_count, i = index;
+        for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA {
+            const T* blocks = anchors.adjoints(pair.anchors, anchors.side);
+            anchors.save(all.xi_adj, pair.anchors, pair.anchors.used[anchors.side] ? blocks : nullptr);
+        });
         const Quaternion<S> q = (adj.rotation + adj.rotation) * s.q;
         worlds.write3(all.p_adj + 3 * i, 3 * n, adj.p);
         worlds.write3(all.q_adj + 4 * i, 4 * n, q.a), worlds.write(all.q_adj + 4 * i + 3, 4 * n, q.w);
@@ -365,7 +535,13 @@ template <class T, class S> struct RigidBody {
             add(table, row + 2, element, step, a.z);
         };
         const long long bodies = all.body_count, shapes = all.shape_count;
-        add(all.body, rigid_row::inverse_mass, index, bodies, inverse_mass_adj);
+        S mass_adj = inverse_mass_adj;  // that of sticking friction includes kf, which is proportional to the mass
+        for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA {
+            if (!pair.law.sticking) return;
+            mass_adj -= pair.law_adj[contact_row::kf] * pair.law.kf / inverse_mass;
+            pair.law_adj[contact_row::kf] = {};
+        });
+        add(all.body, rigid_row::inverse_mass, index, bodies, mass_adj);
         add3(all.body, rigid_row::gravity_x, index, bodies, gravity_adj);
         add3(all.body, rigid_row::center_x, index, bodies, center_adj);
         for (int k = 0; k < 6; k++)
@@ -373,9 +549,11 @@ template <class T, class S> struct RigidBody {
         add3(all.body, rigid_row::scale_x, index, bodies, scale_adj);
         for (int j = 0; j < shapes; j++) {
             const ShapePair<S>& pair = pairs[j];
-            add3(all.shape, shape_row::x, j, shapes, pair.normal_adj);
-            add(all.shape, shape_row::radius, j, shapes, pair.offset_adj);
-            for (int k = 0; k < (pair.law.restitution ? rigid_contact_row::count : contact_row::count); k++)
+            if (pair.flags)
+                pair.adj.for_each_row(pair.shape, pair.kind, pair.flags & shape_flag::moves, [&](int row, S value) LANES_LAMBDA {
+                    add(all.shape, row, j, shapes, value);
+                });
+            for (int k = 0; k < (pair.law.restitution ? contact_gradients : (int)contact_row::count); k++)
                 add(all.contact, k, index * shapes + j, bodies * shapes, pair.law_adj[k]);
         }
         if (drag >= 0) {

@@ -65,8 +65,8 @@ template <class L> struct Ball : Mesh<L> {
     }
 };
 
-// Calls visit(x, offset) for lanes that may lie in the shape: points of one body (S = T), or the same point of several
-// worlds (S = Lanes<T>).
+// Calls visit(x, offset, k) for lanes that may lie in the shape: block k of one body's points (S = T), or point k in
+// several worlds (S = Lanes<T>).
 template <class T, class S, class Shape, class A, class F>
 LANES_INLINE void for_each_point(const Points<T>& points, const Shape& shape, const A& surface, F visit) {
     typedef Lanes<T> L;
@@ -74,14 +74,15 @@ LANES_INLINE void for_each_point(const Points<T>& points, const Shape& shape, co
     for (int k = 0; k < points.block_count; k++) {
         const T* b = points.block(k);
         if constexpr (sizeof(S) == sizeof(T)) {
-            visit(surface.point(Vector<L>{load(b), load(b + width), load(b + 2 * width)}), load(b + 3 * width));
+            visit(surface.point(Vector<L>{load(b), load(b + width), load(b + 2 * width)}), load(b + 3 * width), k);
         } else {
             const T* sphere = b + 4 * width;
             const Vector<L> center = surface.point(Vector<L>{splat(sphere[0]), splat(sphere[1]), splat(sphere[2])});
             if (points.block_count > 1 && !any(shape.distance(center) < surface.length(splat(sphere[3])))) continue;
             const int remaining = points.count - k * width;
             for (int i = 0; i < (remaining < width ? remaining : width); i++)
-                visit(surface.point(Vector<L>{splat(b[i]), splat(b[i + width]), splat(b[i + 2 * width])}), L{});
+                visit(surface.point(Vector<L>{splat(b[i]), splat(b[i + width]), splat(b[i + 2 * width])}), L{},
+                      k * width + i);
         }
     }
 }
@@ -91,6 +92,55 @@ template <class L> struct Motion {
     Vector<L> center, v, w;
     L inverse_mass;
 };
+template <class S> LANES_INLINE auto broadcast(const Motion<S>& a) -> Motion<decltype(broadcast(a.inverse_mass))> {
+    return {broadcast(a.center), broadcast(a.v), broadcast(a.w), broadcast(a.inverse_mass)};
+}
+
+// The anchors of a body's contact with a shape in one evaluation of the forces: blocks of three rows of lanes, in the
+// world's axes, to which R rotates the body's axes.
+template <class T> struct Anchors {
+    typedef Lanes<T> L;
+    const T* now;       // null: all are zero
+    T* next;            // null unless the evaluation computes those after the step
+    const T* next_adj;  // null: all are zero
+    T* now_adj;
+    T h, dt;  // time that the anchors advance in the evaluation, and that of the step
+    Matrix<L> R;
+    enum { width = LaneTypes<T>::width, block_size = 3 * width };
+
+    LANES_MEMBER Vector<L> read(const T* p, int block) const {
+        if (!p) return {};
+        p += block * block_size;
+        return transpose(R) * Vector<L>{load(p), load(p + width), load(p + 2 * width)};
+    }
+    // As `anchored_force`; `block` is that of the anchors.
+    LANES_MEMBER Vector<L> force(const ContactLaw<L>& law, int block, L c, const Vector<L>& n, const Vector<L>& v,
+                                 L stored) const {
+        Vector<L> moved;
+        const Vector<L> f = anchored_force<T>(law, c, n, v, stored, read(now, block), h, dt, next ? &moved : nullptr);
+        if (next) {
+            const Vector<L> a = R * moved;
+            T* p = next + block * block_size;
+            store(p, a.x), store(p + width, a.y), store(p + 2 * width, a.z);
+        }
+        return f;
+    }
+    // As `anchored_force_adjoint`; adds to the adjoint of a rotation of the body's axes against the anchors.
+    LANES_MEMBER ContactAdjoint<L> force_adjoint(const ContactLaw<L>& law, int block, const Vector<L>& b, L c,
+                                                 const Vector<L>& n, const Vector<L>& v, L stored,
+                                                 Vector<L>& rotation) const {
+        const Vector<L> xi = read(now, block), y = read(next_adj, block);
+        Vector<L> xi_adj, moved;
+        const ContactAdjoint<L> adj =
+            anchored_force_adjoint<T>(law, b, next_adj ? &y : nullptr, c, n, v, stored, xi, h, dt, xi_adj, moved);
+        rotation += cross(xi_adj, xi);
+        if (next_adj) rotation += cross(moved, y);
+        const Vector<L> a = R * xi_adj;
+        T* p = now_adj + block * block_size;
+        accumulate(p, a.x), accumulate(p + width, a.y), accumulate(p + 2 * width, a.z);
+        return adj;
+    }
+};
 
 // Elastic energy of all points in a shape, the same in all lanes that hold points of one body.
 template <class T, class S, class Shape, class A>
@@ -98,7 +148,7 @@ LANES_INLINE Lanes<T> elastic_energy(const Points<T>& points, const Shape& shape
                                      const ContactLaw<Lanes<T>>& law) {
     typedef Lanes<T> L;
     L sum = {};
-    for_each_point<T, S>(points, shape, surface, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
+    for_each_point<T, S>(points, shape, surface, [&](const Vector<L>& x, L offset, int) LANES_LAMBDA {
         const L c = larger(surface.depth(offset, shape.distance(x)), L{});
         sum += law.ke * energy_lever(c, smaller(c * law.per_delta, splat(T(1))), law.delta, T(0));
     });
@@ -110,18 +160,20 @@ LANES_INLINE Lanes<T> elastic_energy(const Points<T>& points, const Shape& shape
 template <class T, class S, class Shape, class A>
 LANES_INLINE bool add_rigid_contact(const Points<T>& points, const Shape& shape, const A& surface,
                                     const ContactLaw<Lanes<T>>& law, const Motion<Lanes<T>>& body,
-                                    Vector<Lanes<T>>& force, Vector<Lanes<T>>& torque) {
+                                    const Anchors<T>* anchors, Vector<Lanes<T>>& force, Vector<Lanes<T>>& torque) {
     typedef Lanes<T> L;
     bool in_contact = false;
     L stored = {};
     if (law.restitution) stored = T(2) * elastic_energy<T, S>(points, shape, surface, law) * body.inverse_mass;
-    for_each_point<T, S>(points, shape, surface, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
+    for_each_point<T, S>(points, shape, surface, [&](const Vector<L>& x, L offset, int k) LANES_LAMBDA {
         const L depth = surface.depth(offset, shape.distance(x));
         if (!any(depth > 0)) return;
         in_contact = true;
         const Vector<L> n = surface.normal(shape, x), arm = surface.contact_arm(x - body.center, n);
         const Vector<L> u = body.v + cross(body.w, arm);
-        const Vector<L> f = contact_force<T>(law, larger(depth, L{}), n, u, stored);
+        const L c = larger(depth, L{});
+        const Vector<L> f = law.sticking ? anchors->force(law, k, c, n, u, stored)
+                                         : contact_force<T>(law, c, n, u, stored);
         force += f;
         torque += cross(arm, f);
     });
@@ -137,7 +189,9 @@ template <class L> struct RigidContactAdjoint {
     L distance;
     Vector<L> scale;  // times the scale
     L radius, inverse_mass, stored;
-    L law[rigid_contact_row::count];
+    Vector<L> anchors;  // of a rotation of the body's axes against the anchors
+    L law[contact_gradients];
+    ShapeAdjoint<L>* shape;  // of the shape's parameters; null if they are constant or those of a plane
 
     // Adds the adjoints of depth and normal at the point x.
     template <class Shape, class A>
@@ -150,6 +204,7 @@ template <class L> struct RigidContactAdjoint {
         } else {
             const Vector<L> x_adj = surface.hessian(shape, x, n, n_adj) - n * c_adj;
             this->x += x_adj;
+            if (this->shape) shape.add_adjoint(x, n, c_adj, n_adj, x_adj, *this->shape);
             rotation += cross(arm, x_adj) + cross(n_adj, n);
         }
     }
@@ -165,7 +220,7 @@ LANES_INLINE void add_energy_adjoint(const Points<T>& points, const Shape& shape
     sum_lanes(sum.stored, stored_adj);
     const L energy_adj = T(2) * broadcast(stored_adj) * body.inverse_mass;
     sum.inverse_mass += T(2) * energy * sum.stored;
-    for_each_point<T, S>(points, shape, surface, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
+    for_each_point<T, S>(points, shape, surface, [&](const Vector<L>& x, L offset, int) LANES_LAMBDA {
         const L depth = surface.depth(offset, shape.distance(x));
         if (!any(depth > 0)) return;
         const L c = larger(depth, L{}), t = smaller(c * law.per_delta, splat(T(1)));
@@ -181,21 +236,25 @@ LANES_INLINE void add_energy_adjoint(const Points<T>& points, const Shape& shape
 template <class T, class S, class Shape, class A>
 LANES_INLINE bool add_rigid_contact_adjoint(const Points<T>& points, const Shape& shape, const A& surface,
                                             const ContactLaw<Lanes<T>>& law, const Motion<Lanes<T>>& body,
-                                            const Vector<Lanes<T>>& force_adj, const Vector<Lanes<T>>& torque_adj,
-                                            bool plane, RigidContactAdjoint<Lanes<T>>& sum) {
+                                            const Anchors<T>* anchors, const Vector<Lanes<T>>& force_adj,
+                                            const Vector<Lanes<T>>& torque_adj, bool plane,
+                                            RigidContactAdjoint<Lanes<T>>& sum) {
     typedef Lanes<T> L;
     bool in_contact = false;
     L energy = {};
     if (law.restitution) energy = elastic_energy<T, S>(points, shape, surface, law);
     const L stored = T(2) * energy * body.inverse_mass;
-    for_each_point<T, S>(points, shape, surface, [&](const Vector<L>& x, L offset) LANES_LAMBDA {
+    for_each_point<T, S>(points, shape, surface, [&](const Vector<L>& x, L offset, int k) LANES_LAMBDA {
         const L depth = surface.depth(offset, shape.distance(x));
         if (!any(depth > 0)) return;
         in_contact = true;
         const Vector<L> n = surface.normal(shape, x), center_arm = x - body.center;
         const Vector<L> arm = surface.contact_arm(center_arm, n), u = body.v + cross(body.w, arm);
         const Vector<L> b = force_adj + cross(torque_adj, arm);
-        const ContactAdjoint<L> adj = contact_force_adjoint<T>(law, b, larger(depth, L{}), n, u, stored);
+        const L c = larger(depth, L{});
+        const ContactAdjoint<L> adj =
+            law.sticking ? anchors->force_adjoint(law, k, b, c, n, u, stored, sum.anchors)
+                         : contact_force_adjoint<T>(law, b, c, n, u, stored);
         sum.force += adj.force;
         sum.torque += cross(arm, adj.force);
         sum.v += adj.v;
@@ -203,7 +262,7 @@ LANES_INLINE bool add_rigid_contact_adjoint(const Points<T>& points, const Shape
         for (int k = 0; k < contact_row::count; k++) sum.law[k] += adj.law[k];
         if (law.restitution) {
             sum.stored += adj.stored;
-            for (int k = contact_row::count; k < rigid_contact_row::count; k++) sum.law[k] += adj.law[k];
+            for (int k = contact_row::count; k < contact_gradients; k++) sum.law[k] += adj.law[k];
         }
         Vector<L> n_adj = adj.n;
         if constexpr (A::is_ball) {
@@ -222,45 +281,55 @@ LANES_INLINE bool add_rigid_contact_adjoint(const Points<T>& points, const Shape
     return in_contact;
 }
 
-// Balls and contact with restitution are compiled once for all shapes and stages of the integrator, which halves the
+// Balls, and contact with restitution or sticking friction, are compiled once for all shapes and stages of the integrator, which halves the
 // time to compile all contact; other contact is inlined.
 template <class T, class S, class A>
-static __attribute__((noinline)) bool add_other_contact(const Points<T>& points, const AnyShape<Lanes<T>>& shape,
+static __attribute__((noinline)) bool add_other_contact(Points<T> points, const AnyShape<Lanes<T>>& shape,
                                                         const A& surface, const ContactLaw<Lanes<T>>& law,
-                                                        const Motion<Lanes<T>>& body, Vector<Lanes<T>>& force,
-                                                        Vector<Lanes<T>>& torque) {
-    return add_rigid_contact<T, S>(points, shape, surface, law, body, force, torque);
+                                                        const Motion<Lanes<T>>& body, const Anchors<T>* anchors,
+                                                        Vector<Lanes<T>>& force, Vector<Lanes<T>>& torque) {
+    return add_rigid_contact<T, S>(points, shape, surface, law, body, anchors, force, torque);
 }
 template <class T, class S, class A>
 static __attribute__((noinline)) bool add_other_contact_adjoint(
-    const Points<T>& points, const AnyShape<Lanes<T>>& shape, const A& surface, const ContactLaw<Lanes<T>>& law,
-    const Motion<Lanes<T>>& body, const Vector<Lanes<T>>& force_adj, const Vector<Lanes<T>>& torque_adj, bool plane,
-    RigidContactAdjoint<Lanes<T>>& sum) {
-    return add_rigid_contact_adjoint<T, S>(points, shape, surface, law, body, force_adj, torque_adj, plane, sum);
+    Points<T> points, const AnyShape<Lanes<T>>& shape, const A& surface, const ContactLaw<Lanes<T>>& law,
+    const Motion<Lanes<T>>& body, const Anchors<T>* anchors, const Vector<Lanes<T>>& force_adj,
+    const Vector<Lanes<T>>& torque_adj, bool plane, RigidContactAdjoint<Lanes<T>>& sum) {
+    return add_rigid_contact_adjoint<T, S>(points, shape, surface, law, body, anchors, force_adj, torque_adj, plane,
+                                           sum);
 }
 
 template <class T, class S, class Shape, class A>
 LANES_INLINE bool add_contact(const Points<T>& points, const Shape& shape, const A& surface, ContactLaw<Lanes<T>> law,
-                              const Motion<Lanes<T>>& body, Vector<Lanes<T>>& force, Vector<Lanes<T>>& torque) {
+                              const Motion<Lanes<T>>& body, const Anchors<T>* anchors, Vector<Lanes<T>>& force,
+                              Vector<Lanes<T>>& torque) {
     if constexpr (!A::is_ball)
-        if (!law.restitution) {
-            law.restitution = false;  // known to the compiler
-            return add_rigid_contact<T, S>(points, shape, surface, law, body, force, torque);
+        if (!law.restitution && !law.sticking) {
+            law.restitution = law.sticking = false;  // known to the compiler
+            return add_rigid_contact<T, S>(points, shape, surface, law, body, nullptr, force, torque);
         }
-    return add_other_contact<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body, force, torque);
+    Vector<Lanes<T>> other_force = {}, other_torque = {};
+    const bool in_contact = add_other_contact<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body,
+                                                    anchors, other_force, other_torque);
+    force += other_force, torque += other_torque;
+    return in_contact;
 }
 template <class T, class S, class Shape, class A>
 LANES_INLINE bool add_contact_adjoint(const Points<T>& points, const Shape& shape, const A& surface,
-                                      ContactLaw<Lanes<T>> law, const Motion<Lanes<T>>& body,
+                                      ContactLaw<Lanes<T>> law, const Motion<Lanes<T>>& body, const Anchors<T>* anchors,
                                       const Vector<Lanes<T>>& force_adj, const Vector<Lanes<T>>& torque_adj, bool plane,
                                       RigidContactAdjoint<Lanes<T>>& sum) {
     if constexpr (!A::is_ball)
-        if (!law.restitution) {
-            law.restitution = false;
-            return add_rigid_contact_adjoint<T, S>(points, shape, surface, law, body, force_adj, torque_adj, plane, sum);
+        if (!law.restitution && !law.sticking) {
+            law.restitution = law.sticking = false;
+            return add_rigid_contact_adjoint<T, S>(points, shape, surface, law, body, nullptr, force_adj, torque_adj,
+                                                   plane, sum);
         }
-    return add_other_contact_adjoint<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body, force_adj,
-                                           torque_adj, plane, sum);
+    RigidContactAdjoint<Lanes<T>> other = {};  // the address of `sum` must not escape, or it leaves the registers
+    const bool in_contact = add_other_contact_adjoint<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body,
+                                                            anchors, force_adj, torque_adj, plane, other);
+    sum = other;
+    return in_contact;
 }
 
 }  // namespace gradsim

@@ -30,23 +30,26 @@ class StatePart(ParameterFamily):
         states: Names of its states and their widths in scalars.
         forces: Names of the forces that are summed for it, and their widths.
         initial: Initial value of every state, for one body.
-        motion: Function (body, compiled scene, states) that returns a function for the body's motion.
+        motion: Function (body, compiled scene, states) that returns a function for the body's motion; None if the
+            part is not the motion of a body.
         kernels: Function of a Warp scalar type that returns the portable update.
         stage_sums: Widths of the rates whose adjoints are summed over later stages, in the order of the kernel.
-        fixed: Arrays that multiply initial states: {"v": "free"} sets the velocities of pinned nodes to zero.
+        fixed: Arrays that multiply initial states: {"v": "moving"} sets the velocities of pinned nodes to zero.
         start_fields: States that are fields of `gs.State`, with the names of these fields.
         whole_steps: Whether one launch takes all steps of a graph instead of one stage.
+        starts_at_zero: Whether a `gs.State` without its states starts them at zero.
     """
 
     states: Mapping[str, int] = field(kw_only=True)
     forces: Mapping[str, int] = field(kw_only=True)
     initial: Mapping[str, Initial] = field(kw_only=True)
-    motion: Callable[..., Callable[[], Any]] = field(kw_only=True)
+    motion: Callable[..., Callable[[], Any]] | None = None
     kernels: Callable[[Any], UpdateKernels] = field(kw_only=True)
     stage_sums: tuple[int, ...] = ()
     fixed: Mapping[str, str] = field(default_factory=dict)
     start_fields: Mapping[str, str] = field(default_factory=dict)
     whole_steps: bool = False
+    starts_at_zero: bool = False
 
     @property
     def width(self) -> int:
@@ -70,6 +73,8 @@ class StatePart(ParameterFamily):
         name, count, width = f"{self.name}.{state}", topology.elements[self.name], self.states[state]
         label = self.start_fields.get(state, name)
         value = getattr(start, label) if state in self.start_fields else start.others.get(name)
+        if value is None and self.starts_at_zero:
+            return torch.zeros(batcher.world_count, count, width, dtype=batcher.dtype, device=batcher.device)
         if value is None or value.shape[-2:] != (count, width):
             got = "nothing" if value is None else f"shape {tuple(value.shape)}"
             raise WrongShape(f"start.{label}", got, f"the scene needs shape [..., {count}, {width}]")

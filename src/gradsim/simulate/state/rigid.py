@@ -105,12 +105,12 @@ def initial_center(body: Rigid, topology: Topology, batcher: SceneBatcher) -> to
     """Returns the initial position of the centre of mass [m], [B, 1, 3]."""
 
     def offset() -> torch.Tensor:
-        return rotate(_rotation(body, batcher), _center(body, batcher))
+        return rotate(_rotation(body, batcher), center_of_mass(body, batcher))
 
     return batcher(body.position, 1, (3,)) + batcher.cached(("center", body.name), offset)
 
 
-def _center(body: Rigid, batcher: SceneBatcher) -> torch.Tensor:
+def center_of_mass(body: Rigid, batcher: SceneBatcher) -> torch.Tensor:
     """Returns the centre of mass in body coordinates [m], [B, 1, 3]."""
     if is_per_element(body.mass) or body.center is not None or body.is_scaled:
         return batcher(batcher.mass_properties(body).center, 1, (3,))
@@ -127,7 +127,7 @@ def initial_velocity(body: Rigid, topology: Topology, batcher: SceneBatcher) -> 
     velocity = batcher(body.velocity, 1, (3,))
     if body.velocity_point is None:
         return velocity
-    arm = rotate(_rotation(body, batcher), _center(body, batcher) - batcher(body.velocity_point, 1, (3,)))
+    arm = rotate(_rotation(body, batcher), center_of_mass(body, batcher) - batcher(body.velocity_point, 1, (3,)))
     return velocity + torch.linalg.cross(batcher(body.angular_velocity, 1, (3,)), arm)
 
 

@@ -1,0 +1,118 @@
+"""Contact parameters of all pairs of rigid bodies in a scene, grouped.
+
+Bodies with equal contact parameters form a group, so that a scene of many equal bodies has one law instead of one for
+each pair.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from gradsim.cache import cache_key
+from gradsim.scene.bodies import body_size
+from gradsim.scene.materials import Contact
+from gradsim.scene.pairs import contact_between, pairs_by_names
+from gradsim.scene.quantity import unwrap
+from gradsim.scene.rigid import Rigid
+from gradsim.scene.scene import Scene
+from gradsim.simulate.forces.contact_law import default_depth, law_values
+from gradsim.simulate.forces.restitution import restitution_rows
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.batcher import SceneBatcher
+
+
+class PairLaw(NamedTuple):
+    """Contact parameters, and two bodies that have them."""
+
+    contact: Contact
+    first: Rigid
+    second: Rigid
+
+
+@dataclass(frozen=True, eq=False)
+class PairLaws:
+    """The laws of a scene.
+
+    Attributes:
+        groups: Group of each rigid body, [bodies].
+        numbers: Number of the law between two groups, -1 where they do not touch, [groups, groups].
+        laws: By number.
+    """
+
+    groups: np.ndarray
+    numbers: np.ndarray
+    laws: tuple[PairLaw, ...]
+
+    @property
+    def key(self) -> Hashable:
+        return self.groups.tobytes(), self.numbers.tobytes()
+
+
+def pair_laws(scene: Scene) -> PairLaws:
+    """Returns the contact parameters of all pairs of rigid bodies."""
+    bodies = [body for body in scene.bodies if isinstance(body, Rigid)]
+    overridden = pairs_by_names(scene)
+    named = _named(bodies) | {name for pair in overridden for name in pair}
+    members: dict[Hashable, list[Rigid]] = {}
+    for body in bodies:
+        members.setdefault(_group_key(body, named), []).append(body)
+    place = {body.name: group for group, own in enumerate(members.values()) for body in own}
+    groups = np.array([place[body.name] for body in bodies], dtype=np.int32)
+    numbers = np.full((len(members), len(members)), -1, dtype=np.int32)
+    laws: list[PairLaw] = []
+    lists = list(members.values()) if scene.has_pairs else []
+    for i, own in enumerate(lists):
+        for j, others in enumerate(lists[: i + 1]):
+            first, second = own[0], others[-1]
+            if first is second:
+                continue
+            pair = frozenset((first.name, second.name))
+            contact = overridden[pair] if pair in overridden else contact_between(first, second)
+            if contact is not None:
+                numbers[i, j] = numbers[j, i] = len(laws)
+                laws.append(PairLaw(contact, first, second))
+    return PairLaws(groups, numbers, tuple(laws))
+
+
+def _named(bodies: list[Rigid]) -> set[str]:
+    """Returns the bodies whose contact parameters with some other body are given by name, and those others."""
+    known = {body.name for body in bodies}
+    named: set[str] = set()
+    for body in bodies:
+        others = known & set(body.contact) if isinstance(body.contact, Mapping) else set()
+        named |= {body.name, *others} if others else set()
+    return named
+
+
+def _group_key(body: Rigid, named: set[str]) -> Hashable:
+    """Returns a key that is equal for bodies with equal contact parameters with all other bodies."""
+    if body.name in named:
+        return body.name
+    contact: Any = None if isinstance(body.contact, Mapping) else body.contact
+    own = None if contact is None else cache_key(contact) or id(contact)
+    if contact is not None and contact.delta is not None:
+        return own, None
+    sizes = (unwrap(getattr(body, name, None)) for name in ("size", "radius"))
+    return own, body.name if any(isinstance(size, torch.Tensor) for size in sizes) else body_size(body)
+
+
+def law_columns(laws: PairLaws, batcher: "SceneBatcher") -> torch.Tensor:
+    """Returns the parameters of all laws, [B, rows, laws]."""
+    columns = []
+    for number, law in enumerate(laws.laws):
+        depth = _depth(law, batcher) if law.contact.delta is None else None
+        values = (*law_values(law.contact, depth), *restitution_rows(law.contact))
+        columns.append(batcher.rows(("pair", number), values, 1))
+    return batcher.concatenate(columns, 2)
+
+
+def _depth(law: PairLaw, batcher: "SceneBatcher") -> Any:
+    """Returns the smaller of the bodies' default depths [m]."""
+    first, second = (default_depth(body, batcher) for body in (law.first, law.second))
+    if isinstance(first, torch.Tensor) or isinstance(second, torch.Tensor):
+        return torch.minimum(*(torch.as_tensor(a, dtype=batcher.dtype, device=batcher.device) for a in (first, second)))
+    return np.minimum(first, second)
