@@ -15,10 +15,10 @@ from rich.table import Table
 import gradsim as gs
 from benchmarks.report import Progress, Requirement, Section, footer, new_table, no_progress
 from benchmarks.timing import Machine, this_machine
+from gradsim.datasets.objects import KINDS
 from gradsim.experiments import contact, mass
 from gradsim.experiments.control import gear
 from gradsim.experiments.control.task import Method
-from gradsim.experiments.objects import KINDS
 
 OBJECT = 0  # a box, in the experiments' list of objects
 CONTACT_STEPS = (contact.FRAMES - 1) * contact.SUBSTEPS

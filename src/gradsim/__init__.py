@@ -1,6 +1,6 @@
 """gradsim: differentiable simulation from pixels to physics and back."""
 
-from gradsim import meshes
+from gradsim import datasets, meshes
 from gradsim._version import __version__ as __version__
 from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.compare.pixels import mse
@@ -61,11 +61,14 @@ from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
 from gradsim.scene.mesh_files import load_mesh
 from gradsim.scene.meshes import TetMesh, TriMesh
+from gradsim.scene.motion import Motion
+from gradsim.scene.node_contact import NodeContact
 from gradsim.scene.pendula import DoublePendulum, Pendulum
 from gradsim.scene.priors import LogNormal, Normal
 from gradsim.scene.quantity import Quantity, Signal, per_element, quantity
 from gradsim.scene.rigid import Drag, Push, Rigid
 from gradsim.scene.scene import Scene
+from gradsim.scene.self_contact import SelfContact
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticSphere
 from gradsim.scene.smoke import Closed, Periodic, Smoke
 from gradsim.scene.time import Time
@@ -137,7 +140,9 @@ __all__ = [
     "MissingExtra",
     "Mitsuba",
     "Moments",
+    "Motion",
     "NeoHookean",
+    "NodeContact",
     "Normal",
     "Pendulum",
     "Periodic",
@@ -153,6 +158,7 @@ __all__ = [
     "Rigid",
     "RungeKutta4",
     "Scene",
+    "SelfContact",
     "SceneFileError",
     "Signal",
     "SilhouetteWarning",
@@ -182,6 +188,7 @@ __all__ = [
     "best_design",
     "control",
     "cumulative",
+    "datasets",
     "rollout",
     "per_element",
     "errors",

@@ -14,6 +14,7 @@ from gradsim.scene.meshes import (
     tet_volumes,
     triangle_areas,
 )
+from gradsim.scene.models import model, model_names
 from gradsim.scene.surfaces import box, capsule, cone, cylinder, icosphere, sphere, torus
 
 __all__ = [
@@ -27,6 +28,8 @@ __all__ = [
     "grid",
     "icosphere",
     "load_mesh",
+    "model",
+    "model_names",
     "oriented",
     "outward",
     "save_mesh",

@@ -1,5 +1,7 @@
 """Scores of possible errors of a scene against a direct least-squares fit with the same priors."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -66,3 +68,27 @@ def test_a_direction_of_the_unknowns_explains_nothing():
         cause.path: cause.score for cause in likely_causes(linearization(residual, J, K), nuisances("a", "b", "c"), 1.0)
     }
     assert found.get("a", 0.0) < 1e-3
+
+
+def with_codec_errors(lin: Linearization, errors: torch.Tensor, J: torch.Tensor, K: torch.Tensor) -> Linearization:
+    """Adds simulated errors of a codec [D, T, N]."""
+    residual = lin.blocks[0].difference
+    products = torch.cat([residual[None], J, K]).flatten(1) @ errors.flatten(1).T / SIGMA**2
+    block = replace(lin.blocks[0], codec_errors=errors, codec_products=products)
+    return replace(lin, blocks=[block])
+
+
+def test_errors_of_a_codec_in_colours_hide_no_other_cause():
+    J, K = columns(4)
+    generator = torch.Generator().manual_seed(5)
+    noise = SIGMA * torch.randn(4, FRAMES, ENTRIES, generator=generator).double()
+    brighter = 0.05 * (K[0] + K[2])  # error of the codec along most directions, which are of colours
+    lin = linearization(noise[0] - brighter + 0.06 * K[1], J, K)
+    lin = with_codec_errors(lin, noise[1:] + brighter, J, K)
+    listed = [
+        replace(n, group=group) for n, group in zip(nuisances("a", "b", "c"), ("color", "camera", "light"), strict=True)
+    ]
+    scores = {cause.path: cause.score for cause in likely_causes(lin, listed, 1.0)}
+    assert scores["a"] < 9.0
+    assert scores["c"] < 9.0
+    assert scores["b"] > 25.0

@@ -40,9 +40,23 @@ def tosses(count: int) -> list[gs.Trial]:
     return trials
 
 
+@pytest.fixture(scope="module")
+def fits() -> dict[int, tuple[gs.Fit, int]]:
+    """Fits by number of trials, with the number of rollouts of each."""
+    found = {}
+    simulate = gs.fit.trial_groups.simulate_over
+    for count in (2, 4, 8):
+        rollouts: list[gs.Scene] = []
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (gs.fit.trial_groups, gs.fit.trial_model):
+                patch.setattr(module, "simulate_over", lambda s, time, r=rollouts: r.append(s) or simulate(s, time))
+            found[count] = gs.estimate(tosses(count)), len(rollouts)
+    return found
+
+
 @pytest.mark.parametrize("count", [2, 4, 8])
-def test_trials_of_a_right_model_converge(count):
-    fit = gs.estimate(tosses(count))
+def test_trials_of_a_right_model_converge(fits, count):
+    fit, _ = fits[count]
     assert fit.status == "converged", fit.advice
     assert fit.certain
     assert inside(fit, "cube.mass", 3.7)
@@ -51,12 +65,19 @@ def test_trials_of_a_right_model_converge(count):
     assert all(0.6 < chi2 < 1.5 for chi2 in fit.misfit.trials.values())
 
 
-def test_more_trials_narrow_the_interval_of_what_they_share():
+def test_more_trials_narrow_the_interval_of_what_they_share(fits):
     widths = []
     for count in (2, 8):
-        low, high = gs.estimate(tosses(count)).intervals["cube.mass"]
+        low, high = fits[count][0].intervals["cube.mass"]
         widths.append(float(high - low))
     assert widths[1] < 0.75 * widths[0]
+
+
+def test_trials_run_as_batches(fits):
+    # Each rollout has a fixed cost, and the worlds of a batch share it: time grows less than linearly.
+    rollouts = {count: number for count, (_, number) in fits.items()}
+    assert rollouts[4] < 1.5 * rollouts[2]
+    assert rollouts[8] < 2.0 * rollouts[2]
 
 
 def test_unknowns_are_shared_by_path_or_separate():

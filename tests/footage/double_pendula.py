@@ -1,5 +1,6 @@
 """Double pendula by another formulation: two points in the plane, held by the tensions of their rods."""
 
+import cv2
 import numpy as np
 from tests.footage.videos import coverage
 
@@ -49,10 +50,11 @@ def draw_double_pendulum(bobs, size, pivot, scale, radii, colors, background):
     for upper, lower in bobs:
         image = background.copy()
         places = [np.array(pivot) + scale * np.array([own[0], -own[1]]) for own in (upper, lower)]
+        rods = np.zeros(size, np.uint8)
         for start, end in ((np.array(pivot), places[0]), (places[0], places[1])):
-            for part in np.linspace(0, 1, 60)[:, None]:
-                spot = coverage((start + part * (end - start)).ravel(), 1.0, size)[..., None]
-                image = image * (1 - spot) + 0.2 * spot
+            ends = [tuple(int(x) for x in np.round(8 * (own - 0.5))) for own in (start, end)]
+            cv2.line(rods, *ends, 255, 2, cv2.LINE_AA, 3)
+        image = image + (0.2 - image) * (rods[..., None] / 255)
         for place, radius, color in zip(places, radii, colors, strict=True):
             disc = coverage(place, radius, size)[..., None]
             image = image * (1 - disc) + np.array(color) * disc

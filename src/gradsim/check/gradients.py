@@ -19,6 +19,7 @@ from gradsim.check.gradient_problems.sticking import (
     TUMBLING_STEPS,
     tumbling_scene,
 )
+from gradsim.check.pair_gradients import check_pair_gradients
 from gradsim.check.physics.fluids import BOUNDARIES, gaussian_density, random_velocity, simulate_smoke
 from gradsim.check.result import CheckResult, Progress, no_progress
 from gradsim.scene.integrators import Integrator, Midpoint, SymplecticEuler
@@ -71,6 +72,7 @@ def check_gradients(progress: Progress = no_progress) -> list[CheckResult]:
         BOUNCE.name: check_long_gradients,
         "eight cubes bounce and slide": check_cube_gradients,
         "boxes with sticking friction tumble": check_sticking_gradients,
+        "bodies collide": check_pair_gradients,
         "smoke": check_smoke_gradients,
     }
     for name, check in others.items():

@@ -17,6 +17,7 @@ from gradsim.cli.calibrate import calibrate
 from gradsim.cli.check import check
 from gradsim.cli.console import console, stderr
 from gradsim.cli.control import control
+from gradsim.cli.dataset import dataset
 from gradsim.cli.demo import demo
 from gradsim.cli.estimate import estimate
 from gradsim.cli.exit_codes import INTERRUPTED, INVALID_INPUT
@@ -39,6 +40,7 @@ for command in (prepare, calibrate, simulate, estimate, identify, landscape, con
     app.command()(command)
 app.add_typer(check, name="check")
 app.add_typer(reproduce, name="reproduce")
+app.add_typer(dataset, name="dataset")
 
 
 @app.callback(invoke_without_command=True)

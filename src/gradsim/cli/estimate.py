@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,16 +23,20 @@ from gradsim.cli.inputs import (
     OptionalVideoArgument,
     SizeOption,
 )
+from gradsim.cli.many import fit_many
 from gradsim.cli.options import (
+    JobsOption,
     JsonOption,
+    RayOption,
     RoughlyOption,
     SubstepsOption,
     ThreadsOption,
+    chosen_workers,
     parse_words,
     set_threads,
 )
 from gradsim.cli.progress import ProgressBar
-from gradsim.cli.subject import Subject, VideoOptions, load_subject
+from gradsim.cli.subject import Subject, VideoOptions, check_none, given_options, load_subject
 from gradsim.fit.result import Fit, FitStep
 
 COLORS = {
@@ -64,6 +68,15 @@ def estimate(
         Path | None,
         typer.Option(help="A manifest of several trials, .yaml or .csv, in place of a scene and a video; see below."),
     ] = None,
+    many: Annotated[
+        Path | None,
+        typer.Option(
+            help="A manifest whose trials are fitted one by one, each with values of its own, to one row each of "
+            "fits.csv in the folder of --out. Fits that the folder already has are not repeated."
+        ),
+    ] = None,
+    jobs: JobsOption = None,
+    ray: RayOption = None,
     noise: Annotated[
         float | None, typer.Option(help="Standard deviation of a pixel; measured in the video by default.", min=1e-6)
     ] = None,
@@ -88,8 +101,8 @@ def estimate(
     readout: Annotated[
         str | None,
         typer.Option(
-            help="Time from the first to the last row of a frame of a rolling shutter, as a fraction of the time "
-            "between frames or as a time, such as 12ms."
+            help="Time from the first to the last row of a frame of a rolling shutter: a fraction of the time between "
+            "frames, a time, such as 12ms, or unknown, which estimates it."
         ),
     ] = None,
     background: Annotated[
@@ -146,12 +159,32 @@ def estimate(
         scene: toss.yaml
 
         trials: [{video: a.mp4, set: {cube.velocity: [1, 2, 0]}}, {states: b.csv, noise: {position: 0.001}}]
+
+    With `--many` the same manifest lists videos that have nothing in common:
+
+        gradsim estimate --many rigid/fits.csv -o fits/ --jobs 2
     """
     from gradsim.fit.estimate import estimate as fit_video
 
     set_threads(threads)
     videos = [*([] if video is None else [video]), *(trial or [])]
     given = VideoOptions(frames, crop, size, fps, mask, background, offset, shutter, readout)
+    options: dict[str, Any] = {
+        "noise": noise,
+        "robust": robust,
+        "brightness": brightness,
+        "roughly": parse_words(roughly),
+        "starts": starts,
+        "seed": seed,
+    }
+    if many is not None:
+        alone = {"SCENE": scene, "VIDEO": videos or None, "--trials": trials, "--json": as_json, "--threads": threads}
+        alone |= {"--checkpoint": checkpoint, **given_options(given)}
+        check_none(alone, "does not apply to --many")
+        options |= {"substeps": substeps, "corrections": corrections}
+        fit_many(many, out, options, chosen_workers(jobs, ray))
+        return
+    check_none({"--jobs": jobs, "--ray": ray}, "applies to --many; one fit uses --threads")
     subject = load_subject(scene, videos, trials, given)
     make_folder(out)
     announce_compilation()
@@ -161,15 +194,10 @@ def estimate(
             mask=subject.mask,
             substeps=substeps or subject.substeps,
             integrator=subject.file.time.integrator,
-            noise=noise,
-            robust=robust,
-            brightness=brightness,
-            roughly=parse_words(roughly),
             corrections=0 if corrections is None and subject.footage is not None else corrections,
-            starts=starts,
-            seed=seed,
             checkpoint=checkpoint,
             progress=lambda stage: show_stage(bar, stage),
+            **options,
         )
     output = result_console(as_json)
     print_fit(fit, output)

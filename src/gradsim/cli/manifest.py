@@ -1,4 +1,4 @@
-"""Manifests of trials, for `gradsim estimate --trials`.
+"""Manifests of trials, for `gradsim estimate --trials` and `--many`.
 
 A manifest is a YAML file with a list `trials`, beside values that hold for all of them; or a CSV file with a row for
 each trial. The keys of a trial are the fields of `TrialEntry`. In a CSV file, every other column is a path whose value
@@ -17,7 +17,7 @@ import numpy as np
 import yaml
 
 from gradsim.cli.inputs import checked_camera, checked_unknowns, load_background, load_clip, substeps_at
-from gradsim.cli.options import frame_time, known_frame_time, parse_size, unknown_offset
+from gradsim.cli.options import frame_time, parse_size, unknown_offset
 from gradsim.cli.tables import MeasuredTable, load_table
 from gradsim.fit.footage_trial import named_point, weights_from_deviations
 from gradsim.fit.observations.base import Observation
@@ -79,7 +79,11 @@ class Manifest:
 
 def load_manifest(path: Path) -> Manifest:
     """Loads the trials of a manifest and all files that it names."""
-    entries = _read_entries(path)
+    return load_entries(path, read_entries(path))
+
+
+def load_entries(path: Path, entries: Sequence[TrialEntry]) -> Manifest:
+    """Loads some trials of a manifest and all files that they name."""
     scenes: dict[str, SceneFile] = {}
     trials, steps = [], []
     for number, entry in enumerate(entries):
@@ -100,12 +104,13 @@ def load_manifest(path: Path) -> Manifest:
     return Manifest(path, tuple(trials), next(iter(scenes.values())), substeps)
 
 
-def _read_entries(path: Path) -> list[TrialEntry]:
+def read_entries(path: Path, option: str = "--trials") -> list[TrialEntry]:
+    """Returns the trials of a manifest without loading the files that it names."""
     if not path.is_file() or path.suffix.lower() not in (".yaml", ".yml", ".csv"):
-        raise InvalidInput("--trials", str(path), "must be an existing .yaml or .csv file")
+        raise InvalidInput(option, str(path), "must be an existing .yaml or .csv file")
     rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _yaml_rows(path)
     if not rows:
-        raise InvalidInput("--trials", str(path), "has no trials")
+        raise InvalidInput(option, str(path), "has no trials")
     return [_entry(f"trials[{k}]", row) for k, row in enumerate(rows)]
 
 
@@ -198,7 +203,7 @@ def _timing(label: str, entry: TrialEntry, rate: float | None) -> dict[str, Any]
         raise InvalidInput(f"{label}.shutter", entry.shutter, "give the shutter or the exposure, not both")
     fps = rate or 1.0
     shutter = frame_time(f"{label}.shutter", entry.shutter, fps)
-    readout = known_frame_time(f"{label}.readout", entry.readout, fps)
+    readout = frame_time(f"{label}.readout", entry.readout, fps)
     if rate is None and (shutter or readout):
         raise InvalidInput(
             f"{label}.shutter/readout", "given", "needs a frame rate: use exposure [s] with uneven times"

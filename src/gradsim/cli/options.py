@@ -11,6 +11,7 @@ import torch
 import typer
 
 from gradsim.fit.nuisances.nuisance import GROUPS
+from gradsim.parallel import Workers
 from gradsim.scene.errors import InvalidInput, OutOfRange
 from gradsim.scene.unknown import Unknown, unknown
 
@@ -40,6 +41,17 @@ SetOption = Annotated[
         help="Value of a scene quantity in SI units, path=value, such as cube.mass=2.5; may be repeated.",
     ),
 ]
+JobsOption = Annotated[
+    int | None, typer.Option(help="Number of processes on this machine, one thread each; 1 by default.", min=1)
+]
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run on a Ray cluster instead: auto for the one of this machine, or its address, such as 10.0.0.1:6379. "
+        "Needs the extra ray.",
+    ),
+]
 SubstepsOption = Annotated[
     int | None,
     typer.Option(
@@ -57,6 +69,13 @@ RoughlyOption = Annotated[
 ]
 
 
+def chosen_workers(jobs: int | None, ray: str | None) -> Workers:
+    """Returns the workers of the options --jobs and --ray."""
+    if jobs is not None and ray is not None:
+        raise InvalidInput("--jobs", jobs, "does not apply to --ray: the cluster uses all of its cores")
+    return Workers(jobs or 1, ray)
+
+
 def parse_words(text: str | None) -> tuple[str, ...]:
     """Parses words with commas between them."""
     return () if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
@@ -71,11 +90,6 @@ def frame_time(name: str, given: str | float | None, fps: float) -> float | Unkn
     """Returns a time within a frame [s] from "0.5" (of a frame), "4ms", "1/250" (seconds) or "unknown"; 0 for None."""
     if isinstance(given, str) and given.strip() == "unknown":
         return unknown(0.25 / fps, low=0.0, high=1.0 / fps)
-    return known_frame_time(name, given, fps)
-
-
-def known_frame_time(name: str, given: str | float | None, fps: float) -> float:
-    """Returns a time within a frame [s] from "0.5" (of a frame), "4ms" or "1/250" (seconds); 0 for None."""
     if given is None:
         return 0.0
     match = FRAME_TIME.fullmatch(str(given).replace(" ", ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +12,11 @@ import typer
 from gradsim.cli.console import console, stderr
 from gradsim.cli.exit_codes import FAILED, INTERRUPTED
 from gradsim.cli.files import make_folder
-from gradsim.cli.options import parse_frames
+from gradsim.cli.options import JobsOption, RayOption, chosen_workers, parse_frames
 from gradsim.experiments.control.catalogue import Subject
 from gradsim.experiments.control.task import Method
 from gradsim.experiments.experiment import Experiment, Row, run_experiment
+from gradsim.parallel import Workers
 from gradsim.scene.errors import InvalidInput
 
 reproduce = typer.Typer(
@@ -27,6 +29,19 @@ JsonOption = Annotated[
     Path | None,
     typer.Option("--json", "-o", help="Save each row to this JSON file; rows already in it are not computed again."),
 ]
+
+
+class MassMethod(str, Enum):
+    """Methods that estimate a mass."""
+
+    AVERAGE = "average"
+    RANDOM = "random"
+    PYBULLET = "pybullet"
+    CMA_ES = "cma-es"
+    DIFF_PHYSICS = "diffphysics"
+    GRADSIM = "gradsim"
+
+
 SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
 
 
@@ -34,6 +49,8 @@ SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
 def mass(
     objects: Annotated[int, typer.Option(help="Number of objects.", min=1)] = 20,
     seed: SeedOption = 0,
+    jobs: JobsOption = None,
+    ray: RayOption = None,
     as_json: JsonOption = None,
 ) -> None:
     """Mass of pushed objects, from exact, 8-bit and compressed videos (Table 1).
@@ -42,7 +59,29 @@ def mass(
     """
     from gradsim.experiments.mass import experiment
 
-    show_experiment(experiment(objects, seed), as_json)
+    show_experiment(experiment(objects, seed), as_json, workers=chosen_workers(jobs, ray))
+
+
+@reproduce.command()
+def baselines(
+    objects: Annotated[int, typer.Option(help="Number of objects of the test split; 200 for all.", min=1)] = 5,
+    method: Annotated[
+        list[MassMethod] | None, typer.Option(help="Run only this method; may be repeated. All by default.")
+    ] = None,
+    seed: SeedOption = 0,
+    jobs: JobsOption = None,
+    ray: RayOption = None,
+    as_json: JsonOption = None,
+) -> None:
+    """Mass of objects of the data set by the methods of Table 1. Needs the extras paper (CMA-ES) and pybullet.
+
+    gradsim reproduce baselines --objects 5 --json baselines.json
+    """
+    from gradsim.experiments.baselines.experiment import experiment
+    from gradsim.experiments.baselines.methods import METHODS
+
+    table = experiment(objects, seed, [item.value for item in method] if method else tuple(METHODS))
+    show_experiment(table, as_json, workers=chosen_workers(jobs, ray))
 
 
 @reproduce.command()
@@ -55,6 +94,8 @@ def contact(
     eight_bit: Annotated[
         bool, typer.Option("--eight-bit", help="Estimate from frames rounded to 8 bits as well.")
     ] = False,
+    jobs: JobsOption = None,
+    ray: RayOption = None,
     as_json: JsonOption = None,
 ) -> None:
     """Density and four contact parameters, jointly, of objects that bounce and slide (Table 2).
@@ -63,7 +104,9 @@ def contact(
     """
     from gradsim.experiments.contact import experiment
 
-    show_experiment(experiment(objects, seed, held_out=held_out, eight_bit=eight_bit), as_json)
+    show_experiment(
+        experiment(objects, seed, held_out=held_out, eight_bit=eight_bit), as_json, workers=chosen_workers(jobs, ray)
+    )
 
 
 @reproduce.command()
@@ -93,6 +136,8 @@ def coverage(
     noisy: Annotated[int, typer.Option(help="Number of videos with Gaussian noise.", min=0)] = 200,
     compressed: Annotated[int, typer.Option(help="Number of H.264 videos.", min=0)] = 20,
     seed: SeedOption = 0,
+    jobs: JobsOption = None,
+    ray: RayOption = None,
     as_json: JsonOption = None,
 ) -> None:
     """Fraction of 95 % intervals that contain the true value.
@@ -101,7 +146,7 @@ def coverage(
     """
     from gradsim.experiments.coverage import experiment
 
-    show_experiment(experiment(noisy, compressed, seed), as_json)
+    show_experiment(experiment(noisy, compressed, seed), as_json, workers=chosen_workers(jobs, ray))
 
 
 @reproduce.command("many-unknowns")
@@ -196,7 +241,8 @@ def model_error(
     ] = False,
     scene: Annotated[list[str] | None, typer.Option(help="Only this scene: rigid, soft or cloth; repeatable.")] = None,
     right: Annotated[int | None, typer.Option(help="Number of videos with a right model.", min=0)] = None,
-    jobs: Annotated[int, typer.Option(help="Number of processes.", min=1)] = 2,
+    jobs: JobsOption = None,
+    ray: RayOption = None,
     as_json: JsonOption = None,
 ) -> None:
     """Scenes that are slightly wrong, and videos of something else: is a wrong answer called certain?
@@ -209,7 +255,7 @@ def model_error(
     from gradsim.experiments.model_error.experiment import experiment
 
     table = experiment(quick=quick, held_out=held_out, scenes=tuple(scene or ()), right=right)
-    show_experiment(table, as_json, jobs=jobs)
+    show_experiment(table, as_json, workers=chosen_workers(jobs, ray))
 
 
 @reproduce.command()
@@ -220,7 +266,8 @@ def footage(
     ] = None,
     synthetic: Annotated[str | None, typer.Option(help="Seeds of synthetic videos, start:stop, such as 0:30.")] = None,
     traps: Annotated[bool, typer.Option("--traps", help="Videos that must be refused.")] = False,
-    jobs: Annotated[int, typer.Option(help="Number of processes.", min=1)] = 1,
+    jobs: JobsOption = None,
+    ray: RayOption = None,
     as_json: JsonOption = None,
 ) -> None:
     """Gravity, restitution, lengths and friction from real and from synthetic videos, with one known length each.
@@ -238,14 +285,18 @@ def footage(
         raise InvalidInput("footage", "no videos", "give --data DIR, --synthetic 0:30 or --traps")
     start, stop = (0, 0) if synthetic is None else parse_frames(synthetic)
     seeds = range(start, start + 30 if stop is None else stop)
-    show_experiment(experiment(data, synthetic=seeds, traps=tuple(TRAPS) if traps else ()), as_json, jobs=jobs)
+    show_experiment(
+        experiment(data, synthetic=seeds, traps=tuple(TRAPS) if traps else ()),
+        as_json,
+        workers=chosen_workers(jobs, ray),
+    )
 
 
 def show_experiment(
     experiment: Experiment,
     file: Path | None,
     plot: Callable[[Sequence[Row]], None] = lambda rows: None,
-    jobs: int = 1,
+    workers: Workers = Workers(),
 ) -> None:
     """Prints the table while it is filled, then the claims. Exits with code 1 if a claim fails."""
     console.print(f"[bold]{experiment.title}[/]", soft_wrap=True)
@@ -255,7 +306,7 @@ def show_experiment(
     rows: list[Row] = []
     try:
         with stderr.status("compiling kernels (first use only)") as status:
-            for row in run_experiment(experiment, file, status.update, jobs):
+            for row in run_experiment(experiment, file, status.update, workers):
                 rows.append(row)
                 line = "  ".join(column.cell(row) for column in experiment.columns)
                 console.print(line.rstrip(), highlight=False, soft_wrap=True, markup=False)
@@ -268,6 +319,8 @@ def show_experiment(
         stderr.print(f"interrupted: {resume}", soft_wrap=True, highlight=False)
         raise typer.Exit(INTERRUPTED) from None
     plot(rows)
+    for text in experiment.summary(rows):
+        console.print(text, highlight=False, soft_wrap=True, markup=False)
     claims = experiment.claims(rows)
     for claim in claims:
         mark = "[green]ok  [/]" if claim.ok else "[bold red]FAIL[/]"

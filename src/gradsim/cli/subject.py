@@ -11,7 +11,7 @@ import torch
 
 from gradsim.cli.inputs import checked_camera, checked_unknowns, load_background, load_clip, load_mask, substeps_at
 from gradsim.cli.manifest import Manifest, load_manifest
-from gradsim.cli.options import frame_time, known_frame_time, unknown_offset
+from gradsim.cli.options import frame_time, unknown_offset
 from gradsim.fit.trials import Trial
 from gradsim.footage.footage_view import FootageView
 from gradsim.scene.errors import InvalidInput
@@ -53,9 +53,9 @@ def load_subject(scene: str | None, videos: list[Path], manifest: Path | None, o
     if scene is not None and not videos and manifest is None and Path(scene).is_dir():
         return _prepared_subject(Path(scene), options)
     if manifest is not None:
-        given = {"SCENE": scene, "VIDEO": videos or None, **_given(options)}
-        _check_none(given, "does not apply to --trials: give it in the manifest")
-        return _manifest_subject(load_manifest(manifest))
+        given = {"SCENE": scene, "VIDEO": videos or None, **given_options(options)}
+        check_none(given, "does not apply to --trials: give it in the manifest")
+        return manifest_subject(load_manifest(manifest))
     if scene is None or not videos:
         missing = "scene" if scene is None else "video"
         raise InvalidInput(missing, "missing", "give a scene file and a video of it, or --trials MANIFEST")
@@ -65,11 +65,12 @@ def load_subject(scene: str | None, videos: list[Path], manifest: Path | None, o
     return _video_subject(file, videos, options)
 
 
-def _given(options: VideoOptions) -> dict[str, Any]:
+def given_options(options: VideoOptions) -> dict[str, Any]:
     return {f"--{name}": value for name, value in vars(options).items()}
 
 
-def _check_none(given: Mapping[str, Any], remedy: str) -> None:
+def check_none(given: Mapping[str, Any], remedy: str) -> None:
+    """Raises InvalidInput if one of some options is given."""
     for name, value in given.items():
         if value is not None:
             raise InvalidInput(name, value, remedy)
@@ -81,8 +82,8 @@ def _prepared_subject(folder: Path, options: VideoOptions) -> Subject:
 
     if not is_prepared(folder):
         raise InvalidInput("scene", str(folder), "must be a scene file, or a folder that `gradsim prepare` wrote")
-    _check_none(_given(options), "does not apply to a prepared folder: give it to `gradsim prepare`")
-    subject = _manifest_subject(load_manifest(folder / MANIFEST))
+    check_none(given_options(options), "does not apply to a prepared folder: give it to `gradsim prepare`")
+    subject = manifest_subject(load_manifest(folder / MANIFEST))
     view = load_footage_view(folder)
     if view is None:
         return replace(subject, title=folder.name)
@@ -99,7 +100,7 @@ def _video_subject(file: SceneFile, videos: list[Path], options: VideoOptions) -
     timing: dict[str, Any] = {
         "offset": unknown_offset(options.offset, per_trial=len(clips) > 1) or 0.0,
         "exposure": frame_time("--shutter", options.shutter, rates[0]),
-        "readout": known_frame_time("--readout", options.readout, rates[0]),
+        "readout": frame_time("--readout", options.readout, rates[0]),
     }
     trials = [
         Trial(_with_background(file, clip, options), clip, fps=rate, name=name, **timing)
@@ -134,7 +135,8 @@ def _video_source(video: Path, clip: Video, fps: float) -> str:
     return f"{video}: {len(clip)} frames of {height} x {width} pixels at {fps:g} fps, {clip.codec}"
 
 
-def _manifest_subject(manifest: Manifest) -> Subject:
+def manifest_subject(manifest: Manifest) -> Subject:
+    """Returns the subject of the trials of a manifest."""
     lengths = [manifest.length(number) for number in range(len(manifest.trials))]
     source = f"{manifest.path}: {len(lengths)} trials of {min(lengths)} to {max(lengths)} frames"
     return Subject(manifest.trials, manifest.file, manifest.substeps, max(lengths), manifest.path.stem, source)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradsim.datasets.objects import KINDS, extent_below_origin, random_look, random_rotation, random_shape, volume
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row
-from gradsim.experiments.objects import KINDS, extent_below_origin, random_look, random_rotation, random_shape, volume
 from gradsim.experiments.protocol import fit_video, record_video, relative_errors
 from gradsim.fit.linearization import linearize
 from gradsim.fit.problem import EstimationProblem

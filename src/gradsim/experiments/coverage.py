@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradsim.datasets.objects import extent_below_origin, random_look, random_rotation
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row
-from gradsim.experiments.objects import extent_below_origin, random_look, random_rotation
 from gradsim.experiments.protocol import fit_video, record_video
 from gradsim.fit.result import Fit
 from gradsim.scene.camera import Camera

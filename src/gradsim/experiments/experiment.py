@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from gradsim.allocator import keep_freed_memory
+from gradsim.datasets.compilation import build_kernels
+from gradsim.parallel import Workers, run_tasks
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 
@@ -78,11 +75,11 @@ class Experiment:
     cases: tuple[Case, ...]
     claims: Callable[[Sequence[Row]], list[Claim]]
     paper: str = ""
-    rebuild: Callable[[], Experiment] | None = None  # creates the same experiment in another process; must be picklable
+    summary: Callable[[Sequence[Row]], list[str]] = lambda rows: []  # lines printed below the table
 
 
 def run_experiment(
-    experiment: Experiment, file: Path | None, progress: Progress = lambda text: None, jobs: int = 1
+    experiment: Experiment, file: Path | None, progress: Progress = lambda text: None, workers: Workers = Workers()
 ) -> Iterator[Row]:
     """Yields the rows. Rows found in the file are not computed again; each new row is saved immediately.
 
@@ -90,13 +87,12 @@ def run_experiment(
         experiment: Experiment; its cases run in their order.
         file: JSON file of the rows, or None.
         progress: Receives text about the current step.
-        jobs: Number of processes, for an experiment with `rebuild`. Rows then come in the order of completion; their
-            content is the same.
+        workers: Processes or machines. Rows then come in the order of completion; their content is the same.
     """
     rows = {} if file is None else _read_rows(file, experiment.name)
     yield from (rows[case.key] for case in experiment.cases if case.key in rows)
     missing = [case for case in experiment.cases if case.key not in rows]
-    for key, row in _compute_rows(experiment, missing, progress, jobs):
+    for key, row in _compute_rows(missing, progress, workers):
         rows[key] = row
         if file is not None:
             content = json.dumps({"experiment": experiment.name, "rows": rows}, indent=2) + "\n"
@@ -104,35 +100,18 @@ def run_experiment(
         yield row
 
 
-def _compute_rows(
-    experiment: Experiment, cases: Sequence[Case], progress: Progress, jobs: int
-) -> Iterator[tuple[str, Row]]:
-    if jobs == 1 or experiment.rebuild is None:
+def _compute_rows(cases: Sequence[Case], progress: Progress, workers: Workers) -> Iterator[tuple[str, Row]]:
+    if workers.in_process:
         for case in cases:
             yield case.key, case.run(lambda text, key=case.key: progress(f"{key}: {text}"))  # type: ignore[misc]
         return
-    context = multiprocessing.get_context("spawn")  # Torch and Warp have threads, which a fork would lose
-    pool = ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=(experiment.rebuild,))
-    try:
-        futures = {pool.submit(_run_in_worker, case.key): case.key for case in cases}
-        for number, future in enumerate(as_completed(futures), start=1):
-            progress(f"{number} of {len(cases)} cases, {jobs} processes")
-            yield futures[future], future.result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    for number, (case, row) in enumerate(run_tasks(_run_quietly, cases, workers, prepare=build_kernels), start=1):
+        progress(f"{number} of {len(cases)} cases")
+        yield case.key, row
 
 
-_worker_cases: dict[str, Case] = {}  # of the experiment, in a worker process
-
-
-def _start_worker(rebuild: Callable[[], Experiment]) -> None:
-    torch.set_num_threads(1)
-    keep_freed_memory()
-    _worker_cases.update({case.key: case for case in rebuild().cases})
-
-
-def _run_in_worker(key: str) -> Row:
-    return _worker_cases[key].run(lambda text: None)
+def _run_quietly(case: Case) -> Row:
+    return case.run(lambda text: None)
 
 
 def _read_rows(file: Path, name: str) -> dict[str, Row]:

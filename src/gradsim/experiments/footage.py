@@ -187,9 +187,8 @@ def experiment(
     cases = [] if data is None else real_cases(data)
     cases += [synthetic_case(seed) for seed in synthetic]
     cases += [trap_case(name) for name in traps]
-    rebuild = partial(experiment, data, synthetic=tuple(synthetic), traps=tuple(traps))
     title = "Physics from footage: one known length, no other input"
-    return Experiment("footage", title, COLUMNS, tuple(cases), claims, rebuild=rebuild)
+    return Experiment("footage", title, COLUMNS, tuple(cases), claims)
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:

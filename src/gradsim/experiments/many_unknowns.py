@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradsim.datasets.recording import soft_ground
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row, largest
-from gradsim.experiments.protocol import fit_video, relative_errors, soft_ground
+from gradsim.experiments.protocol import fit_video, relative_errors
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.jacobians import Adjoint
 from gradsim.fit.observations.states import States

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from gradsim.datasets.objects import KINDS, random_look, random_rotation, random_shape, volume
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row, largest
-from gradsim.experiments.objects import KINDS, random_look, random_rotation, random_shape, volume
 from gradsim.experiments.protocol import fit_video, record_video, relative_errors
 from gradsim.scene.camera import Camera
 from gradsim.scene.rigid import Push, Rigid

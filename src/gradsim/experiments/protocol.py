@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
+from gradsim.datasets.recording import record, soft_ground
 from gradsim.experiments.experiment import Progress
 from gradsim.fit.estimate import estimate
 from gradsim.fit.plan import EvaluatedControl
 from gradsim.fit.result import Fit, FitStep
-from gradsim.fit.simulation import simulate_over
-from gradsim.render.render import render
-from gradsim.scene.errors import ContactWarning, StabilityWarning
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 
 
-@contextmanager
-def soft_ground() -> Iterator[None]:
-    """Silences warnings that do not apply to the paper's scenes.
-
-    The paper's ground is soft, so bodies sink in deeply. The stability estimate is conservative there: it assumes that
-    more points are in contact at once than actually are.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ContactWarning)
-        warnings.simplefilter("ignore", StabilityWarning)
-        yield
-
-
 def record_video(scene: Scene, time: Time, *sides: int) -> list[torch.Tensor]:
     """Simulates a scene once and renders it at each size [px]. Returns videos [T, side, side, 3]."""
-    with soft_ground():
-        trajectory = simulate_over(scene, time)
-    return [render(scene, trajectory, (side, side)) for side in sides]
+    return record(scene, time, *sides)[1]
 
 
 def fit_video(scene: Any, video: Any, progress: Progress, label: str = "", **options: Any) -> Fit:

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from gradsim.fit.gauss_newton import GaussNewton, solve
+from gradsim.fit.level_solver import Report
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.problem import EstimationProblem
-from gradsim.fit.search import Report
 from gradsim.fit.trial_model import TrialModel
 from gradsim.render.render import render
 from gradsim.video.encode import encode

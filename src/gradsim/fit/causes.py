@@ -13,6 +13,7 @@ from gradsim.fit.nuisances.nuisance import Nuisance
 from gradsim.fit.series_scores import series_scores
 
 OUTLYING_RATIO = 4.0  # of the errors of a codec along one direction to those along most
+COLORED = ("light", "color")  # groups of nuisances that change colours and move nothing
 MIN_SCORED_TRIALS = 5  # trials whose scatter limits the score of a nuisance
 
 
@@ -64,7 +65,8 @@ def likely_causes(
         entries += float(block.counts.sum())
     projected = _project_off(normal, gradient, size)
     # Residuals above the noise, and errors of a codec along a direction, are no evidence for any single cause.
-    scales = max(chi2, 1.0) * _codec_ratios(lin, normal)
+    colored = torch.tensor([nuisance.group in COLORED for nuisance in nuisances])
+    scales = max(chi2, 1.0) * _codec_ratios(lin, normal, colored)
     highest = _trial_scores(normal, torch.stack(list(gradients.values())), size)
     series = series_scores(lin, count) if correlated else None
     excess = max(total - entries, 1e-12)
@@ -85,16 +87,18 @@ def likely_causes(
     return sorted(causes, key=lambda cause: -cause.score)
 
 
-def _codec_ratios(lin: Linearization, normal: torch.Tensor) -> torch.Tensor:
+def _codec_ratios(lin: Linearization, normal: torch.Tensor, colored: torch.Tensor) -> torch.Tensor:
     """Returns how much larger the simulated errors of compressed videos are along each nuisance than independent noise,
     as ratios of variances [Q]; 1 without compression.
 
-    Few simulated errors give a single ratio only roughly. It is therefore the median of all, or that along the
-    coordinates if it is larger, except where a ratio is far above.
+    Few simulated errors give a single ratio only roughly. It is therefore the median of its kind, or that along the
+    coordinates if it is larger, except where a ratio is far above. Nuisances of colours are a kind of their own: codecs
+    change the brightness of areas far more than their outlines.
 
     Args:
         lin: Linearization.
         normal: Products of the coordinates and the nuisances with each other, [P + Q, P + Q].
+        colored: Whether a nuisance changes nothing but colours, [Q].
     """
     size = lin.count
     products = codec_products(lin, len(normal) - size)
@@ -102,7 +106,10 @@ def _codec_ratios(lin: Linearization, normal: torch.Tensor) -> torch.Tensor:
         return torch.ones(len(normal) - size, dtype=normal.dtype)
     squares, inner = _project_off(normal, products, size)
     ratios = inner.square().mean(1) / squares.clamp_min(1e-12 * torch.diagonal(normal)[size:].clamp_min(1e-300))
-    usual = max(codec_correlation(lin), float(ratios.median()))
+    usual = torch.full_like(ratios, codec_correlation(lin))
+    for kind in (colored, ~colored):
+        if bool(kind.any()):
+            usual[kind] = usual[kind].clamp_min(float(ratios[kind].median()))
     return torch.where(ratios > OUTLYING_RATIO * usual, ratios, usual)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import torch
 
-from gradsim.fit.linearization import Linearization, differences, linearize
+from gradsim.fit.linearization import Columns, Linearization, differences, linearize
 from gradsim.fit.noise import MAD_TO_SD, ROUNDING_8_BIT, NoiseLevel
 from gradsim.fit.observations.noise import LEVELS
 from gradsim.fit.observations.pixels import Pixels
@@ -28,11 +28,14 @@ MIN_SIGMA = 1e-6  # smallest noise of a video
 DITHERED = 0.6  # noise above which errors of rounding are independent, in steps of 8-bit values
 
 
-def with_codec_noise(problem: EstimationProblem, z: torch.Tensor, seed: int = 0) -> EstimationProblem:
-    """Returns the problem with the noise of compressed videos as simulated at coordinates z [P]."""
+def with_codec_noise(
+    problem: EstimationProblem, z: torch.Tensor, seed: int = 0
+) -> tuple[EstimationProblem, Columns | None]:
+    """Returns the problem with the noise of compressed videos as simulated at coordinates z [P], and the Jacobian at z
+    if it was computed for that."""
     simulated = [key for key in problem.blocks if is_compressed(problem, key) or is_rounded(problem, key)]
     if not simulated:
-        return problem
+        return problem, None
     noise, errors = dict(problem.noise), {}
     residuals = differences(problem, z[None])
     for key in simulated:
@@ -40,11 +43,13 @@ def with_codec_noise(problem: EstimationProblem, z: torch.Tensor, seed: int = 0)
         level = noise[key].before
         if level is None:
             level = source.noise_before(residuals[key][0]) if source.lossy else _dithering(noise[key])
-        errors[key] = torch.stack([source.errors(level, seed + k).flatten(1) for k in range(DRAWS)])
+        draws = [source.errors(level, seed + k).flatten(1) for k in range(DRAWS if level > 0 else 1)]
+        errors[key] = torch.stack(draws).expand(DRAWS, -1, -1)  # without noise all are equal
         sigma = errors[key].square().mean().sqrt()
         noise[key] = NoiseLevel(sigma, "codec", MIN_SIGMA, before=level)
     updated = replace(problem, noise=noise, codec_errors=errors)
-    return replace(updated, noise_correlation=codec_correlation(linearize(updated, z)))
+    lin = linearize(updated, z, shifts=False)
+    return replace(updated, noise_correlation=codec_correlation(lin)), lin.columns
 
 
 def codec_correlation(lin: Linearization) -> float:

@@ -46,7 +46,7 @@ from gradsim.scene.errors import Diverged, InvalidInput
 STEP_BIAS = 0.2  # largest error of the time step, in standard deviations of the estimate
 MAX_REFINEMENTS = 3
 NOTABLE_BIAS = 1.0  # error of given time steps that is reported, in standard deviations
-PER_TRIAL = ("start", "time")  # groups of nuisances that differ between trials
+PER_TRIAL = ("start", "delay", "time")  # groups of nuisances that differ between trials
 NOISE_CHANGE = 0.2  # relative change of the noise after which a fit of several kinds of observations is repeated
 POLISH_ITERATIONS, POLISH_TOLERANCE = 15, 1e-7
 POLISHED_CHI2 = 1e-3  # decrease of chi^2 below which it ends, where the noise limits the accuracy
@@ -167,13 +167,14 @@ def analyse(
         report: Called after every iteration of a further fit.
     """
     polished: bool | None = None
-    problem = with_codec_noise(problem, z)
+    problem, columns = with_codec_noise(problem, z)
     if problem.nuisance_paths and full:
         iterations = UNEXPLAINED_ITERATIONS if problem.is_unexplained(z) else POLISH_ITERATIONS
+        columns = None  # those at the new z are others
         z, polished = polish(problem, z, optimizer, report, "rough quantities", iterations=iterations)
     advice = ""
     check_steps = bool(corrections or free_substeps) and problem.total_chi2(z) > MAX_SCORE
-    lin = _linearize(problem, z, steps=check_steps)
+    lin = _linearize(problem, z, steps=check_steps, columns=columns)
     problem, z, lin, refitted = _with_residual_noise(problem, z, lin, optimizer, report)
     polished = polished if refitted is None else refitted
     for _ in range(MAX_REFINEMENTS if check_steps else 0):
@@ -261,7 +262,7 @@ def _with_residual_noise(
     if (kinds > 1 and largest > NOISE_CHANGE) or has_prior:
         z, converged = polish(updated, z, optimizer, report, "noise from residuals")
         return updated, z, _linearize(updated, z, steps=True), converged
-    return updated, z, _linearize(updated, z, steps=True), None
+    return updated, z, _linearize(updated, z, steps=True, columns=lin.columns), None
 
 
 def _linearize(
@@ -300,7 +301,7 @@ def _correct(
     names: list[str] = []
     converged: bool | None = None
     while True:
-        candidates = _scored(problem, z) if problem.total_chi2(z) > MAX_SCORE else ([], [])  # no score exceeds chi^2
+        candidates = _scored(problem, z) if lin.total_chi2 > MAX_SCORE else ([], [])  # no score exceeds chi^2
         scored = _linearize_sample(problem, lin, candidates) if candidates[0] else None
         misfit = measure_misfit(problem, lin, candidates[0], scored=scored, holdout=math.nan, corrections=tuple(names))
         usable = {nuisance.path for nuisance in candidates[0] if nuisance.batched}
@@ -321,8 +322,8 @@ def _correct(
         amount = float(problem.parameters.values(z)[_first_path(problem, likely.path)])
         nuisance = next(n for own in added for n in own)
         names.append(nuisance.describe(amount))
-        problem = with_codec_noise(problem, z)
-        lin = linearize(problem, z)
+        problem, columns = with_codec_noise(problem, z)
+        lin = linearize(problem, z, columns=columns)
 
 
 def _first_path(problem: EstimationProblem, path: str) -> str:
@@ -384,4 +385,4 @@ def _linearize_with(
         for row, nuisance in enumerate(group):
             found[nuisance.path] = {key: derivatives[key][row] for key in problem.blocks}
     nuisance_columns = {key: [found[n.path][key] for n in listed] for key in problem.blocks}
-    return linearize(problem, z, nuisances=nuisance_columns, columns=columns)
+    return linearize(problem, z, nuisances=nuisance_columns, columns=columns, shifts=False)

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 import torch
 
-from gradsim.fit.linearization import Block, Linearization
+from gradsim.fit.linearization import MIN_EVIDENCE, Block, Linearization
 
 LENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0)  # correlation lengths that are compared [frames]
 VARIANCES = tuple(10.0**k for k in range(-3, 8))  # relative to the median noise variance of a series
 MAX_SERIES = 24  # series of a block that enter the likelihood
 MAX_POINTS = 400  # frames times series of a block; more frames are thinned
-MIN_EVIDENCE = 2.0  # increase of the log likelihood below which no discrepancy is assumed
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +93,13 @@ def _shift_series(block: Block) -> Series | None:
 
 def _entry_series(block: Block) -> Series | None:
     """The measured entries themselves, in units of their noise; entries without weight have large noise."""
+    if block.entries is None:
+        return None
     scale = 1.0 / block.sigma if block.weights is None else block.weights.sqrt() / block.sigma
     values = -(block.difference * scale)
     present = torch.ones_like(values) if block.weights is None else (block.weights > 0).to(values.dtype)
     count, width = values.shape
     noise = torch.diag_embed(torch.where(present.expand(count, width) > 0, 1.0, 1e6).to(values.dtype))
-    if block.entries is None:
-        return None
     return Series(values, noise, block.entries.permute(1, 2, 0), block.entries.permute(1, 0, 2), block)
 
 

@@ -19,11 +19,12 @@ from gradsim.fit.corrections import Analysis, analyse, with_nuisances
 from gradsim.fit.first_frame import nuisances_of_first_frame, with_fixed_nuisances
 from gradsim.fit.footage_trial import prepared_trial
 from gradsim.fit.gauss_newton import GaussNewton
+from gradsim.fit.level_solver import Report, SearchResult
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.result import Fit, FitStep
-from gradsim.fit.search import Report, Search, SearchResult
+from gradsim.fit.search import Search
 from gradsim.fit.student import NORMAL_95, student_95
 from gradsim.fit.trials import Observed, Trial, make_trial_model
 from gradsim.fit.uncertainty import Identifiability
@@ -60,7 +61,7 @@ def estimate(
     brightness: bool = False,
     offset: Unknown | None = None,
     exposure: float | Unknown = 0.0,
-    readout: float = 0.0,
+    readout: float | Unknown = 0.0,
     roughly: Sequence[str] = (),
     corrections: int | None = None,
     optimizer: GaussNewton = GaussNewton(),
@@ -96,7 +97,7 @@ def estimate(
             `gs.unknown(0.0, low=-0.02, high=0.02)`, less than one frame; None for zero. States between frames are
             interpolated smoothly: exclude the frames next to a push.
         exposure: Time during which the shutter is open [s], known or unknown.
-        readout: Time from the first to the last row of a frame of a rolling shutter [s].
+        readout: Time from the first to the last row of a frame of a rolling shutter [s], known or unknown.
         roughly: What is known only roughly: any of "camera", "start", "light", "shape", "gravity", "contact",
             "time". Its errors are estimated with default priors and widen the intervals.
         corrections: Largest number of errors of the scene that are estimated in addition where the scene does not

@@ -22,9 +22,12 @@ from gradsim.fit.subspace import informed_basis
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 
-STEP = 1e-5  # of a finite difference, in coordinate units
+# Of a one-sided difference, in coordinate units: the curvature of the images over it must not look like information on
+# a direction that the images do not depend on.
+STEP = 1e-6
 SINGLE_PRECISION_SIZE = 40_000_000  # numbers above which columns are stored in single precision
 MAX_ENTRIES = 512  # entries of a frame for which the Jacobian itself is kept
+MIN_EVIDENCE = 2.0  # increase of the log likelihood below which no model error in time is assumed
 
 
 Columns = dict[tuple[int, int], list[torch.Tensor]]  # derivatives [T, N] by block
@@ -49,6 +52,7 @@ class Block:
     sigma: torch.Tensor = field(repr=False)  # noise, [N] or a scalar
     entries: torch.Tensor | None = field(repr=False, default=None)  # normalized Jacobian [P', T, N], of few entries
     nuisance_entries: torch.Tensor | None = field(repr=False, default=None)  # the same for the nuisances, [Q', T, N]
+    image: bool = False  # whether the observation is an image
     free_noise: bool = False  # whether the noise was taken from the residuals
     refined: torch.Tensor | None = field(repr=False, default=None)  # Jacobian times change by smaller steps, [P']
     codec_errors: torch.Tensor | None = field(repr=False, default=None)  # simulated, of a compressed video, [K, T, N]
@@ -138,10 +142,14 @@ class Linearization:
         return total
 
     @property
+    def total_chi2(self) -> float:
+        """Sum of the squared normalized residuals."""
+        return sum(float(block.gram[:, 0, 0].sum()) for block in self.blocks)
+
+    @property
     def chi2(self) -> float:
         """Mean of the squared normalized residuals."""
-        total = sum(float(block.gram[:, 0, 0].sum()) for block in self.blocks)
-        return total / max(1.0, sum(float(block.counts.sum()) for block in self.blocks))
+        return self.total_chi2 / max(1.0, sum(float(block.counts.sum()) for block in self.blocks))
 
 
 def linearize(
@@ -151,6 +159,7 @@ def linearize(
     nuisances: Columns | None = None,
     finer: EstimationProblem | None = None,
     columns: Columns | None = None,
+    shifts: bool = True,
 ) -> Linearization:
     """Linearizes a problem at coordinates z [P].
 
@@ -160,6 +169,8 @@ def linearize(
         nuisances: Derivatives with respect to nuisances that are not estimated, from `direction_columns`.
         finer: The same problem with smaller time steps, whose effect is measured.
         columns: The Jacobian at z if it is known, from `Linearization.columns`.
+        shifts: Whether columns of apparent shifts are needed, for model errors in time. They are left out where the
+            residual is too small for any such error.
     """
     basis = informed_basis(problem, z)
     groups = list(_color_groups(problem)) if basis is None else [[k] for k in range(basis.shape[1])]
@@ -168,16 +179,19 @@ def linearize(
         columns = direction_columns(problem, z, *_steps(z, groups, basis), center)
     shared: list[int | None] = [None] * len(groups)
     owners = problem.parameters.coordinate_trials if basis is None else shared
-    filled = _filled_scenes(problem, z)
+    # The log likelihood of the residual cannot increase by more than half of its chi^2.
+    shifts = shifts and _total_chi2(problem, center) > 2 * MIN_EVIDENCE
+    filled = _filled_scenes(problem, z) if shifts else []
     changes: dict[tuple[int, int], torch.Tensor | None] = dict.fromkeys(problem.blocks)
     if finer is not None:
         changes |= {key: (value - center[key])[0] for key, value in differences(finer, z[None]).items()}
     blocks = []
     for key in problem.blocks:
         extra = [] if nuisances is None else nuisances[key]
-        blocks.append(
-            _block(problem, key, center[key][0], columns[key], (groups, owners), filled[key[0]], extra, changes[key])
-        )
+        images = shifts and isinstance(problem.observation(key), ImageObservation)
+        shifted = shift_columns(problem.trials[key[0]], key[1], filled[key[0]]) if images else []
+        parts = (columns[key], shifted, extra)
+        blocks.append(_block(problem, key, center[key][0], parts, (groups, owners), changes[key]))
     size = sum(column.numel() for own in columns.values() for column in own)
     return Linearization(z, blocks, basis, columns if size <= SINGLE_PRECISION_SIZE else None)
 
@@ -287,17 +301,27 @@ def _filled_scenes(problem: EstimationProblem, z: torch.Tensor) -> list[tuple[Sc
     return filled
 
 
+def _total_chi2(problem: EstimationProblem, center: dict[tuple[int, int], torch.Tensor]) -> float:
+    """Returns the sum of squared differences [1, T, N] over the variance of the noise, with their weights."""
+    total = 0.0
+    for key, value in center.items():
+        square = (value[0] / problem.noise[key].floored).square()
+        weights = _effective_weights(problem.observation(key), value[0])
+        total += float((square if weights is None else square * weights).sum())
+    return total
+
+
 def _block(
     problem: EstimationProblem,
     key: tuple[int, int],
     center: torch.Tensor,
-    columns: list[torch.Tensor],
+    parts: tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]],
     coordinate_groups: tuple[list[list[int]], list[int | None]],
-    filled: tuple[Scene, Trajectory, Any],
-    nuisances: list[torch.Tensor],
     change: torch.Tensor | None,
 ) -> Block:
-    trial, observation = problem.trials[key[0]], problem.observation(key)
+    """Returns a block from columns [T, N] of coordinates, apparent shifts and nuisances."""
+    observation = problem.observation(key)
+    columns, shifts, nuisances = parts
     groups, owners = coordinate_groups  # and the trial of each coordinate
     coordinates, chosen = [], []
     for members, column in zip(groups, columns, strict=True):
@@ -305,7 +329,6 @@ def _block(
             if owners[k] is None or owners[k] == key[0]:
                 coordinates.append(k)
                 chosen.append(column)
-    shifts = shift_columns(trial, key[1], filled) if isinstance(observation, ImageObservation) else []
     weights = _effective_weights(observation, center)
     sigma = problem.noise[key].floored
     scale = 1.0 / sigma if weights is None else weights.sqrt() / sigma
@@ -337,6 +360,7 @@ def _block(
         sigma=sigma,
         entries=entries,
         nuisance_entries=nuisance_entries,
+        image=isinstance(observation, ImageObservation),
         free_noise=problem.noise[key].source == "residuals",
         refined=refined,
         codec_errors=errors,
@@ -346,8 +370,8 @@ def _block(
 
 def _error_products(columns: list[torch.Tensor], errors: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """Returns the products [Q, K] of columns [T, N] with errors [K, T, N], all times `scale`."""
-    weighted = errors * scale.square()
-    return torch.stack([(column * weighted).flatten(1).sum(1) for column in columns]).to(torch.float64)
+    weighted = (errors * scale.square()).flatten(1)
+    return torch.stack([weighted @ column.flatten().to(weighted) for column in columns])
 
 
 def _frame_products(

@@ -288,7 +288,8 @@ def _codec_chi2(block: Block, entries: torch.Tensor, sigma: float) -> float:
     """Mean square of the simulated errors of a compressed video over some entries, relative to the noise."""
     if block.codec_errors is None:
         return 1.0
-    return max(1.0, float((block.codec_errors[0].view(entries.shape)[entries] / sigma).square().mean()))
+    square = block.codec_errors[0].view(entries.shape).square()
+    return max(1.0, _masked_sum(square, entries) / max(1.0, float(entries.sum())) / sigma**2)
 
 
 def _moving(video: torch.Tensor, still: torch.Tensor, threshold: float) -> torch.Tensor:

@@ -245,10 +245,18 @@ class EstimationProblem:
             return None
         return Prior(mean, sd, self.noise_correlation * self.unit_scale(level) ** 2)
 
-    def standard_deviations(self, z: torch.Tensor, level: int, frames: int) -> torch.Tensor:
-        """Returns the standard deviations [P] of the coordinates at z [P] for pixels with the reference noise."""
+    def jacobian(self, z: torch.Tensor, level: int, frames: int) -> torch.Tensor:
+        """Returns the derivatives [P, N] of the residual at z [P], by central differences."""
         residual = self.residual(level, frames)
-        J = jacobian(residual, z[None], self.batch_size(level), structure=self.structure(level, frames))[0]
+        return jacobian(residual, z[None], self.batch_size(level), structure=self.structure(level, frames))[0]
+
+    def standard_deviations(self, J: torch.Tensor, level: int) -> torch.Tensor:
+        """Returns the standard deviations [P] of the coordinates for pixels with the reference noise.
+
+        Args:
+            J: Derivatives of the residual at a level, [P, N].
+            level: The level.
+        """
         J = torch.where(torch.isfinite(J), J, 0.0) / self.unit_scale(level)
         if isinstance(self.observation(self.blocks[0]), Pixels):
             J = J * (self._reference_noise(level) / REFERENCE_NOISE)

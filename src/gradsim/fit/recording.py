@@ -79,7 +79,7 @@ class Recording:
             warnings.simplefilter("ignore", StabilityWarning)  # raised once, at the guesses
             warnings.simplefilter("ignore", ContactWarning)
             observed = self.observed(problem, z)
-            return expected_uncertainty(observed, linearize(observed, z))
+            return expected_uncertainty(observed, linearize(observed, z, shifts=False))
 
 
 def _observations(recording: Recording, scene: Scene, trajectory: Trajectory) -> tuple[Observation, ...]:

@@ -8,28 +8,24 @@ undetermined coordinates. At the end it restarts beside the minimum to find lowe
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from gradsim.fit.gauss_newton import GaussNewton, Prior, SolverState, solve
+from gradsim.fit.gauss_newton import GaussNewton, Prior
 from gradsim.fit.jacobians import MAX_DENSE, Adjoint, chosen_jacobian
-from gradsim.fit.least_squares import ROUNDING_COST, StopCriterion, never_stop
+from gradsim.fit.least_squares import ROUNDING_COST
+from gradsim.fit.level_solver import ACCEPTED_EXCESS, LevelSolver, Report, SearchResult
 from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
 from gradsim.fit.problem import EstimationProblem
-from gradsim.fit.residuals import jacobian
+from gradsim.fit.restarts import restart, same_minimum
 from gradsim.fit.stages import STAGE_TOLERANCE, solve_in_stages
 
 PRIOR_WEIGHT = 5e-7  # relative to mean squares summed over frames
 # Mean squares allowed in excess of the noise floor:
-ACCEPTED_EXCESS = 1e-8  # of a correct fit
 MORE_FRAMES_EXCESS = 1e-6  # of a fit that is continued with more frames
 ALL_FRAMES_EXCESS = 3e-5  # of a fit that is continued with all frames, or with finer images
-# Comparison of minima:
-CANDIDATE_COST_RATIO = 1.2  # the same at the middle level, of a minimum worth refining
-SAME_MINIMUM_DISTANCE = 1e-2  # largest distance, in coordinate units, of restarts that end in the same minimum
 # Schedule:
 FIRST_FRAMES = 6  # frames of the first fit
 FRAME_INCREMENT = 4
@@ -43,30 +39,10 @@ USEFUL_RESAMPLING = 0.8  # largest ratio of mean squares after and before, for w
 UNEXPLAINED_ITERATIONS = 3  # of such a fit at the finest level, which is not restarted either
 MANY_ITERATIONS = 8  # of each stage before the last, for many unknowns
 ROUGH_INNER_TOLERANCE, ROUGH_COST_TOLERANCE = 0.1, 1e-3  # of these stages
-RESTART_ITERATIONS = 4  # after which only promising restarts go on, for as many more
-PROMISING_COST_RATIO = 10.0  # largest ratio of mean squares of these to that of the minimum
-RESTART_FACTORS = (0.6, 0.8, 1.25, 1.6)  # of a value on a logarithmic scale
-
-Report = Callable[[str, torch.Tensor, float, int, int], None]  # stage, coordinates [P], mean square, frames, level
-
-
-@dataclass(eq=False)
-class SearchResult:
-    """The minimum found by a search."""
-
-    z: torch.Tensor  # [P]
-    mean_square: float  # at the finest level
-    accepted: bool  # whether it is at the noise floor
-    converged: bool = False  # at the finest level
-    alternative_minima: list[torch.Tensor] = field(default_factory=list)  # other minima with equal cost, [P] each
 
 
 class Search:
-    """A search for the minimum of an estimation problem.
-
-    Attributes:
-        best: Best result so far, for a search that is interrupted.
-    """
+    """A search for the minimum of an estimation problem."""
 
     def __init__(self, problem: EstimationProblem, optimizer: GaussNewton, seed: int, report: Report = lambda *_: None):
         """Args:
@@ -81,11 +57,16 @@ class Search:
         self.prior = Prior(*problem.parameters.prior(), PRIOR_WEIGHT)
         self.coarse = problem.levels - 1
         self.middle = max(0, problem.levels - 2)
-        self.best: SearchResult | None = None
+        self.solver = LevelSolver(problem, optimizer, report)
         self.model_error = [0.0] * problem.levels  # mean squares that resampling could not lower
         self.resamples = True  # without known noise, only until resampling stops helping
         self.levels = tuple(dict.fromkeys((self.coarse, self.middle)))
         self.growth = max(FRAME_INCREMENT, problem.frames // MAX_STAGES)  # frames added at a time
+
+    @property
+    def best(self) -> SearchResult | None:
+        """Best result so far, for a search that is interrupted."""
+        return self.solver.best
 
     def run(self, start: torch.Tensor) -> SearchResult:
         """Searches from a start [P] to a minimum at the finest level."""
@@ -103,11 +84,11 @@ class Search:
         accepted = mean_square <= self._threshold(self.middle, ACCEPTED_EXCESS)
         hopeless = self.problem.is_unexplained(z, self.middle)
         iterations = UNEXPLAINED_ITERATIONS if hopeless else self.optimizer.iterations
-        coarse = self._solve(z[None], self.middle, frames, iterations, "polish")
-        fine = self._solve(coarse.z, 0, frames, iterations, "polish") if self.middle else coarse
+        coarse = self.solver.solve(z[None], self.middle, frames, iterations, "polish")
+        fine = self.solver.solve(coarse.z, 0, frames, iterations, "polish") if self.middle else coarse
         result = SearchResult(fine.z[0], 0.0, accepted, converged=bool(fine.converged[0]))
         if frames > 1 and not hopeless:
-            self._restart(result, coarse.z[0])
+            restart(self.solver, result, coarse.z[0], self.middle)
         result.mean_square = float(self.problem.mean_square(result.z[None], 0, frames))
         return result
 
@@ -128,11 +109,11 @@ class Search:
             found = search.run(few.parameters.merged(few.parameters.initial(), parameters, start))
         except KeyboardInterrupt:
             if search.best is not None:
-                self.best = replace(search.best, z=complete(search.best.z))
+                self.solver.best = replace(search.best, z=complete(search.best.z))
             raise
         results = [self._finish(complete(z), found.accepted) for z in (found.z, *found.alternative_minima)]
         best, *others = sorted(results, key=lambda result: result.mean_square)
-        distinct = (other for other in others if not bool(_same_minimum(other.z, best.z)))
+        distinct = (other for other in others if not bool(same_minimum(other.z, best.z)))
         equal = (other for other in distinct if self.problem.is_equal_cost(other.mean_square, best.mean_square))
         best.alternative_minima += [other.z for other in equal]
         return best
@@ -141,11 +122,11 @@ class Search:
         """Solves for all trials from z [P]."""
 
         def report(stage: str, z: torch.Tensor, mean_square: float, frames: int, level: int) -> None:
-            self.best = SearchResult(z.clone(), mean_square, accepted=False)
+            self.solver.best = SearchResult(z.clone(), mean_square, accepted=False)
             self.report(stage, z, mean_square, frames, level)
 
         state = solve_in_stages(self.problem, z, self.optimizer, report, "all trials")
-        square = self._mean_square(state.cost[0], 0, self.problem.frames)
+        square = self.solver.mean_square(state.cost[0], 0, self.problem.frames)
         return SearchResult(state.z[0], square, accepted, bool(state.converged[0]))
 
     def _run_many(self, start: torch.Tensor) -> SearchResult:
@@ -156,13 +137,13 @@ class Search:
         total, count, z = self.problem.frames, FIRST_FRAMES, start[None]
         rough = self._rough_optimizer(z)
         while count < total:
-            z = self._solve(
+            z = self.solver.solve(
                 z, self.coarse, count, MANY_ITERATIONS, "growing horizon", prior=self.prior, optimizer=rough
             ).z
             count *= 2
         for level in range(self.coarse, 0, -1):
-            z = self._solve(z, level, total, MANY_ITERATIONS, "all frames", prior=self.prior, optimizer=rough).z
-        state = self._solve(z, 0, total, self.optimizer.iterations, "all frames")
+            z = self.solver.solve(z, level, total, MANY_ITERATIONS, "all frames", prior=self.prior, optimizer=rough).z
+        state = self.solver.solve(z, 0, total, self.optimizer.iterations, "all frames")
         mean_square = float(self.problem.mean_square(state.z, 0, total))
         accepted = mean_square <= self._threshold(0, ACCEPTED_EXCESS)
         return SearchResult(state.z[0], mean_square, accepted, converged=bool(state.converged[0]))
@@ -179,45 +160,6 @@ class Search:
         """Largest mean square of a fit that needs no resampling."""
         known = self.problem.noise_factor * self.model_error[level]
         return max(self.problem.noise_threshold(level, excess), known)
-
-    def _solve(
-        self,
-        z: torch.Tensor,
-        level: int,
-        frames: int,
-        iterations: int,
-        stage: str,
-        *,
-        prior: Prior | None = None,
-        stop: StopCriterion = never_stop,
-        jacobian: torch.Tensor | None = None,
-        optimizer: GaussNewton | None = None,
-    ) -> SolverState:
-        """Runs the least-squares solver from starts z [K, P] and reports every iteration."""
-        options = replace(optimizer or self.optimizer, iterations=iterations, max_worlds=self.problem.batch_size(level))
-        declared = self.problem.prior(level)
-        prior = declared if prior is None else prior if declared is None else prior.combined(declared)
-
-        def callback(z: torch.Tensor, cost: torch.Tensor) -> None:
-            best = int(torch.argmin(cost))
-            mean_square = self._mean_square(cost[best], level, frames)
-            self.best = SearchResult(z[best].clone(), mean_square, accepted=False)
-            self.report(f"{stage}, {frames} frames", z[best], mean_square, frames, level)
-
-        residual = self.problem.residual(level, frames)
-        structure = self.problem.structure(level, frames)
-        extra: dict[str, Any] = {
-            "prior": prior,
-            "stop": stop,
-            "jacobian": jacobian,
-            "callback": callback,
-            "structure": structure,
-            "resolution": self.problem.resolution(level),
-        }
-        return solve(residual, z, self.bounds, options, **extra)
-
-    def _mean_square(self, cost: torch.Tensor, level: int, frames: int) -> float:
-        return float(self.problem.to_mean_square(cost, level, frames))
 
     def _scan_first_frames(self, start: torch.Tensor) -> torch.Tensor:
         """Returns the point with the lowest cost over the first frames, of a scan over each coordinate."""
@@ -250,8 +192,8 @@ class Search:
         frames = self.problem.frames
         points = z[None]
         for level, excess in ((self.coarse, ALL_FRAMES_EXCESS), (self.middle, MORE_FRAMES_EXCESS)):
-            state = self._solve(points, level, frames, 10, "all frames")
-            if self._mean_square(state.cost[0], level, frames) > self._threshold(level, excess):
+            state = self.solver.solve(points, level, frames, 10, "all frames")
+            if self.solver.mean_square(state.cost[0], level, frames) > self._threshold(level, excess):
                 return z, False
             points = state.z
         return points[0], True
@@ -266,9 +208,9 @@ class Search:
                 limit = self._threshold(level, excess)
                 enough = self.problem.from_mean_square(limit, level, frames) if frames == total else 0.0
                 stop = lambda z, cost, enough=enough: cost <= enough  # noqa: E731
-                state = self._solve(z[None], level, frames, 6, "growing horizon", prior=self.prior, stop=stop)
+                state = self.solver.solve(z[None], level, frames, 6, "growing horizon", prior=self.prior, stop=stop)
                 z = state.z[0]
-            square = self._mean_square(state.cost[0], self.middle, frames)
+            square = self.solver.mean_square(state.cost[0], self.middle, frames)
             if self.resamples and square > self._threshold(self.middle, MORE_FRAMES_EXCESS):
                 z = self._resample(z, frames)
                 self._record_model_error(z, square, frames)
@@ -294,7 +236,8 @@ class Search:
 
     def _resample(self, z: torch.Tensor, frames: int) -> torch.Tensor:
         """Fits again from random points and returns the best fit; coordinates already determined stay near z."""
-        determined = self.problem.standard_deviations(z, self.coarse, frames) < DETERMINED
+        J = self.problem.jacobian(z, self.coarse, frames)
+        determined = self.problem.standard_deviations(J, self.coarse) < DETERMINED
         samples = self.problem.parameters.sample(SAMPLES, self.generator)
         near = z + 0.02 * torch.randn(samples.shape, generator=self.generator, dtype=z.dtype)
         candidates = torch.cat([torch.where(determined, near, samples), self._scan(z, RESCAN_POINTS)])
@@ -308,7 +251,7 @@ class Search:
                 break
         points = torch.stack([z, *starts])
         for level in self.levels:
-            points = self._solve(points, level, frames, 8, "resampling", prior=self.prior).z
+            points = self.solver.solve(points, level, frames, 8, "resampling", prior=self.prior).z
         square = self.problem.mean_square(points, self.middle, frames)
         return points[int(torch.argmin(torch.nan_to_num(square, nan=torch.inf)))]
 
@@ -318,87 +261,17 @@ class Search:
         Returns coordinates [P] and the mean square at the middle level.
         """
         frames = self.problem.frames
-        state = self._solve(z[None], self.middle, frames, 12, "without prior")
-        z, square = state.z[0], self._mean_square(state.cost[0], self.middle, frames)
+        state = self.solver.solve(z[None], self.middle, frames, 12, "without prior")
+        z, square = state.z[0], self.solver.mean_square(state.cost[0], self.middle, frames)
         for _ in range(3 if self.problem.parameters.count > 1 else 1):
             if not self.resamples or square <= self._threshold(self.middle, ACCEPTED_EXCESS):
                 break
             other = self._resample(z, frames)
-            state = self._solve(other[None], self.middle, frames, 12, "without prior")
-            found = self._mean_square(state.cost[0], self.middle, frames)
+            state = self.solver.solve(other[None], self.middle, frames, 12, "without prior")
+            found = self.solver.mean_square(state.cost[0], self.middle, frames)
             useful = found < USEFUL_RESAMPLING * square
             if found < square:
                 z, square = state.z[0], found
             if not useful:
                 break
         return z, square
-
-    def _restart(self, result: SearchResult, coarse: torch.Tensor) -> None:
-        """Restarts beside the result along the least determined coordinates, and updates it.
-
-        A lower minimum replaces the result, others with equal cost are added to its alternatives. Restarts run at the
-        middle level, where the minimum is at `coarse` [P].
-        """
-        frames = self.problem.frames
-        square = float(self.problem.mean_square(coarse[None], self.middle, frames))
-        residual = self.problem.residual(self.middle, frames)
-        structure = self.problem.structure(self.middle, frames)
-        J = jacobian(residual, coarse[None], self.problem.batch_size(self.middle), structure=structure)[0]
-        starts = self._restart_points(coarse, exact=frames * square <= ROUNDING_COST)
-        stop: StopCriterion = lambda z, cost: _same_minimum(z, coarse)  # noqa: E731
-        state = self._solve(starts, self.middle, frames, RESTART_ITERATIONS, "restarts", stop=stop, jacobian=J)
-        limit = self.problem.from_mean_square(PROMISING_COST_RATIO * square + ACCEPTED_EXCESS, self.middle, frames)
-        promising = (state.cost < limit) & ~state.converged
-        if bool(promising.any()):
-            more = self._solve(state.z[promising], self.middle, frames, RESTART_ITERATIONS, "restarts", stop=stop)
-            state.z[promising], state.cost[promising] = more.z, more.cost
-        minima = [coarse]
-        for k in torch.argsort(state.cost).tolist():
-            found = self._mean_square(state.cost[k], self.middle, frames)
-            if found > CANDIDATE_COST_RATIO * square + ACCEPTED_EXCESS:
-                break
-            if any(bool(_same_minimum(state.z[k], minimum)) for minimum in minima):
-                continue
-            minima.append(state.z[k])
-            if self._compare(result, state.z[k]):
-                break
-
-    def _restart_points(self, z: torch.Tensor, exact: bool) -> torch.Tensor:
-        """Returns starts beside a minimum z [P].
-
-        If the minimum is exact only the farthest are used: no other is lower, and one of equal cost is far away.
-        """
-        deviations = self.problem.standard_deviations(z, self.middle, self.problem.frames)
-        weakest = torch.argsort(deviations, descending=True)[:2]
-        factors = RESTART_FACTORS[:: len(RESTART_FACTORS) - 1] if exact else RESTART_FACTORS
-        offsets = torch.log(torch.tensor(factors, dtype=z.dtype))
-        starts = z.repeat(len(weakest) * len(offsets), 1)
-        for row, (k, offset) in enumerate((k, offset) for k in weakest for offset in offsets):
-            starts[row, k] += offset
-        return starts
-
-    def _compare(self, result: SearchResult, z: torch.Tensor) -> bool:
-        """Refines another minimum z [P] of the middle level and updates the result with it.
-
-        Returns whether it is a different minimum at the finest level.
-        """
-        frames = self.problem.frames
-        stop: StopCriterion = lambda z, cost: _same_minimum(z, result.z)  # noqa: E731
-        state = self._solve(z[None], 0, frames, self.optimizer.iterations, "restarts", stop=stop)
-        z = state.z[0]
-        if bool(_same_minimum(z, result.z)):
-            return False
-        new = self._mean_square(state.cost[0], 0, frames)
-        old = float(self.problem.mean_square(result.z[None], 0, frames))
-        if new < old * (1 - 1e-6):
-            if self.problem.is_equal_cost(old, new):
-                result.alternative_minima.append(result.z)
-            result.z, result.converged = z, bool(state.converged[0])
-        elif self.problem.is_equal_cost(new, old):
-            result.alternative_minima.append(z)
-        return True
-
-
-def _same_minimum(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Whether points z [..., P] are at the minimum `other`, [...]."""
-    return (z - other).abs().amax(-1) < SAME_MINIMUM_DISTANCE

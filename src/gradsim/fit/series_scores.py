@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import torch
 
-from gradsim.fit.discrepancy import LENGTHS, MIN_EVIDENCE, VARIANCES, matern_kernel
-from gradsim.fit.linearization import Block, Linearization
+from gradsim.fit.discrepancy import LENGTHS, VARIANCES, matern_kernel
+from gradsim.fit.linearization import MIN_EVIDENCE, Block, Linearization
 
 NOISE_FRACTIONS = (1.0, 0.3, 0.1, 0.03, 0.01)  # independent part of the variance of residuals that define the noise
 MIN_FRAMES = 8
@@ -76,7 +76,7 @@ def series_scores(lin: Linearization, count: int) -> SeriesScores | None:
 
 
 def _is_series(block: Block) -> bool:
-    return block.entries is not None and not block.shifts and len(block.gram) >= MIN_FRAMES
+    return block.entries is not None and not block.image and len(block.gram) >= MIN_FRAMES
 
 
 def _fixed_products(lin: Linearization, blocks: list[Block], count: int) -> torch.Tensor:

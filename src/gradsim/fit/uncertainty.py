@@ -279,7 +279,7 @@ def judge_identifiability(
         reason = "" if level == "identifiable" else reasons[i] or "its interval is wide compared with its value"
         if math.isfinite(float(prior[i])) and float(deviation[i]) > FROM_PRIOR * float(prior[i]):
             level, reason = "from the prior", "the observations add nothing to its prior"
-        if bounds[chosen[i]]:
+        if bounds[chosen[i]] and level != "not identifiable":  # which drifts to a bound for no reason
             bound = bounds[chosen[i]]
             level, reason = "at its bound", f"the best value lies at {bound}: widen the bounds, or check the scene"
         found.append(Identifiability(level, reason))

@@ -42,7 +42,7 @@ MIN_TONE_STEP = 4.0  # motion in a frame [px of the windows]
 
 
 def measure_object(
-    detection: Detection, tracklet: Tracklet | None = None, *, lens: PointMap | None = None
+    detection: Detection, tracklet: Tracklet | None = None, *, lens: PointMap | None = None, attached: bool = False
 ) -> ObjectTrack:
     """Measures an object at full resolution, in windows around its blobs. Decodes its frames once.
 
@@ -50,6 +50,7 @@ def measure_object(
         detection: The objects of a recording.
         tracklet: The object; the best one if None.
         lens: Removes the distortion of the lens from points: see `ObjectTrack.undistorted`.
+        attached: Whether rods may be attached to the object: see `measured_outlines`.
 
     Raises:
         NoMovingObject: The object is whole in fewer than four frames.
@@ -62,7 +63,7 @@ def measure_object(
     speeds = _speeds(blobs)
     slow = {own.frame for own, speed in zip(blobs, speeds, strict=True) if speed <= np.median(speeds)}
     masks = _masks(detection, crops, colors, diameter / crops.factor, slow)
-    track = _assembled(detection, own, crops, colors[0], masks)
+    track = _assembled(detection, own, crops, colors[0], masks, attached)
     return track if lens is None else track.undistorted(lens)
 
 
@@ -153,13 +154,18 @@ def _mixed(
 
 
 def _assembled(
-    detection: Detection, tracklet: Tracklet, crops: Crops, color: NDArray[np.float64], masks: Masks
+    detection: Detection,
+    tracklet: Tracklet,
+    crops: Crops,
+    color: NDArray[np.float64],
+    masks: Masks,
+    attached: bool,
 ) -> ObjectTrack:
     recording = detection.recording
     whole = [k for k in masks.frames if not _is_cut(masks, k, recording.size)]
     if len(whole) < MIN_RUN:
         raise _too_short(recording, len(whole))
-    measured = measured_outlines(masks, whole)
+    measured = measured_outlines(masks, whole, attached=attached)
     if len(measured.frames) < MIN_RUN:
         raise _too_short(recording, len(measured.frames))
     angles = measured_angles(crops, masks, measured)

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsim.footage.contested import filled_plate, settled_plate
 from gradsim.footage.exposure import ExposureDrift
 from gradsim.footage.objects import Blob, find_blobs
 from gradsim.footage.plate import Plate, sample_numbers
@@ -26,6 +27,7 @@ MIN_OVERLAP = (
 )
 MAX_GAIN = 0.85  # motion of what is attached to the best object, such as the coils of a spring, relative to its motion
 MIN_FOLLOWING = 0.9  # part of the motion of something attached that follows that of the object
+CLEARER = 1.5  # score of an object with the settled plate, relative to that with the median, from which it is used
 MIN_PART_SCORE = 0.2  # score of a part of the motion of the best object, relative to that of the other part
 REACH = 1.0  # distance of a chosen point from an object [diameters]
 NEAR = 0.35  # distance of a larger blob that may hold the object [diameters]
@@ -160,13 +162,13 @@ def find_moving_objects(
     point = None if object_at is None else _checked_point(recording, object_at, at_frame)
     picture = still_picture(recording)
     ignored = _ignored(recording, ignore)
-    blobs, tracklets = _found(recording, picture, picture.plate, ignored)
+    blobs, tracklets = _first_found(recording, picture, ignored)
     if not tracklets:
         remedy = "needs an object that differs from the background and crosses at least a third of its size"
         raise NoMovingObject(str(recording.path), f"nothing moves in {len(recording)} frames", remedy)
     tracklets = tracklets if point is None else _with_first(tracklets, point, recording)
     hidden = _hidden(tracklets[0], sample_numbers(len(recording)), picture.frames.shape[1:3])
-    plate = sampled_plate(picture.frames, picture.exposure, hidden)
+    plate = filled_plate(sampled_plate(picture.frames, picture.exposure, hidden))
     again, relinked = _found(recording, picture, plate, ignored)
     if relinked:
         blobs, tracklets = again, relinked if point is None else _with_first(relinked, point, recording)
@@ -256,6 +258,19 @@ def _ignored(recording: Recording, rectangles: Sequence[tuple[float, float, floa
         high = np.ceil(np.array([x2, y2]) / recording.scale).astype(int).clip(0)
         mask[low[1] : high[1], low[0] : high[0]] = True
     return mask
+
+
+def _first_found(
+    recording: Recording, picture: StillPicture, ignored: NDArray[np.bool_] | None
+) -> tuple[list[list[Blob]], list[Tracklet]]:
+    """Returns blobs and tracklets of the median plate, or of the settled one if an object is much clearer in it."""
+    found = _found(recording, picture, picture.plate, ignored)
+    settled = settled_plate(picture.frames, picture.exposure, picture.plate)
+    if settled is picture.plate:
+        return found
+    other = _found(recording, picture, settled, ignored)
+    scores = [own[1][0].score if own[1] else 0.0 for own in (found, other)]
+    return other if scores[1] > CLEARER * scores[0] else found
 
 
 def _found(

@@ -57,15 +57,22 @@ class Outlines:
     shutter_std: float | None = None
 
 
-def measured_outlines(masks: Masks, frames: Sequence[int]) -> Outlines:
-    """Measures the object in some frames: as a smeared disc if it is round, else by the moments of alpha."""
+def measured_outlines(masks: Masks, frames: Sequence[int], *, attached: bool = False) -> Outlines:
+    """Measures the object in some frames: as a smeared disc if it is round, else by the moments of alpha.
+
+    Args:
+        masks: The masks.
+        frames: Frames to measure.
+        attached: Whether rods may be attached to it. They move a centroid, but hardly a disc with robust weights, which
+            is then fitted to any outline.
+    """
     moments = masks.moments(frames)
     times = masks.times[list(frames)]
     steps = measured_steps(times, moments[:, :2])
     softness = best_softness(masks, frames, steps)
     fits = fit_discs(masks, frames, steps, softness=softness)
     slow = np.argsort(np.linalg.norm(steps.mean, axis=1))[: max(4, len(frames) // 2)]
-    if np.median([fits[k].overlap for k in slow]) < ROUND:
+    if not attached and np.median([fits[k].overlap for k in slow]) < ROUND:
         return _moment_outlines(masks, frames, moments)
     steps = measured_steps(times, np.array([masks.origin(k) + own.center for k, own in zip(frames, fits, strict=True)]))
     shutter, shutter_std = measured_shutter(fits, steps)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -134,9 +133,8 @@ def experiment(
     count = right if right is not None else 12 if quick else 200
     first = RIGHT_SEED * (2 if held_out else 1)
     cases += [case(families[k % len(families)], RIGHT_MODEL, first + k, EXACT) for k in range(count)]
-    rebuild = partial(experiment, quick=quick, held_out=held_out, scenes=tuple(scenes), right=right)
     title = "Estimates where the scene is slightly wrong"
-    return Experiment("model error", title, COLUMNS, tuple(cases), claims, rebuild=rebuild)
+    return Experiment("model error", title, COLUMNS, tuple(cases), claims)
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:

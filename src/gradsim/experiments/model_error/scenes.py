@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradsim.experiments.objects import random_look
+from gradsim.datasets.objects import random_look
 from gradsim.scene.bodies import Cloth, Soft
 from gradsim.scene.camera import Camera
 from gradsim.scene.lights import AmbientLight, DirectionalLight

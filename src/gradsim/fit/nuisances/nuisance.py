@@ -28,11 +28,14 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "light": ("light", "color"),  # lights; gain, offset and gamma; colours of bodies, ground and background
     "color": ("color",),
     "shape": ("shape",),  # scale and aspect of bodies
-    "start": ("start",),  # initial positions, rotations, velocities and spins
+    # Initial positions, rotations, velocities and spins, and the time from the start to the first frame. That time
+    # shifts the positions, which look like an error of the start, and changes the velocities that are asked for.
+    "start": ("start", "delay"),
+    "delay": ("delay",),
     "tilt": ("tilt",),  # direction of gravity
     "gravity": ("gravity", "tilt"),  # its magnitude, which is also the scale of all lengths, and its direction
     "contact": ("contact",),  # contact parameters, height and tilt of the ground
-    "time": ("time",),  # frame rate, time of the first frame, exposure
+    "time": ("time", "delay"),  # frame rate, exposure, time of the first frame
 }
 
 

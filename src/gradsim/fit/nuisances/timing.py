@@ -8,7 +8,7 @@ from gradsim.fit.nuisances import wording
 from gradsim.fit.nuisances.nuisance import Nuisance
 
 FPS = 0.1  # [%]
-OFFSET = 0.1  # [frame]
+OFFSET = 0.3  # [frame]; a video that is cut at the frame next to the start is off by up to half a frame
 EXPOSURE = 0.5  # [frame]
 
 
@@ -16,7 +16,7 @@ def time_nuisances() -> Iterator[Nuisance]:
     text = wording.larger("frame rate", words=("higher", "lower"))
     yield Nuisance("video.fps", "time", "%", FPS, text, time="fps", changes=("fps",))
     text = wording.of("time offset of the video", "frame")
-    yield Nuisance("video.offset", "time", "frame", OFFSET, text, time="offset", changes=("offset",))
+    yield Nuisance("video.offset", "delay", "frame", OFFSET, text, time="offset", changes=("offset",))
     # The mean over an exposure from the time of the frame on is not linear in its length: a difference over a tenth of
     # a frame includes the blur.
     text = wording.of("exposure", "frame")

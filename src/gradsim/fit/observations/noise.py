@@ -47,8 +47,11 @@ def video_noise(video: torch.Tensor, channels: torch.Tensor | None, usable: torc
 
 def is_8_bit(colors: torch.Tensor) -> bool:
     """Whether colours are whole multiples of 1 / 255."""
-    steps = colors * LEVELS
-    return bool(((steps - steps.round()).abs() < 1e-3).all()) and bool((colors > 1.0 / LEVELS).any())
+    for part in (colors[:1], colors):  # one frame shows of most videos that they are not
+        steps = part * LEVELS
+        if not bool((steps.sub_(steps.round()).abs_() < 1e-3).all()):
+            return False
+    return bool((colors > 1.0 / LEVELS).any())
 
 
 def _static_variance(colors: torch.Tensor, mixed: torch.Tensor, step: float) -> float | None:
@@ -56,7 +59,8 @@ def _static_variance(colors: torch.Tensor, mixed: torch.Tensor, step: float) -> 
     differences = mixed.diff(dim=0)
     noise = (differences**2).mean((0, 2)) / 2  # of each pixel, [P]
     spread = mixed.var(0).mean(-1)
-    inside = _unsaturated(colors, 0.0)
+    extremes = _Extremes(colors)
+    inside = extremes.unsaturated(0.0)
     if int(inside.sum()) < MIN_PIXELS:
         return None
     count = len(differences)
@@ -67,7 +71,7 @@ def _static_variance(colors: torch.Tensor, mixed: torch.Tensor, step: float) -> 
         floor = step**2 / 4 + 1e-24  # a pixel between two steps flips between them
         static = inside & (noise <= _chi_square(noise_freedom, NORMAL_LIMIT) * (variance + floor))
         static &= spread <= _chi_square(spread_freedom, NORMAL_LIMIT) * (variance + floor)
-        static &= _unsaturated(colors, SATURATION_MARGIN * math.sqrt(variance))
+        static &= extremes.unsaturated(SATURATION_MARGIN * math.sqrt(variance))
         if int(static.sum()) < MIN_PIXELS:
             return None
         before, variance = variance, float(noise[static].mean())
@@ -76,15 +80,20 @@ def _static_variance(colors: torch.Tensor, mixed: torch.Tensor, step: float) -> 
     return variance
 
 
-def _unsaturated(colors: torch.Tensor, margin: float) -> torch.Tensor:
-    """Whether the values of a pixel [T, P, 3] stay away from the ends of the range that the video reaches, [P]."""
-    inside = torch.ones(colors.shape[1], dtype=torch.bool)
-    mean = colors.mean(0)
-    if float(colors.max()) == 1.0:
-        inside &= ((colors < 1.0).all(0) & (mean < 1.0 - margin)).all(-1)
-    if float(colors.min()) == 0.0:
-        inside &= ((colors > 0.0).all(0) & (mean > margin)).all(-1)
-    return inside
+class _Extremes:
+    """Mean and extreme values over time of pixels [T, P, 3]."""
+
+    def __init__(self, colors: torch.Tensor):
+        self.mean, self.low, self.high = colors.mean(0), colors.amin(0), colors.amax(0)
+
+    def unsaturated(self, margin: float) -> torch.Tensor:
+        """Whether a pixel stays away from the ends of the range that the video reaches, [P]."""
+        inside = torch.ones(len(self.mean), dtype=torch.bool)
+        if float(self.high.max()) == 1.0:
+            inside &= ((self.high < 1.0) & (self.mean < 1.0 - margin)).all(-1)
+        if float(self.low.min()) == 0.0:
+            inside &= ((self.low > 0.0) & (self.mean > margin)).all(-1)
+        return inside
 
 
 def _chi_square(freedom: float, normal: float) -> float:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from gradsim.footage.motions import bounce, double_pendulum, flight, oscillation, pendulum
 from gradsim.footage.motions.draft import REVERSED
 from gradsim.footage.motions.path import MIN_FRAMES, ImagePath, MotionFit
@@ -19,12 +21,15 @@ MAX_TILT = math.radians(25)  # of the acceleration of a flight against the verti
 GRAVITY_RANGE = (0.4, 2.2)  # of the gravity that follows from a known length, relative to that of the Earth
 DIAMETER_RANGE = (0.002, 2.0)  # of an object whose size follows from gravity [m]
 SAME_RATE = 0.1  # relative difference of the rates of two parts of one swing
+FAST = 0.5  # speed of a frame that is not explained, relative to the usual one of those that are
+MAX_UNEXPLAINED = 1.5  # number of such frames, relative to those that are explained
 MIN_REST = 0.2  # part of the frames of a path
 
 
 def objections(path: ImagePath, fit: MotionFit) -> list[str]:
     """Returns sentences that say why a fitted motion is impossible; none if it is not."""
     found = [_gained_energy(path, fit), _wrong_direction(fit), _second_swing(path, fit)]
+    found = found if any(found) else [_mostly_unexplained(path, fit)]
     return [sentence for sentence in found if sentence is not None]
 
 
@@ -74,6 +79,17 @@ def _second_swing(path: ImagePath, fit: MotionFit) -> str | None:
             time = float(path.times[where] - path.times[0])
             return f"the swing jumps {time:.2f} s after the first frame with the object: are frames missing?"
     return None
+
+
+def _mostly_unexplained(path: ImagePath, fit: MotionFit) -> str | None:
+    """A bird, or a hand: a part of almost any path resembles some kind of motion."""
+    speed = np.linalg.norm(np.gradient(path.points, path.times, axis=0), axis=1)
+    inside = np.zeros(len(path), np.bool_)
+    inside[fit.frames] = True
+    moving = int((speed[~inside] > FAST * np.median(speed[inside])).sum())
+    if moving <= MAX_UNEXPLAINED * inside.sum():
+        return None
+    return f"{fit.kind} explains only {inside.sum()} frames, and the object moves as fast in {moving} others (--frames)"
 
 
 def scale_objection(fit: MotionFit, view: View, rate: float) -> str | None:

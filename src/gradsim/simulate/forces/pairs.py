@@ -165,7 +165,7 @@ def distance_functions(real: Any) -> Any:
             dx = spline_slopes(ux - real(i))
             dy = spline_slopes(uy - real(j))
             dz = spline_slopes(uz - real(k))
-            count = int(4)  # a variable: unrolled loops would take long to compile
+            count = wp.int32(4)  # a variable: unrolled loops would take long to compile
             for a in range(count):
                 for b in range(count):
                     at = grids[4 * shape + 3] + ((i + a - 1) * ny + j + b - 1) * nz + k - 1
@@ -240,6 +240,20 @@ def pair_kernels(real: Any) -> ForceKernels:
             if collider[wp.static(COLLIDER_ROWS.radius), a] > reach:
                 known = wp.int32(0)
         return known
+
+    @wp.func
+    def share(a: int, b: int, shapes: ints, kinds: ints, first: ints, places: reals, collider: table):
+        """Share of the samples of body a. The one sample of a ball stands for its whole surface."""
+        known_a = is_known(a, b, shapes, kinds, places, collider)
+        known_b = is_known(b, a, shapes, kinds, places, collider)
+        part = half
+        if known_b == 0:
+            part = one
+        if known_a == 0 or (known_b == 1 and first[shapes[b] + 1] - first[shapes[b]] == 1):
+            part = zero
+        if known_a == 1 and first[shapes[a] + 1] - first[shapes[a]] == 1:
+            part = one
+        return part
 
     @wp.func
     def sample_gap(
@@ -323,18 +337,7 @@ def pair_kernels(real: Any) -> ForceKernels:
         bounds = bound(collider, a, shapes[a], kinds, reach) + bound(collider, b, shapes[b], kinds, reach)
         if wp.dot(apart, apart) < bounds * bounds:
             law = contact_law(contact, laws[e])
-            # The one sample of a ball stands for its whole surface.
-            known_a = is_known(a, b, shapes, kinds, places, collider)
-            known_b = is_known(b, a, shapes, kinds, places, collider)
-            share_a = half
-            if known_a == 1 and first[shapes[a] + 1] - first[shapes[a]] == 1:
-                share_a = one
-            elif known_b == 1 and first[shapes[b] + 1] - first[shapes[b]] == 1:
-                share_a = zero
-            elif known_a == 0:
-                share_a = zero
-            elif known_b == 0:
-                share_a = one
+            share_a = share(a, b, shapes, kinds, first, places, collider)
             share_b = one - share_a
             squared = zero
             if share_a > zero:
