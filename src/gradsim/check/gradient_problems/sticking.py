@@ -51,15 +51,9 @@ def _box_values() -> Values:
 
 def _box_scene(p: Values) -> Scene:
     """Returns a box that lands on the ground, turns and slides on some corners and sticks to others."""
-    body = Rigid(
-        "body",
-        _BOX,
-        p["density"],
-        center=p["center"],
-        size=p["size"],
-        **{name: p[name] for name in ("position", "rotation", "velocity", "angular_velocity")},
-    )
-    return Scene([body], _ground(p, kd=p["kd"]), gravity=p["gravity"])
+    names = ("center", "size", "position", "rotation", "velocity", "angular_velocity")
+    own: Any = {name: p[name] for name in names}
+    return Scene([Rigid("body", _BOX, p["density"], **own)], _ground(p, kd=p["kd"]), gravity=p["gravity"])
 
 
 def _shape_values() -> Values:

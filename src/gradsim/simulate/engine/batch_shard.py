@@ -187,7 +187,8 @@ class BatchShard:
     def _world_rollout(self) -> WorldRollout:
         buffers = {name: self.buffers[f"node.{name}"].array for name in NODE_BUFFERS}
         buffers |= dict(zip(("v_stage", "a_stage"), (b.array for b in self._stage_buffers("node")), strict=True))
-        anchors, anchor_blocks = {}, 0
+        anchors: dict[str, Any] = {}
+        anchor_blocks = 0
         if "node_anchor" in self.state_layout:
             anchors = {name: self.buffers[f"node_anchor.{name}"].array for name in ANCHOR_BUFFERS}
             anchors["anchor_stage"] = bridge.scalars((3,), self.dtype, self.device).array

@@ -289,7 +289,8 @@ class Layout:
         topology, width = self.topology, lane_count(self.dtype)
         if "rigid_anchor" not in topology.elements:
             return AnchorMemory(0, {}, ())
-        shapes, blocks, row = topology.elements["shape"], [], 0
+        shapes, row = topology.elements["shape"], 0
+        blocks: list[int] = []
         for body, points in enumerate(topology.arrays["rigid.sizes"].tolist()):
             size = 1 + (points if lanes > 1 else -(-points // width))  # a block for the flag
             anchored = ("rigid_anchor", topology.owner("rigid", body)) in topology.ranges
