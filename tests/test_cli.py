@@ -324,8 +324,9 @@ HELP = [
     *(f"check {name}" for name in ("gradients", "physics", "render")),
     *(
         f"reproduce {name}"
-        for name in ("mass", "contact", "deformable", "pendula", "coverage", "control", "closed-loop")
+        for name in ("mass", "baselines", "contact", "deformable", "pendula", "coverage", "control", "closed-loop")
     ),
+    *("dataset rigid", "dataset deformable"),
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradsim.datasets.sample import Sample, draw_truth, draw_unknowns, generators
+from gradsim.datasets.sample import Ranges, Sample, draw_truth, draw_unknowns, generators
 from gradsim.scene import meshes
 from gradsim.scene.bodies import Cloth, Region, Soft
 from gradsim.scene.camera import Camera
@@ -18,7 +18,7 @@ from gradsim.scene.time import Time
 FRAMES, FPS = 24, 30.0
 SUBSTEPS = {"beam": 96, "ball": 192, "cloth": 64}  # per frame
 OBJECTS = tuple(SUBSTEPS)
-RANGES = {  # of true values and of guesses
+RANGES: dict[str, Ranges] = {  # of true values and of guesses
     "beam": {"beam.material.mu": (500.0, 2000.0), "beam.material.lam": (500.0, 2000.0)},  # [Pa]
     "ball": {"ball.density": (5.0, 15.0), "ball.material.mu": (500.0, 2000.0), "ball.material.lam": (500.0, 2000.0)},
     "cloth": {"cloth.velocity": (np.array([0.8, 1.8, -1.0]), np.array([1.8, 3.2, 0.0]))},  # [m/s]

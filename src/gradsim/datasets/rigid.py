@@ -7,6 +7,8 @@ docs/dataset.md has the ranges used instead, and why.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gradsim.datasets.objects import (
@@ -68,6 +70,7 @@ def sample(seed: int, number: int) -> Sample:
         pushes=[Push(impulse=impulse, point=rng.uniform(-REACH, REACH, 3))],
         look=patched_look(shape, rng),
     )
-    ground = Ground(**{key: unknowns[f"ground.{key}"] for key in ("ke", "kd", "kf", "mu")}, delta=DELTA)
+    contact: dict[str, Any] = {key: unknowns[f"ground.{key}"] for key in ("ke", "kd", "kf", "mu")}
+    ground = Ground(**contact, delta=DELTA)
     scene = Scene([body], ground=ground, camera=CAMERA, background=BACKGROUND)
     return Sample(name, scene, truth, Time(FRAMES, FPS, SUBSTEPS))

@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from gradsim.datasets.recording import soft_ground
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row
-from gradsim.experiments.protocol import fit_video, soft_ground
+from gradsim.experiments.protocol import fit_video
 from gradsim.fit.observations.robust import Cauchy
 from gradsim.fit.observations.states import States
 from gradsim.fit.result import Fit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,7 +56,12 @@ def diff_physics(problem: MassProblem) -> Estimate:
 
 def _fitted(problem: MassProblem, observation: torch.Tensor | States) -> Estimate:
     time = problem.sample.time
-    options = {"fps": time.fps, "substeps": time.substeps, "integrator": time.integrator, "bootstrap": False}
+    options: dict[str, Any] = {
+        "fps": time.fps,
+        "substeps": time.substeps,
+        "integrator": time.integrator,
+        "bootstrap": False,
+    }
     fit = fit_video(problem.scene, observation, lambda text: None, **options)
     return Estimate(float(fit.values[DENSITY]) * problem.volume, problem.mass)
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from gradsim.datasets.recording import soft_ground
 from gradsim.experiments.control import walker
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row
-from gradsim.experiments.protocol import soft_ground
 from gradsim.fit.policies import Feedback
 from gradsim.fit.rollout import rollout
 from gradsim.scene.integrators import SymplecticEuler

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradsim.datasets.recording import soft_ground
 from gradsim.experiments.model_error.scenes import FPS, Family
-from gradsim.experiments.protocol import soft_ground
 from gradsim.fit.simulation import simulate_over
 from gradsim.render.exact import Exact
 from gradsim.render.render import render
