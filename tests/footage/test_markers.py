@@ -4,14 +4,14 @@ import cv2
 import numpy as np
 import pytest
 from tests.footage.accuracy import TAG_FRAMES, TAG_LENS, lens_of, tag_errors, tag_pose, tag_texture, tag_video
-from tests.footage.board_videos import picture, rotation
+from tests.footage.board_videos import picture
 from tests.footage.videos import save
 
 from gradsim.footage.alignment import align_pattern
 from gradsim.footage.dictionaries import aruco_dictionary, dictionary_names, marker_cells
 from gradsim.footage.dots import track_dot
-from gradsim.footage.markers import CORNERS, TagTrack, tag_poses, track_tags
-from gradsim.footage.pose import rotation_angle, solve_pose
+from gradsim.footage.markers import CORNERS, tag_poses, track_tags
+from gradsim.footage.pose import rotation_angle
 from gradsim.scene.errors import NoMarker, OutOfRange, UnknownName, WrongShape
 
 TRUE, LENS = TAG_LENS, lens_of(TAG_LENS)
@@ -45,25 +45,6 @@ def test_a_small_tag_has_its_pose(tmp_path):
     distance, angle = tag_errors(tag_poses(track, LENS, 0.05), positions, rotations)
     assert 1e3 * np.sqrt((distance**2).mean()) < 0.5
     assert np.degrees(np.sqrt((angle**2).mean())) < 0.2
-
-
-def test_ambiguous_tilts_are_those_of_the_frames_around_them():
-    """A tag that turns through the front view: there, corners with noise do not tell the two tilts apart."""
-    noise = 0.25  # [px]
-    random = np.random.default_rng(0)
-    rotations = np.array([rotation((np.pi + tilt, 0.0, 0.2)) for tilt in np.radians(np.linspace(-35, 35, 25))])
-    exact = np.array([TRUE.project(0.05 * CORNERS @ turn.T + [0.0, 0.0, 1.0]) for turn in rotations])
-    noisy = exact + noise * random.standard_normal(exact.shape)
-    covariances = np.broadcast_to(noise**2 * np.eye(8), (25, 8, 8))
-    poses = tag_poses(TagTrack(0, TRUE.size, np.arange(25), np.arange(25) / 30, noisy, covariances), LENS, 0.05)
-    alone = [solve_pose(LENS, 0.05 * CORNERS, own, noise=noise).rotation for own in noisy]
-    errors, single = (
-        np.array([rotation_angle(a, b) for a, b in zip(own, rotations, strict=True)])
-        for own in (poses.rotations, alone)
-    )
-    assert poses.is_ambiguous.any()
-    assert (single > 0.4).sum() >= 2  # the other tilt explains the corners of a frame by itself better
-    assert (errors > 0.4).sum() == 0
 
 
 def test_a_detector_that_is_half_a_module_off():
