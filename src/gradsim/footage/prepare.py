@@ -275,9 +275,7 @@ def detection_notes(detection: Detection, track: ObjectTrack) -> tuple[str, ...]
     if detection.camera.stabilized:
         notes.append("the camera shakes: positions are those of the stabilized picture")
     if detection.best.contrast < LOW_CONTRAST:
-        notes.append(
-            "the object hardly differs from the background: parts of it may be missing, its size is uncertain"
-        )
+        notes.append("the object hardly differs from the background: parts of it may be missing, its size is uncertain")
     if track.diameter < 10:
         notes.append(f"the object is only {track.diameter:.0f} px wide: its centre is uncertain")
     return tuple(notes)
