@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gradsim.footage.detection import Detection
 from gradsim.footage.track import ObjectTrack
@@ -46,6 +45,5 @@ def _is_linked(first: Tracklet, second: Tracklet) -> bool:
 
 def common_tracks(first: ObjectTrack, second: ObjectTrack) -> tuple[ObjectTrack, ObjectTrack]:
     """Returns the tracks of two objects in the frames in which both are measured."""
-    indices: tuple[NDArray[np.int64], NDArray[np.int64]]
-    _, *indices = np.intersect1d(first.frames, second.frames, return_indices=True)  # type: ignore[assignment]
-    return first.picked(indices[0]), second.picked(indices[1])
+    _, one, two = np.intersect1d(first.frames, second.frames, return_indices=True)
+    return first.picked(one), second.picked(two)

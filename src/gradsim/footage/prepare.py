@@ -29,6 +29,7 @@ DEPTH_SD = 0.015  # of the distance between a ruler and the plane of the motion,
 DIAMETER_SD = (0.016, 0.08)  # of the diameter in the picture of a round and of another object, relative
 MIN_LINKED = 0.97  # of a motion of two linked objects, which is preferred to that of one of them
 MIN_LINKED_FRAMES = 14  # in which both are measured
+LOW_CONTRAST = 0.13  # difference of an object from the background, as a part of full scale
 CLOSE_COST = 3.0  # difference of the costs of two motions, per frame, below which both are possible
 
 
@@ -273,6 +274,8 @@ def detection_notes(detection: Detection, track: ObjectTrack) -> tuple[str, ...]
     notes = list(track.remarks)
     if detection.camera.stabilized:
         notes.append("the camera shakes: positions are those of the stabilized picture")
+    if detection.best.contrast < LOW_CONTRAST:
+        notes.append("the object hardly differs from the background: parts of it may be missing, its size is uncertain")
     if track.diameter < 10:
         notes.append(f"the object is only {track.diameter:.0f} px wide: its centre is uncertain")
     return tuple(notes)
