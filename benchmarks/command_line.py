@@ -12,7 +12,21 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from benchmarks import beams, calls, chain, cloth, memory, quick, render, render_report, rigid, scaling, suite, worlds
+from benchmarks import (
+    beams,
+    calls,
+    chain,
+    cloth,
+    footage,
+    memory,
+    quick,
+    render,
+    render_report,
+    rigid,
+    scaling,
+    suite,
+    worlds,
+)
 from benchmarks.render_scenes import SIZES as RENDER_SIZES
 from benchmarks.report import Progress, Requirement, Section
 from gradsim.scene.atomic import write_atomically
@@ -168,6 +182,22 @@ def run_memory(
         return memory.section(memory.measure_memory(steps=counts, chain=with_chain, progress=progress))
 
     _run({"memory": measure}, as_json)
+
+
+@app.command("footage")
+def run_footage(
+    as_json: JsonOption = None,
+    video: Annotated[
+        Path | None, typer.Option(help="4K video of one moving object; a pendulum is written if it does not exist.")
+    ] = None,
+    frames: Annotated[int, typer.Option(help="Frames of a video that is written.", min=60)] = footage.FRAMES,
+) -> None:
+    """Seconds and memory of preparing 30 s of 4K video at 60 fps; not part of `all`."""
+
+    def measure(progress: Progress) -> Section:
+        return footage.section(footage.measure_prepare(video, frames=frames, progress=progress))
+
+    _run({"footage": measure}, as_json)
 
 
 @app.command("scaling")

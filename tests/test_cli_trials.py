@@ -181,11 +181,12 @@ def test_times_of_the_shutter(folder, capsys, monkeypatch):
     for text, seconds in (("0.5", 0.025), ("4ms", 0.004), ("1/250", 0.004), ("1/250s", 0.004), ("0.01 s", 0.01)):
         (trial,) = loaded(monkeypatch, capsys, "scene.yaml", "a.npz", "--shutter", text, "--readout", text)
         assert (trial.exposure, trial.readout) == (pytest.approx(seconds), pytest.approx(seconds))
-    (trial,) = loaded(monkeypatch, capsys, "scene.yaml", "a.npz", "--shutter", "unknown")
-    assert (float(trial.exposure.low), float(trial.exposure.high)) == (0.0, 0.05)
+    (trial,) = loaded(monkeypatch, capsys, "scene.yaml", "a.npz", "--shutter", "unknown", "--readout", "unknown")
+    for unknown in (trial.exposure, trial.readout):
+        assert (float(unknown.low), float(unknown.high)) == (0.0, 0.05)
     for text, remedy in (("fast", "4ms"), ("2", "one frame"), ("1/0", "4ms")):
         assert_rejected(capsys, ("estimate", "scene.yaml", "a.npz", "--shutter", text), remedy, "--shutter")
-    assert_rejected(capsys, ("estimate", "scene.yaml", "a.npz", "--readout", "unknown"), "4ms", "--readout")
+    assert_rejected(capsys, ("estimate", "scene.yaml", "a.npz", "--readout", "fast"), "4ms", "--readout")
 
 
 def test_backgrounds_are_cropped_and_downsampled_as_the_video(folder, capsys, monkeypatch):

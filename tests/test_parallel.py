@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import gradsim as gs
+from gradsim.datasets.compilation import build_kernels
 from gradsim.datasets.items import Settings, item_path, write_item, write_manifest
-from gradsim.datasets.kernels import build_kernels
 from gradsim.parallel import TaskFailed, Workers, run_tasks
 from gradsim.scene.errors import OutOfRange
 

@@ -61,11 +61,14 @@ from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
 from gradsim.scene.mesh_files import load_mesh
 from gradsim.scene.meshes import TetMesh, TriMesh
+from gradsim.scene.motion import Motion
+from gradsim.scene.node_contact import NodeContact
 from gradsim.scene.pendula import DoublePendulum, Pendulum
 from gradsim.scene.priors import LogNormal, Normal
 from gradsim.scene.quantity import Quantity, Signal, per_element, quantity
 from gradsim.scene.rigid import Drag, Push, Rigid
 from gradsim.scene.scene import Scene
+from gradsim.scene.self_contact import SelfContact
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticSphere
 from gradsim.scene.smoke import Closed, Periodic, Smoke
 from gradsim.scene.time import Time
@@ -137,7 +140,9 @@ __all__ = [
     "MissingExtra",
     "Mitsuba",
     "Moments",
+    "Motion",
     "NeoHookean",
+    "NodeContact",
     "Normal",
     "Pendulum",
     "Periodic",
@@ -153,6 +158,7 @@ __all__ = [
     "Rigid",
     "RungeKutta4",
     "Scene",
+    "SelfContact",
     "SceneFileError",
     "Signal",
     "SilhouetteWarning",

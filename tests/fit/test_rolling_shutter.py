@@ -7,7 +7,9 @@ from tests.fit.paths import COUNT, FPS, HEIGHT, WIDTH, dropped_ball, positions, 
 
 import gradsim as gs
 from gradsim.fit.observations.images import exposed
-from gradsim.scene.errors import OutOfRange
+from gradsim.fit.parameters import Parameters
+from gradsim.fit.trials import make_trial_model
+from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
 
 READOUT = 0.03  # [s]
 
@@ -30,9 +32,9 @@ def test_tracks_are_compared_at_the_times_of_their_rows(readout):
     assert error < 2e-3 if readout else error > 0.1
 
 
-def test_each_of_several_points_has_the_time_of_its_row():
-    """Two markers on a plate that moves sideways, one above the other: the lower one is seen further along."""
-    speed, fps = 2.0, 20.0
+def marked_plate(readout, fps=20.0) -> gs.Trial:
+    """Two markers on a plate that moves sideways at 2 m/s, one above the other: the lower one is seen further along."""
+    speed = 2.0
     plate = gs.Rigid(
         "plate", gs.meshes.box((0.5, 1.0, 0.01)), mass=1.0, velocity=(gs.unknown(1.0, low=0.0, high=4.0), 0.0, 0.0)
     )
@@ -43,10 +45,19 @@ def test_each_of_several_points_has_the_time_of_its_row():
     x = 50.0 + focal * speed * (t + READOUT * y / 100.0) / 4.0
     pixels = np.stack([x, np.broadcast_to(y, x.shape)], -1)
     points = [gs.Marker("plate", (0.0, h, 0.0)) for h in height]
-    tracks = gs.Tracks(points, pixels, (100, 100), noise=0.01)
-    fit = gs.estimate(gs.Trial(scene, tracks, fps=fps, readout=READOUT), corrections=0)
-    assert fit.values["plate.velocity[0]"] == pytest.approx(speed, abs=1e-6)
+    return gs.Trial(scene, gs.Tracks(points, pixels, (100, 100), noise=0.01), fps=fps, readout=readout)
+
+
+def test_each_of_several_points_has_the_time_of_its_row():
+    fit = gs.estimate(marked_plate(READOUT), corrections=0)
+    assert fit.values["plate.velocity[0]"] == pytest.approx(2.0, abs=1e-6)
     assert fit.misfit.chi2 < 1e-6
+
+
+def test_an_unknown_readout_is_estimated_from_tracks():
+    fit = gs.estimate(marked_plate(gs.unknown(0.01, low=0.0, high=0.05)), corrections=0)
+    assert fit.values["video.readout"] == pytest.approx(READOUT, abs=1e-6)
+    assert fit.values["plate.velocity[0]"] == pytest.approx(2.0, abs=1e-6)
 
 
 SIZE, RATE, FRAMES, SIDE, SPEED = 32, 20.0, 8, 0.8, 1.0
@@ -97,6 +108,44 @@ def test_images_of_a_rolling_shutter(readout):
         assert fit.misfit.moving_chi2 > 3.0
 
 
+def test_an_unknown_readout_is_estimated_from_images():
+    scene = card(gs.unknown(-0.25, low=-1.0, high=1.0), gs.unknown(0.8, low=0.0, high=3.0))
+    unknown = gs.unknown(0.01, low=0.0, high=0.05)
+    fit = gs.estimate(scene, drawn(0.04), fps=RATE, readout=unknown, noise=0.01, corrections=0)
+    assert float(fit.values["video.readout"]) == pytest.approx(0.04, abs=3e-3)
+    assert float(fit.values["card.position[0]"]) == pytest.approx(-0.3, abs=3e-3)
+
+
+def images_trial(readout) -> gs.Trial:
+    return gs.Trial(card(gs.unknown(-0.28, low=-1.0, high=1.0), SPEED), drawn(0.03), fps=RATE, readout=readout)
+
+
+@pytest.mark.parametrize(("make", "tolerance"), [(marked_plate, 1e-6), (images_trial, 2e-3)], ids=["tracks", "images"])
+def test_gradient_of_the_readout(make, tolerance):
+    """Against central differences at three steps; pixels of images have kinks where edges pass their sides."""
+    trial = make(gs.unknown(0.021, low=0.0, high=0.05))
+    model = make_trial_model(trial, name="0", substeps=8, integrator=gs.Midpoint())
+    parameters = Parameters(model.scene, time_unknowns=trial.time_unknowns)
+    weights = torch.randn(1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def loss(z: torch.Tensor) -> torch.Tensor:
+        values = parameters.model_values(parameters.values(z[None]), 0)
+        scene, _ = model.simulate(values)
+        difference = model.difference(scene, model.simulate_grid(scene), values, 0, 0)
+        return (difference**2 + weights * difference).sum()
+
+    z = parameters.initial().requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(z), z)
+    place = parameters.names.index("video.readout")
+    assert gradient[place] != 0
+    for step in (1e-3, 1e-4, 1e-5):
+        move = torch.zeros_like(z)
+        move[place] = step
+        with torch.no_grad():
+            difference = float(loss(z + move) - loss(z - move)) / (2 * step)
+        assert float(gradient[place]) == pytest.approx(difference, rel=tolerance)
+
+
 def test_rows_are_interpolated_between_readouts():
     images = torch.rand(
         2 * 3 * 2, 6, 4, 1, dtype=torch.float64, requires_grad=True
@@ -109,10 +158,18 @@ def test_rows_are_interpolated_between_readouts():
     assert torch.autograd.gradcheck(lambda x: exposed(x, 2, 3), images)
 
 
-@pytest.mark.parametrize("readout", [-0.01, float("nan"), "fast"])
-def test_bad_readouts(readout):
-    with pytest.raises(OutOfRange, match="readout"):
+@pytest.mark.parametrize(
+    ("readout", "error"), [(-0.01, OutOfRange), (float("nan"), WrongType), ("fast", WrongType)], ids=str
+)
+def test_bad_readouts(readout, error):
+    with pytest.raises(error, match="readout"):
         gs.Trial(card(0.0, 1.0), drawn(0.0), fps=RATE, readout=readout)
+
+
+def test_an_unknown_readout_needs_an_upper_bound():
+    trial = gs.Trial(card(gs.unknown(0.0, low=-1, high=1), 1.0), drawn(0.0), fps=RATE, readout=gs.unknown(0.01, low=0))
+    with pytest.raises(InvalidInput, match=r"video.readout.*needs bounds"):
+        gs.estimate(trial)
 
 
 def test_states_have_no_rows():

@@ -2,28 +2,17 @@
 
 import numpy as np
 import pytest
-from tests.footage.videos import Clip, clutter, draw, parabola, recording_of, with_hand
+from tests.footage.videos import TWO_BALLS, Clip, draw, mirrored, parabola, recording_of, two_ball_images, with_hand
 
 from gradsim.footage.detection import find_moving_objects
 from gradsim.scene.errors import AmbiguousObject, NoMovingObject, OutOfRange
-
-CLIP = Clip(size=(200, 320), count=28, radius=9.0, shadow=False)
-
-
-def mirrored(clip, times):
-    """A throw from right to left, in the lower half of the picture."""
-    x, y = parabola(clip, times).T if np.ndim(times) else parabola(clip, times)
-    return np.stack([clip.size[1] - x, y + 0.2 * clip.size[0]], -1)
 
 
 @pytest.fixture(scope="module")
 def two_balls():
     """Two equal balls."""
-    first, centers = draw(CLIP)
-    second, others = draw(CLIP, mirrored)
-    background = np.rint(255 * clutter(CLIP.size, CLIP.seed)).astype(int)
-    both = np.where(np.abs(second.astype(int) - background).max(-1, keepdims=True) > 40, second, first)
-    return recording_of(both), centers, others
+    centers, others = (motion(TWO_BALLS, np.arange(TWO_BALLS.count)) for motion in (parabola, mirrored))
+    return recording_of(two_ball_images()), centers, others
 
 
 def test_two_equal_balls_are_reported(two_balls):

@@ -3,61 +3,27 @@
 import cv2
 import numpy as np
 import pytest
-from tests.footage.board_videos import TrueLens, image_texture, picture, rotation, save_phone
+from tests.footage.accuracy import TAG_FRAMES, TAG_LENS, lens_of, tag_errors, tag_pose, tag_texture, tag_video
+from tests.footage.board_videos import picture, rotation
 from tests.footage.videos import save
 
-from gradsim.footage.dictionaries import aruco_dictionary, dictionary_names, module_count
+from gradsim.footage.alignment import align_pattern
+from gradsim.footage.dictionaries import aruco_dictionary, dictionary_names, marker_cells
 from gradsim.footage.dots import track_dot
-from gradsim.footage.lens import PARAMETERS, Lens
-from gradsim.footage.markers import tag_poses, track_tags
-from gradsim.footage.pose import rotation_angle
+from gradsim.footage.markers import CORNERS, TagTrack, tag_poses, track_tags
+from gradsim.footage.pose import rotation_angle, solve_pose
 from gradsim.scene.errors import NoMarker, OutOfRange, UnknownName, WrongShape
 
-TRUE = TrueLens(size=(320, 400), fx=1400, fy=1400, cx=206, cy=157, k1=-0.1, k2=0.05)
-LENS = Lens(**{name: getattr(TRUE, name) for name in PARAMETERS}, size=TRUE.size)
+TRUE, LENS = TAG_LENS, lens_of(TAG_LENS)
 SIDE = 0.08  # [m]
-CENTER = np.array([SIDE / 2, SIDE / 2, 0.0])
-
-
-def tag_texture(dictionary, number):
-    modules = module_count(dictionary)
-    image = cv2.aruco.generateImageMarker(aruco_dictionary(dictionary), number, modules)
-    return image_texture(image, SIDE, detail=24)
-
-
-def tag_pose(frame):
-    """A tag that moves past about 1 m away and turns, tilted by 20 to 50 degrees, with up to 2 px of motion blur.
-
-    Returns the pose of the print (y down from its upper left corner) as a function of the time in the exposure, the
-    centre of the tag, and its rotation.
-    """
-
-    def place(time):
-        phase = (frame + 0.3 * time) / 20
-        return np.array([0.08 * phase - 0.04, 0.1 * (phase - 0.5) ** 2 - 0.02, 1.0 + 0.02 * np.sin(3 * phase)])
-
-    def turn(time):
-        phase = (frame + 0.3 * time) / 20
-        tilt, azimuth = np.radians(35 + 15 * np.sin(4 * phase)), 1.0 + 2.5 * phase
-        return rotation((tilt * np.cos(azimuth), tilt * np.sin(azimuth), 0.5 + phase))
-
-    def pose(time):
-        return turn(time), place(time) - turn(time) @ CENTER
-
-    return pose, place(0.0), turn(0.0) @ np.diag([1.0, -1.0, -1.0])
-
-
-FRAMES = 20
+FRAMES = TAG_FRAMES
 
 
 @pytest.fixture(scope="module")
 def tagged(tmp_path_factory):
     """A video of an 8 cm tag at 1 m, focal length 1400 px, and its true positions and rotations."""
-    texture = tag_texture("4X4_50", 7)
-    made = [tag_pose(k) for k in range(FRAMES)]
-    images = np.stack([picture(TRUE, texture, pose, side=3, seed=k) for k, (pose, _, _) in enumerate(made)])
-    path = save_phone(tmp_path_factory.mktemp("tags") / "tag.mp4", images)
-    return path, np.array([own[1] for own in made]), np.array([own[2] for own in made])
+    path = tmp_path_factory.mktemp("tags") / "tag.mp4"
+    return path, *tag_video(path, SIDE)
 
 
 def test_a_tag_has_its_pose_to_half_a_millimetre_and_a_third_of_a_degree(tagged):
@@ -66,12 +32,52 @@ def test_a_tag_has_its_pose_to_half_a_millimetre_and_a_third_of_a_degree(tagged)
     assert track.id == 7
     assert list(track.frames) == list(range(FRAMES))
     poses = tag_poses(track, LENS, SIDE)
-    distance = np.linalg.norm(poses.positions - positions, axis=-1)
-    angle = np.array([rotation_angle(a, b) for a, b in zip(poses.rotations, rotations, strict=True)])
+    distance, angle = tag_errors(poses, positions, rotations)
     assert 1e3 * np.sqrt((distance**2).mean()) < 0.5
     assert np.degrees(np.sqrt((angle**2).mean())) < 0.3
     ratio = (poses.positions - positions) / poses.position_sd
     assert np.mean(np.abs(ratio) < 1.96) > 0.8
+
+
+def test_a_small_tag_has_its_pose(tmp_path):
+    positions, rotations = tag_video(tmp_path / "tag.mp4", 0.05, seed=22, frames=8)
+    (track,) = track_tags(tmp_path / "tag.mp4")
+    distance, angle = tag_errors(tag_poses(track, LENS, 0.05), positions, rotations)
+    assert 1e3 * np.sqrt((distance**2).mean()) < 0.5
+    assert np.degrees(np.sqrt((angle**2).mean())) < 0.2
+
+
+def test_ambiguous_tilts_are_those_of_the_frames_around_them():
+    """A tag that turns through the front view: there, corners with noise do not tell the two tilts apart."""
+    noise = 0.25  # [px]
+    random = np.random.default_rng(0)
+    rotations = np.array([rotation((np.pi + tilt, 0.0, 0.2)) for tilt in np.radians(np.linspace(-35, 35, 25))])
+    exact = np.array([TRUE.project(0.05 * CORNERS @ turn.T + [0.0, 0.0, 1.0]) for turn in rotations])
+    noisy = exact + noise * random.standard_normal(exact.shape)
+    covariances = np.broadcast_to(noise**2 * np.eye(8), (25, 8, 8))
+    poses = tag_poses(TagTrack(0, TRUE.size, np.arange(25), np.arange(25) / 30, noisy, covariances), LENS, 0.05)
+    alone = [solve_pose(LENS, 0.05 * CORNERS, own, noise=noise).rotation for own in noisy]
+    errors, single = (
+        np.array([rotation_angle(a, b) for a, b in zip(own, rotations, strict=True)])
+        for own in (poses.rotations, alone)
+    )
+    assert poses.is_ambiguous.any()
+    assert (single > 0.4).sum() >= 2  # the other tilt explains the corners of a frame by itself better
+    assert (errors > 0.4).sum() == 0
+
+
+def test_a_detector_that_is_half_a_module_off():
+    """Alignment finds the corners from a rough start, and refuses a pattern that is not there."""
+    cells = marker_cells("4X4_50", 7)
+    pose, place, turn = tag_pose(3, SIDE)
+    gray = picture(TRUE, tag_texture("4X4_50", 7, SIDE), lambda time: pose(0.0), side=3)[..., 0]
+    true = TRUE.project(SIDE * CORNERS @ turn.T + place)
+    rough = true + np.array([[9.0, -6.0], [0.5, 0.5], [-0.5, 1.0], [0.0, 0.0]])
+    found = align_pattern(gray, rough, cells)
+    assert np.abs(found.corners - true).max() < 0.05
+    assert np.sqrt(np.diag(found.covariance)).max() < 0.05
+    assert align_pattern(gray, rough, np.rot90(cells)) is None
+    assert align_pattern(gray, (true - true.mean(0)) / 10 + true.mean(0), cells) is None
 
 
 def test_centers_and_times_of_a_track(tagged):
@@ -83,8 +89,8 @@ def test_centers_and_times_of_a_track(tagged):
 
 
 def test_april_tags_and_several_tags_of_a_folder(tmp_path):
-    texture = tag_texture("APRILTAG_36h11", 12)
-    pose, place, turn = tag_pose(3)
+    texture = tag_texture("APRILTAG_36h11", 12, SIDE)
+    pose, place, turn = tag_pose(3, SIDE)
     other = aruco_dictionary("APRILTAG_36h11")
     image = picture(TRUE, texture, pose)
     image[5:105, 290:390] = 220

@@ -87,6 +87,25 @@ def test_a_small_square_from_the_front_is_ambiguous():
     assert nearest < 0.2
 
 
+def test_a_covariance_weights_the_points():
+    """Points with large errors that are stated count little; equal variances give the pose of the plain noise."""
+    turn, shift = rotation((2.5, 0.4, 0.3)), np.array([0.1, -0.05, 1.2])
+    pixels = pixels_of(BOX, turn, shift, 0.05)
+    plain = solve_pose(LENS, BOX, pixels, noise=0.05)
+    same = solve_pose(LENS, BOX, pixels, noise=0.05**2 * np.eye(16))
+    assert same.translation == pytest.approx(plain.translation, abs=1e-10)
+    assert same.translation_sd == pytest.approx(plain.translation_sd, rel=1e-9)
+    pixels[0] += 5.0
+    variances = np.full(16, 0.05**2)
+    variances[:2] = 5.0**2
+    weighted = solve_pose(LENS, BOX, pixels, noise=np.diag(variances))
+    assert rotation_angle(turn, weighted.rotation) < 0.1 * rotation_angle(turn, solve_pose(LENS, BOX, pixels).rotation)
+    with pytest.raises(WrongShape, match="covariance"):
+        solve_pose(LENS, BOX, pixels, noise=np.eye(3))
+    with pytest.raises(OutOfRange, match="covariance"):
+        solve_pose(LENS, BOX, pixels, noise=np.zeros((16, 16)))
+
+
 BAD_POINTS = {
     "three points": (SQUARE[:3], np.zeros((3, 2)), OutOfRange, "at least 4"),
     "a line": (np.outer(np.arange(5.0), [1, 0, 0]), np.zeros((5, 2)), InvalidInput, "one line"),

@@ -95,6 +95,22 @@ def draw(clip, motion=parabola, background=None):
     return bytes_, motion(clip, np.arange(clip.count))
 
 
+TWO_BALLS = Clip(size=(200, 320), count=28, radius=9.0, shadow=False)
+
+
+def mirrored(clip, times):
+    """A throw from right to left, in the lower half of the picture."""
+    x, y = parabola(clip, times).T if np.ndim(times) else parabola(clip, times)
+    return np.stack([clip.size[1] - x, y + 0.2 * clip.size[0]], -1)
+
+
+def two_ball_images():
+    """Images of two equal balls, which are thrown to opposite sides."""
+    first, second = draw(TWO_BALLS)[0], draw(TWO_BALLS, mirrored)[0]
+    background = np.rint(255 * clutter(TWO_BALLS.size, TWO_BALLS.seed)).astype(int)
+    return np.where(np.abs(second.astype(int) - background).max(-1, keepdims=True) > 40, second, first)
+
+
 def to_light(values):
     return srgb_to_linear(torch.as_tensor(np.asarray(values, float))).numpy()
 

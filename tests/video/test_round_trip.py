@@ -111,3 +111,17 @@ def test_linear_light_and_srgb(tmp_path):
     stripes = torch.arange(8).remainder(2).double()[None, None, :, None].expand(1, 8, 8, 3)
     path = saved(tmp_path / "stripes", stripes)
     assert gs.load_video(path, size=(4, 4), linear=True).frames.unique().tolist() == [0.5]
+
+
+@pytest.mark.parametrize("name", ["colour.mp4", "colour.webm", "colour.avi"])
+@pytest.mark.parametrize("axis", [0, 1], ids=["x", "y"])
+def test_colours_keep_their_place(tmp_path, name, axis):
+    """Soft stripes of two colours of equal brightness come back where they were, to .05 px."""
+    stripe = 0.5 + 0.5 * torch.sin(2 * torch.pi * (torch.arange(64, dtype=torch.float64) + 0.5) / 32)
+    image = torch.stack([0.3 + 0.4 * stripe, torch.full_like(stripe, 0.5), 0.7 - 0.4 * stripe], -1).expand(64, 64, 3)
+    image = image.transpose(0, 1) if axis else image
+    quality = None if name.endswith("avi") else 4
+    found = gs.load_video(saved(tmp_path / name, image.expand(3, 64, 64, 3), quality=quality)).frames[1]
+    colour, given = ((own[..., 0] - own[..., 2]).mean(axis)[8:-8] for own in (found, image))
+    slope = torch.gradient(given)[0]
+    assert abs(float((given - colour) @ slope / (slope @ slope))) < 0.05

@@ -10,7 +10,7 @@ import torch
 
 from gradsim.check.gradcheck import Values
 from gradsim.check.result import CheckResult
-from gradsim.experiments import objects
+from gradsim.datasets import objects
 from gradsim.scene import surfaces
 from gradsim.scene.materials import Contact
 from gradsim.scene.meshes import TriMesh

@@ -101,8 +101,8 @@ def estimate(
     readout: Annotated[
         str | None,
         typer.Option(
-            help="Time from the first to the last row of a frame of a rolling shutter, as a fraction of the time "
-            "between frames or as a time, such as 12ms."
+            help="Time from the first to the last row of a frame of a rolling shutter: a fraction of the time between "
+            "frames, a time, such as 12ms, or unknown, which estimates it."
         ),
     ] = None,
     background: Annotated[

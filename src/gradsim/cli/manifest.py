@@ -17,7 +17,7 @@ import numpy as np
 import yaml
 
 from gradsim.cli.inputs import checked_camera, checked_unknowns, load_background, load_clip, substeps_at
-from gradsim.cli.options import frame_time, known_frame_time, parse_size, unknown_offset
+from gradsim.cli.options import frame_time, parse_size, unknown_offset
 from gradsim.cli.tables import MeasuredTable, load_table
 from gradsim.fit.footage_trial import named_point, weights_from_deviations
 from gradsim.fit.observations.base import Observation
@@ -203,7 +203,7 @@ def _timing(label: str, entry: TrialEntry, rate: float | None) -> dict[str, Any]
         raise InvalidInput(f"{label}.shutter", entry.shutter, "give the shutter or the exposure, not both")
     fps = rate or 1.0
     shutter = frame_time(f"{label}.shutter", entry.shutter, fps)
-    readout = known_frame_time(f"{label}.readout", entry.readout, fps)
+    readout = frame_time(f"{label}.readout", entry.readout, fps)
     if rate is None and (shutter or readout):
         raise InvalidInput(
             f"{label}.shutter/readout", "given", "needs a frame rate: use exposure [s] with uneven times"

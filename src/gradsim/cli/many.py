@@ -18,7 +18,7 @@ from gradsim.cli.files import make_folder
 from gradsim.cli.manifest import FILES, TrialEntry, load_entries, read_entries
 from gradsim.cli.progress import ProgressBar
 from gradsim.cli.subject import manifest_subject
-from gradsim.datasets.kernels import build_kernels
+from gradsim.datasets.compilation import build_kernels
 from gradsim.fit.estimate import estimate
 from gradsim.parallel import Workers, run_tasks
 from gradsim.scene.atomic import write_atomically

@@ -90,11 +90,6 @@ def frame_time(name: str, given: str | float | None, fps: float) -> float | Unkn
     """Returns a time within a frame [s] from "0.5" (of a frame), "4ms", "1/250" (seconds) or "unknown"; 0 for None."""
     if isinstance(given, str) and given.strip() == "unknown":
         return unknown(0.25 / fps, low=0.0, high=1.0 / fps)
-    return known_frame_time(name, given, fps)
-
-
-def known_frame_time(name: str, given: str | float | None, fps: float) -> float:
-    """Returns a time within a frame [s] from "0.5" (of a frame), "4ms" or "1/250" (seconds); 0 for None."""
     if given is None:
         return 0.0
     match = FRAME_TIME.fullmatch(str(given).replace(" ", ""))

@@ -11,7 +11,7 @@ import torch
 
 from gradsim.cli.inputs import checked_camera, checked_unknowns, load_background, load_clip, load_mask, substeps_at
 from gradsim.cli.manifest import Manifest, load_manifest
-from gradsim.cli.options import frame_time, known_frame_time, unknown_offset
+from gradsim.cli.options import frame_time, unknown_offset
 from gradsim.fit.trials import Trial
 from gradsim.footage.footage_view import FootageView
 from gradsim.scene.errors import InvalidInput
@@ -100,7 +100,7 @@ def _video_subject(file: SceneFile, videos: list[Path], options: VideoOptions) -
     timing: dict[str, Any] = {
         "offset": unknown_offset(options.offset, per_trial=len(clips) > 1) or 0.0,
         "exposure": frame_time("--shutter", options.shutter, rates[0]),
-        "readout": known_frame_time("--readout", options.readout, rates[0]),
+        "readout": frame_time("--readout", options.readout, rates[0]),
     }
     trials = [
         Trial(_with_background(file, clip, options), clip, fps=rate, name=name, **timing)

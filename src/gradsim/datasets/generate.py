@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from gradsim.datasets.compilation import build_kernels
 from gradsim.datasets.items import Settings, item_path, open_folder, write_item, write_manifest
-from gradsim.datasets.kernels import build_kernels
 from gradsim.parallel import Workers, run_tasks
 from gradsim.scene.errors import InvalidInput, OutOfRange
 

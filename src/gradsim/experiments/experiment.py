@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradsim.datasets.kernels import build_kernels
+from gradsim.datasets.compilation import build_kernels
 from gradsim.parallel import Workers, run_tasks
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput

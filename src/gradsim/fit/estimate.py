@@ -61,7 +61,7 @@ def estimate(
     brightness: bool = False,
     offset: Unknown | None = None,
     exposure: float | Unknown = 0.0,
-    readout: float = 0.0,
+    readout: float | Unknown = 0.0,
     roughly: Sequence[str] = (),
     corrections: int | None = None,
     optimizer: GaussNewton = GaussNewton(),
@@ -97,7 +97,7 @@ def estimate(
             `gs.unknown(0.0, low=-0.02, high=0.02)`, less than one frame; None for zero. States between frames are
             interpolated smoothly: exclude the frames next to a push.
         exposure: Time during which the shutter is open [s], known or unknown.
-        readout: Time from the first to the last row of a frame of a rolling shutter [s].
+        readout: Time from the first to the last row of a frame of a rolling shutter [s], known or unknown.
         roughly: What is known only roughly: any of "camera", "start", "light", "shape", "gravity", "contact",
             "time". Its errors are estimated with default priors and widen the intervals.
         corrections: Largest number of errors of the scene that are estimated in addition where the scene does not

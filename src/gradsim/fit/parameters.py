@@ -24,7 +24,8 @@ from gradsim.scene.validation import validated_array
 
 SEARCH_TRIALS = 8  # trials that represent many, where all would take too long
 TIME = Spec("s")  # of unknown times
-TIME_SPECS = {"video.fps": Spec("1/s", above=0.0), "video.exposure": Spec("s", low=0.0)}  # of other unknowns of frames
+DURATION = Spec("s", low=0.0)
+TIME_SPECS = {"video.fps": Spec("1/s", above=0.0), "video.exposure": DURATION, "video.readout": DURATION}
 TimeUnknowns = Mapping[str, Unknown]  # by path
 
 

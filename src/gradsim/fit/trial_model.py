@@ -30,7 +30,8 @@ MOTION_QUANTITIES = (
 )  # of bodies, on which images depend only by the motion
 EXPOSURE_SAMPLES = 4  # images that are averaged over an exposure
 READOUTS = 4  # images of a frame with a rolling shutter, from the time of its first row to that of its last
-OFFSET, RATE, EXPOSURE = "video.offset", "video.fps", "video.exposure"  # paths of unknown times
+OFFSET, RATE = "video.offset", "video.fps"  # paths of unknown times
+EXPOSURE, READOUT = "video.exposure", "video.readout"
 NUISANCE_OFFSET, NUISANCE_RATE, NUISANCE_EXPOSURE = "offset", "fps", "exposure"  # `Nuisance.time`
 
 
@@ -48,7 +49,7 @@ class Sampling:
     times: torch.Tensor | None = None  # of the frames [s], [T]; None for i / fps
     offset: float = 0.0  # [s]
     exposure: float = 0.0  # [s]
-    unknown: frozenset[str] = frozenset()  # paths of estimated times: `OFFSET`, `RATE`, `EXPOSURE`, `delay_path`
+    unknown: frozenset[str] = frozenset()  # paths of estimated times, from `OFFSET` to `READOUT`, or `delay_path`
     delay: float = 0.0  # largest time by which unknown times and offsets of observations delay a frame [s]
     stretch: float = 1.0  # largest factor of the times of the frames, for an unknown rate
     readout: float = 0.0  # time from the first to the last row of a frame [s]
@@ -57,6 +58,11 @@ class Sampling:
     def regular(self) -> bool:
         """Whether observations without an offset of their own see the simulated frames, whatever the unknowns are."""
         return self.times is None and not (self.offset or self.exposure or self.unknown or self.readout)
+
+    @property
+    def has_readout(self) -> bool:
+        """Whether rows of a frame have times of their own."""
+        return bool(self.readout) or READOUT in self.unknown
 
     @property
     def grid_frames(self) -> int:
@@ -99,7 +105,8 @@ class Sampling:
         times = self._frame_times(values, count, extra, delay)
         if rows is not None:
             rows = rows[:count] if rows.ndim > 1 else rows
-            times = (times[..., None] + self.readout * rows).flatten(-2)
+            readout = values.get(READOUT, torch.tensor(self.readout, dtype=torch.float64))
+            times = (times[..., None] + readout[..., None, None] * rows).flatten(-2)
         exposure = self._exposure(values, extra) if exposed else None
         if exposure is not None:
             fractions = (torch.arange(EXPOSURE_SAMPLES, dtype=torch.float64) + 0.5) / EXPOSURE_SAMPLES
@@ -226,7 +233,7 @@ class TrialModel:
     def _rows(self, number: int) -> torch.Tensor | None:
         """Rows of an observation with times of their own, relative to the height; None without a rolling shutter."""
         observation = self.observations[number]
-        if not self.sampling.readout:
+        if not self.sampling.has_readout:
             return None
         if isinstance(observation, ImageObservation):
             return torch.linspace(0.0, 1.0, READOUTS, dtype=torch.float64)

@@ -13,7 +13,7 @@ from gradsim.fit.observations.base import Observation, measurements
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.simulation import simulate_over
-from gradsim.fit.trial_model import EXPOSURE, OFFSET, RATE, Sampling, TrialModel, delay_path
+from gradsim.fit.trial_model import EXPOSURE, OFFSET, RATE, READOUT, Sampling, TrialModel, delay_path
 from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer
 from gradsim.render.render import render
@@ -51,9 +51,10 @@ class Trial:
         exposure: Time during which the shutter is open, from the time of a frame [s], a number or an unknown with an
             upper bound. It applies to images; tracks and states are measured at the times of the frames.
         name: Name in reports and in the paths of unknowns of this trial; its number if None.
-        readout: Time from the first to the last row of a frame of a rolling shutter [s]. A point in row y of an image
-            of height H is seen readout y / H later than the first row. It applies to images, whose rows are
-            interpolated between four renderings, and to image tracks, by the measured rows.
+        readout: Time from the first to the last row of a frame of a rolling shutter [s], a number or an unknown with an
+            upper bound. A point in row y of an image of height H is seen readout y / H later than the first row. It
+            applies to images, whose rows are interpolated between four renderings, and to image tracks, by the measured
+            rows.
     """
 
     scene: Scene
@@ -63,30 +64,30 @@ class Trial:
     offset: float | Unknown = 0.0
     exposure: float | Unknown = 0.0
     name: str | None = None
-    readout: float = 0.0
+    readout: float | Unknown = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.scene, Scene):
             raise WrongType("Trial.scene", type(self.scene).__name__, "must be a gs.Scene")
         if self.fps is not None and self.times is not None:
             raise InvalidInput("Trial.times", "given with fps", "give the times of the frames or their rate, not both")
-        for label in ("offset", "exposure"):
+        for label in ("offset", "exposure", "readout"):
             value = getattr(self, label)
             if not isinstance(value, Unknown) and not _is_number(value):
                 remedy = "must be a number [s] or gs.unknown(0.0, low=..., high=...)"
                 raise WrongType(f"Trial.{label}", repr(value), remedy)
-        if not isinstance(self.exposure, Unknown) and not self.exposure >= 0:
-            raise OutOfRange("Trial.exposure", self.exposure, "must be >= 0 [s]")
-        if not _is_number(self.readout) or not self.readout >= 0:
-            raise OutOfRange("Trial.readout", self.readout, "must be a known time >= 0 [s]")
+        for label in ("exposure", "readout"):
+            value = getattr(self, label)
+            if not isinstance(value, Unknown) and not value >= 0:
+                raise OutOfRange(f"Trial.{label}", value, "must be >= 0 [s]")
         for path, unknown in self.time_unknowns.items():
             if unknown.shape:
                 raise WrongShape(path, f"shape {unknown.shape}", "must be a single unknown number")
 
     @property
     def time_unknowns(self) -> dict[str, Unknown]:
-        """Unknowns of the frame times, by path: `video.fps`, `video.offset`, `video.exposure`."""
-        named: dict[str, Any] = {RATE: self.fps, OFFSET: self.offset, EXPOSURE: self.exposure}
+        """Unknowns of the frame times, by path: `video.fps`, `video.offset`, `video.exposure`, `video.readout`."""
+        named: dict[str, Any] = {RATE: self.fps, OFFSET: self.offset, EXPOSURE: self.exposure, READOUT: self.readout}
         items = self.observations if isinstance(self.observations, (list, tuple)) else [self.observations]
         named |= {delay_path(number): getattr(item, "offset", None) for number, item in enumerate(items)}
         return {path: value for path, value in named.items() if isinstance(value, Unknown)}
@@ -128,15 +129,16 @@ def _sampling(trial: Trial, observations: Sequence[Observation], count: int) -> 
     times = None if trial.times is None else _checked_times(trial.times, count)
     rate, stretch = _rate(trial, observations, times)
     delays = [_time_range(delay_path(k), item.offset or 0.0) for k, item in enumerate(observations)]
-    offset, exposure = _time_range(OFFSET, trial.offset), _time_range(EXPOSURE, trial.exposure)
+    offset = _time_range(OFFSET, trial.offset)
     first = (0.0 if times is None else float(times[0])) + offset[0] + min(low for low, _ in delays)
     if first * rate < -1.0:
         raise OutOfRange("offset", f"first frame at {first:g} s", f"must be >= {-1 / rate:g} s, one frame before 0")
-    known_offset = 0.0 if isinstance(trial.offset, Unknown) else float(trial.offset)
-    known_exposure = 0.0 if isinstance(trial.exposure, Unknown) else float(trial.exposure)
-    delay = offset[1] - known_offset + exposure[1] - known_exposure + max(high for _, high in delays)
+    given = {OFFSET: trial.offset, EXPOSURE: trial.exposure, READOUT: trial.readout}
+    known = {path: 0.0 if isinstance(value, Unknown) else float(value) for path, value in given.items()}
+    reach = sum(_time_range(path, value)[1] - known[path] for path, value in given.items())  # of unknown times
+    delay = max(reach + max(high for _, high in delays), 0.0)
     unknown = frozenset(trial.time_unknowns)
-    return Sampling(rate, count, times, known_offset, known_exposure, unknown, max(delay, 0.0), stretch, trial.readout)
+    return Sampling(rate, count, times, known[OFFSET], known[EXPOSURE], unknown, delay, stretch, known[READOUT])
 
 
 def _rate(trial: Trial, observations: Sequence[Observation], times: torch.Tensor | None) -> tuple[float, float]:
@@ -162,7 +164,7 @@ def _time_range(path: str, value: float | Unknown) -> tuple[float, float]:
     """Returns the smallest and the largest value of a known or unknown time [s]."""
     if not isinstance(value, Unknown):
         return float(value), float(value)
-    low = 0.0 if path == EXPOSURE and value.low is None else value.low
+    low = 0.0 if path in (EXPOSURE, READOUT) and value.low is None else value.low
     if low is None or value.high is None:
         raise InvalidInput(path, value, "needs bounds, which determine the frames to simulate: low=..., high=... [s]")
     return float(low), float(value.high)

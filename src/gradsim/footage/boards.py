@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import cv2
@@ -15,10 +15,15 @@ from gradsim.scene.validation import check_positive_length
 
 SHORT_SIDE = 720  # boards are found in pictures reduced to this shorter side [px]; corners are refined in full ones
 MIN_CORNERS = 6  # of a partly visible ChArUco board
+MIN_PART = 12  # corners of a partly visible chessboard
+LARGE_PART = 0.7  # part of a chessboard's corners that is enough
+LATTICES = ((5, 4), (6, 5))  # least columns and rows of a part of a chessboard that is looked for
+UNEVEN = 0.15  # deviation of corners from a grid in perspective, in squares: of a lens up to .07, of skipped rows .3
 REFINEMENT = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 50, 1e-4)
 WINDOW = 0.35  # half width of the refinement's window, as a part of the smallest distance of two corners
 MARKER_WINDOW = 0.8  # half width of the window on ChArUco boards, as a part of the gap between corner and marker
 SMALLEST, LARGEST = 2, 16  # half width of the window [px]
+AT_EDGE = 5  # least half width of the window at an edge of the picture [px]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +33,12 @@ class BoardCorners:
     Args:
         ids: Indices of the corners among the board's points [N].
         pixels: Positions [N, 2] [px]; the first pixel covers the square from 0 to 1.
+        identified: Whether it is known which corners of the board they are: by markers, or since all were seen.
     """
 
     ids: NDArray[np.int64] = field(repr=False)
     pixels: NDArray[np.float64] = field(repr=False)
+    identified: bool = True
 
 
 @dataclass(frozen=True)
@@ -60,15 +67,48 @@ class Chessboard:
         return _grid(self.columns, self.rows, self.square)
 
     def detect(self, gray: NDArray[np.uint8]) -> BoardCorners | None:
-        """Finds all corners in a picture [H, W] to a fraction of a pixel; None if the board is not wholly visible."""
+        """Finds the corners in a picture [H, W] to a fraction of a pixel, all of them or those of a visible part.
+
+        Which part of the board is visible is not known without markers. It is taken for that at the first corner: a
+        pose of the board cannot tell the difference, and the lens does not depend on it.
+        """
         factor, small = _reduced(gray)
         found, corners = cv2.findChessboardCornersSB(
             small, (self.columns, self.rows), flags=cv2.CALIB_CB_NORMALIZE_IMAGE
         )
-        if not found:
+        if found:
+            ids, rough = np.arange(self.columns * self.rows), np.asarray(corners, np.float64).reshape(-1, 2)
+        elif (part := self._visible_part(small)) is not None:
+            ids, rough = part
+        else:
             return None
-        rough = (np.asarray(corners, np.float64).reshape(-1, 2) + 0.5) * factor
-        return BoardCorners(np.arange(len(rough)), _refined(gray, rough, WINDOW))
+        whole = len(ids) == self.columns * self.rows
+        refined = _refined(gray, (rough + 0.5) * factor, WINDOW)
+        return _kept(self.points, BoardCorners(ids, refined, whole), MIN_PART)
+
+    def _visible_part(self, gray: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """Returns ids and pixels of the corners of a part of the board; None if there is none.
+
+        The search may stop at a smaller part than is visible, or skip rows: parts of several sizes are looked for.
+        """
+        best: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
+        for least in (*LATTICES, (self.columns, self.rows - 1), (self.columns - 1, self.rows)):
+            found = _lattice(gray, least)
+            ids = None if found is None or not found.is_even else self._part_ids(*found.size)
+            if found is not None and ids is not None and (best is None or len(ids) > len(best[0])):
+                best = ids, found.corners
+                if len(ids) > LARGE_PART * self.columns * self.rows:
+                    break
+        return best
+
+    def _part_ids(self, columns: int, rows: int) -> NDArray[np.int64] | None:
+        """Returns the ids of a part of the board, from left to right and down; None if the board is smaller."""
+        if columns * rows < MIN_PART:
+            return None
+        row, column = np.mgrid[:rows, :columns]
+        if columns > self.columns or rows > self.rows:  # turned by a quarter
+            row, column, columns, rows = column, row, rows, columns
+        return (row * self.columns + column).ravel() if columns <= self.columns and rows <= self.rows else None
 
 
 @dataclass(frozen=True)
@@ -116,10 +156,9 @@ class CharucoBoard:
             return None
         rough = np.asarray(corners, np.float64).reshape(-1, 2) + 0.5
         numbers = np.asarray(ids, np.int64).reshape(-1)
-        if _is_collinear(self.points[numbers]):
-            return None
         gap = (self.square - self.marker) / (2 * self.square)
-        return BoardCorners(numbers, _refined(gray, rough, min(WINDOW, MARKER_WINDOW * gap)))
+        refined = _refined(gray, rough, min(WINDOW, MARKER_WINDOW * gap))
+        return _kept(self.points, BoardCorners(numbers, refined), MIN_CORNERS)
 
     @property
     def pattern(self) -> cv2.aruco.CharucoBoard:
@@ -135,13 +174,38 @@ Board: TypeAlias = "Chessboard | CharucoBoard"
 
 def find_chessboard_size(gray: NDArray[np.uint8]) -> tuple[int, int] | None:
     """Returns how many inner corners (columns, rows) the chessboard in a picture [H, W] has; None without a board."""
-    _, small = _reduced(gray)
+    found = _lattice(_reduced(gray)[1], (3, 3))
+    return None if found is None else (max(found.size), min(found.size))
+
+
+@dataclass(frozen=True, eq=False)
+class _Lattice:
+    """Corners of some chessboard in a picture [N, 2], row after row, and how many columns and rows they have."""
+
+    corners: NDArray[np.float64]
+    size: tuple[int, int]
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the corners lie on a grid in perspective."""
+        columns, rows = self.size
+        grid = _grid(columns, rows, 1.0)[:, :2]
+        homography, _ = cv2.findHomography(grid, self.corners)
+        if homography is None:
+            return False
+        ideal = cv2.perspectiveTransform(grid[:, None], homography).reshape(-1, 2)
+        steps = np.linalg.norm(np.diff(self.corners.reshape(rows, columns, 2), axis=1), axis=-1)
+        return bool(np.abs(ideal - self.corners).max() < UNEVEN * steps.min())
+
+
+def _lattice(gray: NDArray[np.uint8], least: tuple[int, int]) -> _Lattice | None:
+    """Finds the corners of a chessboard of at least some columns and rows, or of the visible part of it."""
     flags = cv2.CALIB_CB_NORMALIZE_IMAGE | cv2.CALIB_CB_LARGER
-    found, _, meta = cv2.findChessboardCornersSBWithMeta(small, (3, 3), flags)
+    found, corners, meta = cv2.findChessboardCornersSBWithMeta(gray, least, flags)
     if not found or meta is None:
         return None
     rows, columns = np.asarray(meta).shape[:2]
-    return max(columns, rows), min(columns, rows)
+    return _Lattice(np.asarray(corners, np.float64).reshape(-1, 2), (columns, rows))
 
 
 def _grid(columns: int, rows: int, spacing: float) -> NDArray[np.float64]:
@@ -160,11 +224,27 @@ def _reduced(gray: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.u
 
 
 def _refined(gray: NDArray[np.uint8], rough: NDArray[np.float64], window: float) -> NDArray[np.float64]:
-    """Refines saddle points [N, 2], in windows of a half width that is a part of the smallest distance of two."""
+    """Refines saddle points [N, 2], in windows of a half width that is a part of the smallest distance of two.
+
+    Windows are smaller at the edges of the picture. Points that have no window within it become NaN.
+    """
     half = int(np.clip(window * _spacing(rough), SMALLEST, LARGEST))
-    corners = (rough - 0.5).astype(np.float32).reshape(-1, 1, 2)
-    found = cv2.cornerSubPix(gray, corners, (half, half), (-1, -1), REFINEMENT)
-    return np.asarray(found, np.float64).reshape(-1, 2) + 0.5
+    room = np.minimum(rough, np.array(gray.shape[::-1]) - rough).min(-1) - 2  # to the edge of the picture [px]
+    halves = np.minimum(half, np.floor(room)).astype(int)
+    refined = np.full(rough.shape, np.nan)
+    for own in np.unique(halves[halves >= min(half, AT_EDGE)]):
+        corners = (rough[halves == own] - 0.5).astype(np.float32).reshape(-1, 1, 2)
+        found = cv2.cornerSubPix(gray, corners, (int(own), int(own)), (-1, -1), REFINEMENT)
+        refined[halves == own] = np.asarray(found, np.float64).reshape(-1, 2) + 0.5
+    return refined
+
+
+def _kept(points: NDArray[np.float64], corners: BoardCorners, least: int) -> BoardCorners | None:
+    """Returns the corners that could be refined; None if they are fewer than `least` or on one line."""
+    good = np.isfinite(corners.pixels).all(-1)
+    if good.sum() < least or _is_collinear(points[corners.ids[good]]):
+        return None
+    return replace(corners, ids=corners.ids[good], pixels=corners.pixels[good])
 
 
 def _spacing(points: NDArray[np.float64]) -> float:

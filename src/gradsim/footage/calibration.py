@@ -148,12 +148,13 @@ def find_views(
         corners = board.detect(gray)
         if corners is not None:
             views.append(BoardView(picture.number, picture.name, corners))
-        elif len(empty) < SEARCHED:
+        if (corners is None or not corners.identified) and len(empty) < SEARCHED:
             empty.append(gray)
         if progress is not None:
             progress(count)
-    if len(views) < MIN_VIEWS:
-        raise _too_few(os.fspath(path), board, views, len(source), empty)
+    sure = [view for view in views if view.corners.identified]
+    if len(sure) < MIN_VIEWS:
+        raise _too_few(os.fspath(path), board, sure, len(source), empty)
     return BoardViews(board, size, tuple(views), len(source))
 
 

@@ -42,7 +42,7 @@ def settled_plate(frames: NDArray[np.uint8], exposure: ExposureDrift, plate: Pla
     hidden[:, contested] = distance[:, contested] > (near + far) / 2
     settled = background_plate(np.clip(np.rint(255 * values), 0, 255).astype(np.uint8), hidden)
     foreground = np.median(values[hidden], 0)
-    core = _holes(contested) & (
+    core = _between(contested) & (
         np.abs(plate.color - foreground).max(-1) < np.abs(plate.color - around).max(-1)
     )  # always covered
     color = np.where(core[..., None], around, settled.color).astype(np.float32)
@@ -64,18 +64,21 @@ def _contested(plate: Plate) -> NDArray[np.bool_]:
     return varies & (MIN_PIXELS <= count <= MAX_SHARE * varies.size)
 
 
-def _holes(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns what the regions of a mask enclose [h, w]."""
-    closed = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
-    outlines, _ = cv2.findContours(closed, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
-    filled = np.zeros_like(closed)
-    cv2.drawContours(filled, outlines, -1, 1, cv2.FILLED)
+def _between(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Returns what lies between the regions of a mask that are near to each other [h, w], within their convex hulls."""
+    reach = int(np.clip(0.25 * np.sqrt(mask.sum()), 1, 15))
+    near = cv2.dilate(mask.astype(np.uint8), np.ones((2 * reach + 1, 2 * reach + 1), np.uint8))
+    count, labels = cv2.connectedComponents(near)
+    filled = np.zeros(mask.shape, np.uint8)
+    for label in range(1, count):
+        points = np.argwhere(mask & (labels == label))[:, ::-1].astype(np.int32)
+        cv2.fillConvexPoly(filled, cv2.convexHull(points), 1)
     return (filled > 0) & ~mask
 
 
 def _inpainted(color: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Returns an image [h, w, 3] in [0, 1] whose masked pixels, and those they enclose, continue what is around."""
-    region = cv2.dilate((mask | _holes(mask)).astype(np.uint8), np.ones((5, 5), np.uint8))
+    """Returns an image [h, w, 3] in [0, 1] whose masked pixels, and those between, continue what is around."""
+    region = cv2.dilate((mask | _between(mask)).astype(np.uint8), np.ones((5, 5), np.uint8))
     image = np.clip(np.rint(255 * color), 0, 255).astype(np.uint8)
     painted = cv2.inpaint(image, region, RADIUS, cv2.INPAINT_TELEA)
     return np.where(region[..., None] > 0, painted / np.float32(255), color).astype(np.float32)

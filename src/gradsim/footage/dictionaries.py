@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import cv2
+import numpy as np
+from numpy.typing import NDArray
 
 from gradsim.scene.errors import UnknownName
 from gradsim.scene.spelling import did_you_mean
@@ -29,6 +31,12 @@ def aruco_dictionary(name: str) -> cv2.aruco.Dictionary:
 def module_count(name: str) -> int:
     """Returns how many modules a marker has along a side, with its black border."""
     return int(aruco_dictionary(name).markerSize) + 2
+
+
+def marker_cells(name: str, number: int) -> NDArray[np.bool_]:
+    """Returns which modules of a marker are light [n, n], with its black border, from the upper left."""
+    image = cv2.aruco.generateImageMarker(aruco_dictionary(name), number, module_count(name))
+    return np.asarray(image) > 127
 
 
 def marker_detector(name: str) -> cv2.aruco.ArucoDetector:

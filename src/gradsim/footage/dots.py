@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gradsim.footage.exposure import srgb_light
 from gradsim.footage.pictures import open_pictures
-from gradsim.footage.quads import LINEAR
 from gradsim.scene.errors import NoMarker, OutOfRange, WrongShape
 from gradsim.video.load import Frames
 
@@ -119,7 +119,7 @@ def _measure(image: NDArray[np.uint8], spot: NDArray[np.bool_], stats: NDArray[n
     margin = int(np.ceil(MARGIN * diameter)) + 2
     rows = slice(max(0, top - margin), top + height + margin)
     columns = slice(max(0, left - margin), left + width + margin)
-    light, mask = LINEAR[image[rows, columns]].astype(np.float64), spot[rows, columns].astype(np.uint8)
+    light, mask = srgb_light()[image[rows, columns]], spot[rows, columns].astype(np.uint8)
     outside = cv2.distanceTransform(1 - mask, cv2.DIST_L2, 5)
     inside = cv2.distanceTransform(mask, cv2.DIST_L2, 5)
     dot = np.median(light[inside >= 0.6 * inside.max()], 0)

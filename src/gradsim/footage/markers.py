@@ -5,22 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsim.footage.dictionaries import marker_detector, module_count
+from gradsim.footage.alignment import align_pattern
+from gradsim.footage.dictionaries import marker_cells, marker_detector
 from gradsim.footage.lens import Lens
 from gradsim.footage.pictures import open_pictures
 from gradsim.footage.pose import Pose, rotation_angle, solve_pose
-from gradsim.footage.quads import refine_quad
 from gradsim.scene.errors import NoMarker, WrongShape
 from gradsim.scene.validation import check_positive_length
 from gradsim.video.load import Frames
 
 DICTIONARY = "4X4_50"
+SD_UNREFINED = 0.2  # of the corners of the detector [px], where the tag is too small or covered
+USUAL_TURN = 0.1  # of a tag from frame to frame [rad]
+MAX_TURN_COST = 25.0  # of a turn of any size: a sudden one is possible
+FREEDOM = 2  # coordinates of four corners beyond the six numbers of a pose
 CORNERS = np.array([[-0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.5, -0.5, 0.0], [-0.5, -0.5, 0.0]])  # of a tag of side 1
 
 
@@ -31,12 +36,12 @@ class Tag:
     Args:
         id: Number of the tag in its dictionary.
         corners: Outer corners of its black border [4, 2] [px], clockwise from the printed tag's upper left.
-        sd: Standard deviation of the corners along each axis [px].
+        covariance: Covariance of their coordinates x0, y0, x1, ... [8, 8] [px^2].
     """
 
     id: int
     corners: NDArray[np.float64]
-    sd: float
+    covariance: NDArray[np.float64] = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +54,7 @@ class TagTrack:
         frames: Numbers of the frames in the file [N].
         times: Times of the frames [N] [s]; the numbers of the images for a folder.
         corners: Outer corners of the black border [N, 4, 2] [px], clockwise from the printed tag's upper left.
-        sd: Standard deviation of the corners along each axis [N] [px].
+        covariances: Covariance of their coordinates x0, y0, x1, ... [N, 8, 8] [px^2].
     """
 
     id: int
@@ -57,7 +62,7 @@ class TagTrack:
     frames: NDArray[np.int64] = field(repr=False)
     times: NDArray[np.float64] = field(repr=False)
     corners: NDArray[np.float64] = field(repr=False)
-    sd: NDArray[np.float64] = field(repr=False)
+    covariances: NDArray[np.float64] = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -70,6 +75,11 @@ class TagTrack:
         cross = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
         along = ((b - a)[:, 0] * second[:, 1] - (b - a)[:, 1] * second[:, 0]) / cross
         return np.asarray(a + along[:, None] * first)
+
+    @property
+    def sd(self) -> NDArray[np.float64]:
+        """Standard deviation of the corners along each axis [N] [px]."""
+        return np.sqrt(np.trace(self.covariances, axis1=1, axis2=2) / 8)
 
     def plot(self, axes: Any) -> None:
         """Draws both coordinates of the centre over time on matplotlib axes."""
@@ -117,18 +127,21 @@ class TagPoses:
 
     @property
     def is_ambiguous(self) -> NDArray[np.bool_]:
-        """Whether another rotation explains the corners about as well [N]; the one nearer to the last was taken."""
+        """Whether another rotation explains the corners about as well [N]; the one that turns less was taken."""
         return np.array([own.is_ambiguous for own in self.poses])
 
 
 def detect_tags(gray: NDArray[np.uint8], dictionary: str = DICTIONARY) -> tuple[Tag, ...]:
     """Finds the tags of a dictionary in a picture [H, W], with corners refined along their edges."""
     found, ids, _ = marker_detector(dictionary).detectMarkers(gray)
-    modules = module_count(dictionary)
     tags = []
     for number, corners in zip(np.ravel(np.asarray(ids)) if len(found) else (), found, strict=True):
-        refined, sd = refine_quad(gray, np.asarray(corners, np.float64).reshape(4, 2) + 0.5, modules)
-        tags.append(Tag(int(number), refined, sd))
+        rough = np.asarray(corners, np.float64).reshape(4, 2) + 0.5
+        aligned = align_pattern(gray, rough, marker_cells(dictionary, int(number)))
+        if aligned is None:
+            tags.append(Tag(int(number), rough, SD_UNREFINED**2 * np.eye(8)))
+        else:
+            tags.append(Tag(int(number), aligned.corners, aligned.covariance))
     return tuple(sorted(tags, key=lambda tag: tag.id))
 
 
@@ -176,30 +189,71 @@ def tag_poses(track: TagTrack, lens: Lens, side: float) -> TagPoses:
         remedy = f"must be that of the video, {track.size[0]} x {track.size[1]}: use lens.scaled({track.size})"
         raise WrongShape("lens.size", f"{lens.size[0]} x {lens.size[1]}", remedy)
     solved = [
-        solve_pose(lens, side * CORNERS, corners, noise=float(sd))
-        for corners, sd in zip(track.corners, track.sd, strict=True)
+        _solved(lens, side, corners, covariance)
+        for corners, covariance in zip(track.corners, track.covariances, strict=True)
     ]
     return TagPoses(track, tuple(_continuous(solved)))
 
 
+def _solved(lens: Lens, side: float, corners: NDArray[np.float64], covariance: NDArray[np.float64]) -> Pose:
+    """Returns the pose of a tag. Its corners are those of straight edges: what the lens bends them by is undone."""
+    pose = solve_pose(lens, side * CORNERS, corners, noise=covariance)
+    bend = _bend(lens, side, pose)
+    return solve_pose(lens, side * CORNERS, corners - bend, noise=covariance) if np.abs(bend).max() > 1e-4 else pose
+
+
+def _bend(lens: Lens, side: float, pose: Pose) -> NDArray[np.float64]:
+    """Returns how far the corners [4, 2] of the nearest picture of a tag with straight edges are from its own [px]."""
+    y, x = np.mgrid[-0.5:0.5:9j, -0.5:0.5:9j]
+    grid = np.stack([x.ravel(), y.ravel(), 0 * x.ravel()], -1)
+    points = side * np.concatenate([CORNERS, grid])
+    found, _ = cv2.projectPoints(
+        points @ pose.rotation.T + pose.translation, np.zeros(3), np.zeros(3), lens.matrix, lens.distortion
+    )
+    pixels = np.asarray(found, np.float64).reshape(-1, 2)
+    homography, _ = cv2.findHomography(grid[:, :2], pixels[4:])
+    straight = cv2.perspectiveTransform(CORNERS[:, None, :2], homography).reshape(4, 2)
+    return np.asarray(straight - pixels[:4], np.float64)
+
+
 def _continuous(poses: Sequence[Pose]) -> list[Pose]:
-    """Returns the poses, where they are ambiguous those that are nearest to the ones before."""
-    chosen: list[Pose] = []
-    for pose in poses:
-        other = pose.alternative
-        if chosen and pose.is_ambiguous and other is not None:
-            last = chosen[-1].rotation
-            if rotation_angle(last, other.rotation) < rotation_angle(last, pose.rotation):
-                pose = replace(other, alternative=replace(pose, alternative=None), is_ambiguous=True)
-        chosen.append(pose)
-    return chosen
+    """Returns the poses or their alternatives: those that explain the corners best and turn least (Viterbi algorithm).
+
+    So a frame in which the tilt is ambiguous takes it from the frames before and after it.
+    """
+    options = [_options(pose) for pose in poses]
+    totals = [own.chi2 for own in options[0]]
+    origins: list[list[int]] = []
+    for before, here in pairwise(options):
+        costs = [[total + _turn_cost(a, b) for total, a in zip(totals, before, strict=True)] for b in here]
+        origins.append([int(np.argmin(own)) for own in costs])
+        least = min(own.chi2 for own in here)
+        scale = max(1.0, least / FREEDOM)
+        totals = [min(own) + (b.chi2 - least) / scale for own, b in zip(costs, here, strict=True)]
+    chosen = [int(np.argmin(totals))]
+    for origin in reversed(origins):
+        chosen.append(origin[chosen[-1]])
+    return [own[k] for own, k in zip(options, reversed(chosen), strict=True)]
+
+
+def _options(pose: Pose) -> list[Pose]:
+    """Returns a pose and its alternative, each as the alternative of the other."""
+    other = pose.alternative
+    if other is None:
+        return [pose]
+    return [pose, replace(other, alternative=replace(pose, alternative=None), is_ambiguous=pose.is_ambiguous)]
+
+
+def _turn_cost(before: Pose, after: Pose) -> float:
+    """Returns the cost of a turn between two frames, in units of chi^2."""
+    return float(min((rotation_angle(before.rotation, after.rotation) / USUAL_TURN) ** 2, MAX_TURN_COST))
 
 
 def _track(found: list[tuple[int, float, Tag]], size: tuple[int, int]) -> TagTrack:
     numbers, times, tags = zip(*found, strict=True)
     corners = np.array([tag.corners for tag in tags])
-    deviations = np.array([tag.sd for tag in tags])
-    return TagTrack(tags[0].id, size, np.array(numbers), np.array(times), corners, deviations)
+    covariances = np.array([tag.covariance for tag in tags])
+    return TagTrack(tags[0].id, size, np.array(numbers), np.array(times), corners, covariances)
 
 
 def _area(tag: Tag) -> float:

@@ -30,6 +30,7 @@ class Pose:
         translation: Position of the object's origin in camera axes [3] [m].
         covariance: Covariance of a small rotation about the camera axes [rad] and of the translation [m], [6, 6].
         error: Root mean square distance of given and predicted points [px].
+        chi2: Sum of the squared distances over the variances of the points.
         alternative: The other pose that a flat object may have, if there is one.
         is_ambiguous: Whether the alternative explains the points about as well.
     """
@@ -38,6 +39,7 @@ class Pose:
     translation: NDArray[np.float64]
     covariance: NDArray[np.float64] = field(repr=False)
     error: float
+    chi2: float
     alternative: Pose | None = field(default=None, repr=False)
     is_ambiguous: bool = False
 
@@ -76,34 +78,30 @@ class Pose:
         return Camera(pose=self.camera_to_object, fov=lens.fov.value)
 
 
-def solve_pose(lens: Lens, points: ArrayLike, pixels: ArrayLike, *, noise: float = NOISE) -> Pose:
+def solve_pose(lens: Lens, points: ArrayLike, pixels: ArrayLike, *, noise: ArrayLike = NOISE) -> Pose:
     """Finds the pose of known points: corners of a board, a tag or a box, or marks on a wall.
 
     The covariance contains the noise of the pixels and the uncertainty of the lens. The noise is that of the residuals
-    if they are larger than `noise`.
+    if they are larger than `noise` says.
 
     Args:
         lens: The lens.
         points: Points of the object in its own axes [N, 3] [m]; at least four, not all on one line.
         pixels: Where they are in the (distorted) picture [N, 2] [px].
-        noise: Standard deviation of the pixels along each axis [px].
+        noise: Standard deviation of the pixels along each axis [px], or the covariance of x0, y0, x1, ... [2 N, 2 N]
+            [px^2].
 
     Raises:
         InvalidInput: Too few points, points on one line, or no pose in front of the camera.
     """
     object_points, image_points = _checked(points, pixels)
-    if not noise > 0:
-        raise OutOfRange("noise", noise, "must be > 0 [px]")
-    candidates = [
-        _refined(lens, object_points, image_points, *start) for start in _starts(lens, object_points, image_points)
-    ]
+    problem = _Problem(lens, object_points, image_points, _whitening(noise, len(object_points)))
+    candidates = [_refined(problem, *start) for start in _starts(lens, object_points, image_points)]
     visible = [own for own in candidates if (object_points @ own[0].T + own[1])[:, 2].min() > 0]
     if not visible:
         raise InvalidInput("pixels", "no pose in front of the camera", "must list the points in the order of `points`")
-    poses = sorted(
-        (_with_covariance(lens, object_points, image_points, *own, noise) for own in visible), key=lambda own: own.error
-    )
-    return _with_alternative(poses, len(object_points), noise)
+    solved = sorted((_with_covariance(problem, *own) for own in visible), key=lambda own: own.chi2)
+    return _with_alternative(solved, problem.freedom)
 
 
 def rotation_angle(start: NDArray[np.float64], end: NDArray[np.float64]) -> float:
@@ -111,14 +109,43 @@ def rotation_angle(start: NDArray[np.float64], end: NDArray[np.float64]) -> floa
     return float(np.linalg.norm(cv2.Rodrigues(end @ start.T)[0]))
 
 
-def _with_alternative(poses: list[Pose], count: int, noise: float) -> Pose:
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Points [N, 3], where they are in the picture [N, 2], and the inverse root of their covariance [2 N, 2 N]."""
+
+    lens: Lens
+    points: NDArray[np.float64]
+    pixels: NDArray[np.float64]
+    whitening: NDArray[np.float64]
+
+    @property
+    def freedom(self) -> int:
+        """Coordinates beyond the six numbers of a pose."""
+        return max(2 * len(self.points) - 6, 1)
+
+
+def _whitening(noise: ArrayLike, count: int) -> NDArray[np.float64]:
+    """Returns the matrix [2 N, 2 N] that makes errors of `count` points independent, with variances of one."""
+    given = np.asarray(noise, np.float64)
+    if given.ndim == 0:
+        if not given > 0:
+            raise OutOfRange("noise", noise, "must be > 0 [px]")
+        return np.eye(2 * count) / float(given)
+    if given.shape != (2 * count, 2 * count):
+        raise WrongShape("noise", f"shape {given.shape}", f"must be a number or a covariance {(2 * count, 2 * count)}")
+    try:
+        return np.linalg.inv(np.linalg.cholesky(given))
+    except np.linalg.LinAlgError:
+        raise OutOfRange("noise", "a singular or indefinite matrix", "must be a covariance [px^2]") from None
+
+
+def _with_alternative(poses: list[Pose], freedom: int) -> Pose:
     """Returns the best pose, with the next one that differs from it as its alternative."""
     best = poses[0]
     others = [own for own in poses[1:] if rotation_angle(best.rotation, own.rotation) > 1e-4]
     if not others:
         return best
-    variance = max(noise, _deviation(best.error, count)) ** 2
-    gain = count * (others[0].error ** 2 - best.error**2) / variance  # difference of chi^2
+    gain = (others[0].chi2 - best.chi2) / max(1.0, best.chi2 / freedom)
     return replace(best, alternative=others[0], is_ambiguous=bool(gain < DISTINCT**2))
 
 
@@ -140,20 +167,16 @@ def _starts(
 
 
 def _refined(
-    lens: Lens,
-    points: NDArray[np.float64],
-    pixels: NDArray[np.float64],
-    rotation: NDArray[np.float64],
-    shift: NDArray[np.float64],
+    problem: _Problem, rotation: NDArray[np.float64], shift: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Minimizes the squared distances in the picture by the method of Levenberg and Marquardt."""
+    """Minimizes the squared distances in the picture, weighted by their noise: Levenberg-Marquardt method."""
     damping = 1e-4
-    residual, jacobian, _ = _linearized(lens, points, pixels, rotation, shift)
+    residual, jacobian, _ = _linearized(problem, rotation, shift)
     for _ in range(ITERATIONS):
         normal = jacobian.T @ jacobian
         step = np.linalg.solve(normal + damping * np.diag(np.diag(normal)), jacobian.T @ residual)
         turned, moved = cv2.Rodrigues(step[:3])[0] @ rotation, shift + step[3:]
-        trial, slope, _ = _linearized(lens, points, pixels, turned, moved)
+        trial, slope, _ = _linearized(problem, turned, moved)
         if trial @ trial <= residual @ residual:
             rotation, shift, residual, jacobian, damping = turned, moved, trial, slope, damping / 10
         else:
@@ -162,41 +185,30 @@ def _refined(
 
 
 def _linearized(
-    lens: Lens,
-    points: NDArray[np.float64],
-    pixels: NDArray[np.float64],
-    rotation: NDArray[np.float64],
-    shift: NDArray[np.float64],
+    problem: _Problem, rotation: NDArray[np.float64], shift: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Returns residuals [2 N] and the Jacobians of the predicted pixels in the pose [2 N, 6] and the lens [2 N, 9]."""
-    turned = points @ rotation.T
+    """Returns residuals [2 N] and the Jacobians of predictions in the pose [2 N, 6] and the lens [2 N, 9], whitened."""
+    lens, turned = problem.lens, problem.points @ rotation.T
     found, slopes = cv2.projectPoints(turned + shift, np.zeros(3), np.zeros(3), lens.matrix, lens.distortion)
     jacobian = np.asarray(slopes, np.float64)
     by_position = jacobian[:, 3:6].reshape(-1, 2, 3)
     by_rotation = -by_position @ np.array([_cross(point) for point in turned])
     pose = np.concatenate([by_rotation, by_position], -1).reshape(-1, 6)
-    return np.ravel(pixels - np.asarray(found).reshape(-1, 2)), pose, jacobian[:, 6 : 6 + len(PARAMETERS)]
+    residual = np.ravel(problem.pixels - np.asarray(found).reshape(-1, 2))
+    white = problem.whitening
+    return white @ residual, white @ pose, white @ jacobian[:, 6 : 6 + len(PARAMETERS)]
 
 
-def _with_covariance(
-    lens: Lens,
-    points: NDArray[np.float64],
-    pixels: NDArray[np.float64],
-    rotation: NDArray[np.float64],
-    shift: NDArray[np.float64],
-    noise: float,
-) -> Pose:
-    residual, jacobian, by_lens = _linearized(lens, points, pixels, rotation, shift)
+def _with_covariance(problem: _Problem, rotation: NDArray[np.float64], shift: NDArray[np.float64]) -> Pose:
+    residual, jacobian, by_lens = _linearized(problem, rotation, shift)
     inverse = np.linalg.pinv(jacobian.T @ jacobian, hermitian=True)
-    error = float(np.sqrt(residual @ residual / len(points)))
+    distances = np.linalg.solve(problem.whitening, residual)
+    error = float(np.sqrt(distances @ distances / len(problem.points)))
+    chi2 = float(residual @ residual)
     response = -inverse @ jacobian.T @ by_lens  # of the pose to the lens [6, 9]
-    variance = max(noise, _deviation(error, len(points))) ** 2
-    return Pose(rotation, shift, variance * inverse + response @ lens.covariance @ response.T, error)
-
-
-def _deviation(error: float, count: int) -> float:
-    """Returns the standard deviation of coordinates [px] from the error of `count` points; six numbers were fitted."""
-    return error * float(np.sqrt(count / (2 * count - 6)))
+    variance = max(1.0, chi2 / problem.freedom)
+    covariance = variance * inverse + response @ problem.lens.covariance @ response.T
+    return Pose(rotation, shift, covariance, error, chi2)
 
 
 def _cross(vector: NDArray[np.float64]) -> NDArray[np.float64]:

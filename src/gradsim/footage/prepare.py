@@ -19,13 +19,12 @@ from gradsim.footage.measured import Measured
 from gradsim.footage.motions.draft import Draft
 from gradsim.footage.motions.objections import objections, scale_objection
 from gradsim.footage.motions.path import ImagePath, MotionFit
-from gradsim.footage.motions.registry import MOTIONS, fit_motions, motion_named
+from gradsim.footage.motions.registry import MIN_EXPLAINED, MOTIONS, fit_motions, motion_named
 from gradsim.footage.motions.view import PITCH, TILT, View
 from gradsim.footage.recording import Recording
 from gradsim.footage.track import ObjectTrack
 from gradsim.scene.errors import UnexplainedMotion
 
-MIN_EXPLAINED = 0.9  # part of the deviation from uniform motion that a kind of motion must explain
 DEPTH_SD = 0.015  # of the distance between a ruler and the plane of the motion, relative to that of the camera
 DIAMETER_SD = (0.016, 0.08)  # of the diameter in the picture of a round and of another object, relative
 MIN_LINKED = 0.97  # of a motion of two linked objects, which is preferred to that of one of them

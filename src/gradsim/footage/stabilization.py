@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsim.footage.background_motion import common_motion
 from gradsim.footage.exposure import ExposureDrift, exposure_drift
 from gradsim.footage.plate import Plate, background_plate, sample_numbers
 from gradsim.footage.recording import Recording
@@ -22,6 +23,7 @@ ROWS, COLUMNS = 2, 3  # tiles
 CHECKED = 240  # frames in which the camera is checked; in all of them if it shakes
 MAX_NOISE = 0.03  # of full scale: the plate of a still camera varies less
 MAX_SHIFT = 0.4  # shift of a still camera [px of the reduced copy]
+MAX_TURN = 1.2  # motion of most features of a picture from a still camera [px of the reduced copy]
 AGREEMENT = 0.6  # tiles agree if they differ from their median by less [px of the reduced copy]
 MIN_AGREEING = 2 / 3  # part of the tiles, in four fifths of the frames
 MIN_TILES = 3  # with texture
@@ -91,13 +93,26 @@ def still_picture(recording: Recording) -> StillPicture:
             frames[k] = shift_image(image, -camera.shift[k])
     exposure = exposure_drift(frames, sampled_plate(frames, ExposureDrift.none(len(frames))))
     plate = sampled_plate(frames, exposure)
-    moves = not camera.stabilized and least_shift(tiles) > MAX_SHIFT and edge_noise(plate) > MAX_NOISE
-    if plate.noise_level > MAX_NOISE or moves:
-        pixels = recording.scale.max() * float(np.percentile(np.abs(tiles), 90)) if tiles.size else 0.0
+    motion = 0.0 if camera.stabilized else _whole_motion(frames, tiles, plate)
+    if plate.noise_level > MAX_NOISE or motion:
+        largest = max(motion, float(np.percentile(np.abs(tiles), 90)) if tiles.size else 0.0)
+        pixels = recording.scale.max() * largest
         found = f"the camera moves by about {pixels:.0f} px, plate noise {plate.noise_level:.3f} of full scale"
         remedy = f"needs a still camera (noise at most {MAX_NOISE}): use a tripod, or select frames=(start, stop)"
         raise MovingCamera(str(recording.path), found, remedy)
     return StillPicture(frames, camera, exposure, plate)
+
+
+def _whole_motion(frames: NDArray[np.uint8], tiles: NDArray[np.float64], plate: Plate) -> float:
+    """Returns how far the stillest tile moves, or else the features of the picture together [px of the reduced copy].
+
+    Zero for a still camera.
+    """
+    shift = least_shift(tiles)
+    if shift > MAX_SHIFT and edge_noise(plate) > MAX_NOISE:
+        return shift
+    turned = common_motion(frames[sample_numbers(len(frames), CHECKED)])
+    return turned if turned > MAX_TURN else 0.0
 
 
 def edge_noise(plate: Plate) -> float:

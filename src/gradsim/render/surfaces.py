@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from gradsim.render.batched import affine, broadcast_leading
+from gradsim.render.shape_surface import plane_path, shape_vertices
 from gradsim.render.spring_surface import spring_mesh, spring_vertices
 from gradsim.render.topology import Surface, SurfaceTopology
 from gradsim.scene import ball
@@ -26,7 +27,7 @@ from gradsim.scene.pendula import AnyPendulum, DoublePendulum, Pendulum, skeleto
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.rotation import axes_of
 from gradsim.scene.scene import Scene
-from gradsim.scene.shapes import shape_mesh
+from gradsim.scene.shapes import has_fixed_mesh, shape_mesh
 from gradsim.scene.smoke import Smoke
 from gradsim.scene.trajectory import RigidMotion, Trajectory
 
@@ -115,9 +116,15 @@ def surface_pose(scene_object: Any, trajectory: Trajectory, topology: SurfaceTop
     """
     if isinstance(scene_object, Ground):
         axes, origin = _ground_frame(scene_object, batcher)
+        if scene_object.motion is not None:
+            shift = plane_path(scene_object, trajectory, batcher)
+            normal = axes[:, :, 1]
+            origin = origin + (shift * normal).sum(-1, keepdim=True) * normal
         return Pose(topology.rest_vertices[None, None], False, axes, origin)
     if not hasattr(scene_object, "name"):
-        return Pose(topology.rest_vertices[None, None], False)
+        if has_fixed_mesh(scene_object):
+            return Pose(topology.rest_vertices[None, None], False)
+        return Pose(shape_vertices(scene_object, topology.rest_vertices, trajectory, batcher), True)
     motion = trajectory[scene_object.name]
     _check_count(scene_object, motion)
     if isinstance(motion, RigidMotion) and (motion.scale is None or isinstance(scene_object, Ball)):

@@ -34,8 +34,8 @@ def unit_ball() -> TriMesh:
 class Ball(Rigid):
     """A rigid body that is a sphere of uniform density.
 
-    It touches the ground and static shapes in one point, and its mass and inertia are those of the exact sphere. It is
-    drawn as a polyhedron. Fields are those of `Rigid`, except for `mesh`, `size` and `face_samples`.
+    It touches the ground, static shapes and other bodies in one point, and its mass and inertia are those of the exact
+    sphere. It is drawn as a polyhedron. Fields are those of `Rigid`, except for `mesh`, `size` and `face_samples`.
 
     Args:
         radius: Radius [m].

@@ -22,7 +22,9 @@ from gradsim.scene.materials import (
     YoungSolid,
 )
 from gradsim.scene.meshes import TetMesh, TriMesh
+from gradsim.scene.motion import Motion, check_motion
 from gradsim.scene.quantity import Quantity, Spec, bare, quantities, quantity, to_numpy, unwrap
+from gradsim.scene.self_contact import SelfContact, check_self_contact
 from gradsim.scene.validation import check_element_count, check_exactly_one, validate_quantities, validated_array
 
 
@@ -133,6 +135,9 @@ class Soft(NodeBody):
         contact: Contact parameters, for all shapes or by shape name; None takes those of the shapes.
         look: Appearance of the surface; None excludes the body from rendering.
         total_mass: Mass of the body, of uniform density [kg].
+        motion: Prescribed motion of the pinned nodes; they stand still if None.
+        self_contact: Contact of the body's nodes with each other, and with those of other bodies that have it; `True`
+            takes the defaults of `SelfContact`.
     """
 
     name: str
@@ -150,6 +155,8 @@ class Soft(NodeBody):
     contact: Contact | Mapping[str, Contact] | None = None
     look: Look | None = Look()
     total_mass: Quantity | None = quantity(None, "kg", above=0.0)
+    motion: Motion | None = None
+    self_contact: SelfContact | bool | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.mesh, TetMesh):
@@ -161,6 +168,8 @@ class Soft(NodeBody):
         _check_vertices(self)
         check_look(self.name, self.look, lambda: (len(self.mesh.vertices), len(self.faces)))
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, self.mesh.vertices))
+        check_motion(f"{self.name}.motion", self.motion, np.size(self.pinned))  # type: ignore[arg-type]
+        check_self_contact(self, len(self.mesh.vertices))
 
     @property
     def faces(self) -> np.ndarray:
@@ -181,7 +190,8 @@ class Cloth(NodeBody):
         bending: `Bending(...)`.
         drag, lift: Aerodynamic coefficients [kg/m^3] of the force on each triangle,
             -(drag A |n.u| u + lift A (n.u) |u| n).
-        position, rotation, vertices, velocity, pinned, force, contact, look, total_mass: As for `Soft`.
+        position, rotation, vertices, velocity, pinned, force, contact, look, total_mass, motion, self_contact: As
+            for `Soft`.
         actuation: Target relative change of area of each triangle; `Signal` and `gs.per_element` are allowed.
         folding: Change of the hinges' rest angle [rad], positive towards a ridge; `Signal` and `gs.per_element` are
             allowed.
@@ -206,6 +216,8 @@ class Cloth(NodeBody):
     contact: Contact | Mapping[str, Contact] | None = None
     look: Look | None = Look()
     total_mass: Quantity | None = quantity(None, "kg", above=0.0)
+    motion: Motion | None = None
+    self_contact: SelfContact | bool | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.mesh, TriMesh):
@@ -220,6 +232,8 @@ class Cloth(NodeBody):
         _check_vertices(self)
         check_look(self.name, self.look, lambda: (len(self.mesh.vertices), len(self.faces)))
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, mesh.vertices))
+        check_motion(f"{self.name}.motion", self.motion, np.size(self.pinned))  # type: ignore[arg-type]
+        check_self_contact(self, len(mesh.vertices))
 
     @property
     def faces(self) -> np.ndarray:
@@ -238,7 +252,7 @@ class Springs(NodeBody):
         mass: Per node [kg], a number or `gs.per_element`.
         stiffness, damping: Per spring [N/m], [N s/m], numbers or `gs.per_element`.
         rest_length: Per spring [m]; None takes the initial distances.
-        position, velocity, pinned, force, contact: As for `Soft`.
+        position, velocity, pinned, force, contact, motion: As for `Soft`.
         look: Appearance of the octahedra at the nodes and the bars between them; None excludes them from rendering.
         thickness: Radius of the octahedra, and edge length of the bars [m].
     """
@@ -257,6 +271,7 @@ class Springs(NodeBody):
     contact: Contact | Mapping[str, Contact] | None = None
     look: Look | None = Look()
     thickness: float = 0.02
+    motion: Motion | None = None
 
     def __post_init__(self) -> None:
         points = _checked_points(f"{self.name}.points", self.points, None)
@@ -266,6 +281,7 @@ class Springs(NodeBody):
         object.__setattr__(self, "edges", edges)
         _validate_body(self, {"node": len(rest), "spring": len(edges)})
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, rest))
+        check_motion(f"{self.name}.motion", self.motion, np.size(self.pinned))  # type: ignore[arg-type]
         check_look(self.name, self.look, lambda: (0, 0))
         if isinstance(self.thickness, bool) or not isinstance(self.thickness, (int, float)) or not self.thickness > 0.0:
             raise OutOfRange(f"{self.name}.thickness", repr(self.thickness), "must be a number > 0 [m]")

@@ -11,6 +11,7 @@ import torch
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
 from gradsim.scene.friction import Friction, Sticking
 from gradsim.scene.looks import Checker
+from gradsim.scene.motion import Motion, check_motion
 from gradsim.scene.quantity import PerElement, Quantity, is_per_element, is_unknown, quantity, to_numpy, unwrap
 from gradsim.scene.validation import check_exactly_one, validate_quantities
 
@@ -158,6 +159,8 @@ class Bending:
 class Contact:
     """Parameters of compliant contact between the nodes or contact points of a body and a surface, per point.
 
+    Between two rigid bodies, stiffness and damping are those of the whole pair.
+
     Args:
         ke: Stiffness [N/m].
         kd: Damping [N s/m]; 1 if neither `kd` nor `restitution` is given.
@@ -225,15 +228,22 @@ class Ground(Contact):
     """The plane normal . x = offset; the free side is the one the normal points to.
 
     Its contact parameters apply to every body without its own. It is visible from the free side if `look` is a
-    `Checker`.
+    `Checker`. `motion`, without rotation, and `surface_velocity` are those of `StaticSphere`.
     """
 
     normal: Quantity = quantity((0.0, 1.0, 0.0), "1", shape=(3,))
     offset: Quantity = quantity(0.0, "m")
     look: Checker | None = None
+    motion: Motion | None = field(default=None, kw_only=True)
+    surface_velocity: Quantity = quantity((0.0, 0.0, 0.0), "m/s", shape=(3,), signal=True, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_motion("Ground.motion", self.motion)
+        if self.motion is not None and self.motion.rotation is not None:
+            raise InvalidInput(
+                "Ground.motion.rotation", "a rotation", "a plane can only be displaced: use gs.StaticBox"
+            )
         normal: Any = unwrap(self.normal)
         normal = normal.detach() if isinstance(normal, torch.Tensor) else normal
         lengths = (normal * normal).sum(-1)

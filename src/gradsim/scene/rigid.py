@@ -18,6 +18,7 @@ from gradsim.scene.inertia import MassProperties, point_masses, scaled_solid, so
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import Contact
 from gradsim.scene.meshes import TriMesh
+from gradsim.scene.motion import Motion, check_motion
 from gradsim.scene.quantity import Quantity, is_per_element, quantities, quantity, unwrap
 from gradsim.scene.validation import check_element_count, check_exactly_one, validate_quantities
 
@@ -103,7 +104,8 @@ class Rigid(Body):
         rotation: Initial rotation, quaternion (x, y, z, w), [..., 4].
         velocity: Initial velocity of the centre of mass, or of `velocity_point` [m/s], [..., 3].
         angular_velocity: Initial angular velocity in world axes [rad/s], [..., 3].
-        contact: Contact parameters, for all shapes or by shape name; None takes those of the shapes.
+        contact: Contact parameters, for all shapes and bodies or by their names; None takes those of the shapes, and
+            the defaults of `Contact` between bodies.
         pushes: Known forces and impulses.
         face_samples: Whether face centroids are contact points, in addition to the vertices.
         look: Appearance of the surface; None excludes the body from rendering.
@@ -114,6 +116,8 @@ class Rigid(Body):
         velocity_point: Point with the initial velocity `velocity`, in body coordinates [m], [..., 3], such as the one
             that motion capture follows; the centre of mass if None.
         drag: Air drag; none if None.
+        motion: Prescribed motion, from the initial position and rotation; forces then do not move the body, and its
+            initial velocities do not count. It turns about `position` unless the motion has a centre.
     """
 
     name: str
@@ -133,6 +137,7 @@ class Rigid(Body):
     size: Quantity | None = quantity(None, "m", shape=(3,), above=0.0)
     velocity_point: Quantity | None = quantity(None, "m", shape=(3,))
     drag: Drag | None = None
+    motion: Motion | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -152,6 +157,7 @@ class Rigid(Body):
         self._check_pushes()
         if self.drag is not None and not isinstance(self.drag, Drag):
             raise WrongType(f"{self.name}.drag", type(self.drag).__name__, "must be a gs.Drag or None")
+        check_motion(f"{self.name}.motion", self.motion)
         if self.inertia is not None:
             self._check_inertia()
 

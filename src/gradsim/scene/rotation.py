@@ -82,3 +82,11 @@ def rotation_vector(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
     small = square < 1e-20  # the angle's ratio to its sine is 1 to rounding, and has no gradient
     sine = torch.where(small, 1.0, square).sqrt()
     return axis * torch.where(small, 2.0 / cosine.clamp_min(0.5), 2.0 * torch.atan2(sine, cosine) / sine)
+
+
+def aligned_signs(q: torch.Tensor, dim: int) -> torch.Tensor:
+    """Returns signs, 1 or -1, that give neighbouring quaternions [..., 4] along a dimension positive products."""
+    rows = q.detach().movedim(dim, 0)
+    products = (rows[1:] * rows[:-1]).sum(-1, keepdim=True)
+    steps = torch.where(products < 0, -torch.ones_like(products), torch.ones_like(products))
+    return torch.cat([torch.ones_like(steps[:1]), steps.cumprod(0)]).movedim(0, dim)

@@ -189,6 +189,9 @@ class Scene:
     def quantities(self) -> Iterator[tuple[str, Any, Spec]]:
         """Yields path, value and specification of every quantity that is not None, such as `beam.material.mu`."""
         parts: list[tuple[str, Any]] = [("scene", self), *self.obstacles.items()]
+        parts += [
+            (f"{name}.motion", shape.motion) for name, shape in self.obstacles.items() if shape.motion is not None
+        ]
         parts += [(force.name, force) for force in self.forces]
         if isinstance(self.pairs, Mapping):
             parts += [(f"pairs.{pair}", contact) for pair, contact in self.pairs.items() if contact is not None]
@@ -204,6 +207,10 @@ class Scene:
                 parts += [(f"{body.name}.contact.{name}", contact) for name, contact in contacts.items()]
             elif contacts is not None:
                 parts.append((f"{body.name}.contact", contacts))
+            if getattr(body, "self_contact", None) is not None:
+                parts.append((f"{body.name}.self_contact", getattr(body, "self_contact")))  # noqa: B009
+            if getattr(body, "motion", None) is not None:
+                parts.append((f"{body.name}.motion", getattr(body, "motion")))  # noqa: B009
             parts += [(f"{body.name}.pushes[{k}]", push) for k, push in enumerate(getattr(body, "pushes", ()))]
             if isinstance(body, Smoke):
                 for name, single in (("density", ()), ("velocity", (2,))):

@@ -248,6 +248,7 @@ class Trajectory:
     motions: Mapping[str, Any]  # body name -> its motion
     states: dict[str, torch.Tensor] = field(repr=False)  # by the simulator's names, [..., T, count, width]
     nodes: BodyMotion | None = field(repr=False, default=None)  # of all nodes
+    span: tuple[float, float] | None = field(repr=False, default=None)  # first and last time of the rollout [s]
 
     def __len__(self) -> int:
         return self.time.shape[-1]
@@ -290,7 +291,8 @@ class Trajectory:
             key = slice(frame % len(self), frame % len(self) + 1)
         motions = {name: motion.at(key) for name, motion in self.motions.items()}
         states = {name: state[..., key, :, :] for name, state in self.states.items()}
-        return Trajectory(self.time[..., key], motions, states, None if self.nodes is None else self.nodes.at(key))
+        nodes = None if self.nodes is None else self.nodes.at(key)
+        return Trajectory(self.time[..., key], motions, states, nodes, self.span)
 
     def sample(self, times: torch.Tensor | Sequence[float]) -> Trajectory:
         """Returns the motion at other times, differentiable with respect to the times and the states.
@@ -315,7 +317,8 @@ class Trajectory:
             if not hasattr(motion, "sample"):
                 raise UnknownName("sample", name, "smoke cannot be interpolated: simulate it at a higher fps")
         sampling = Sampling(self.time, given)
-        return Trajectory(given, {name: motion.sample(sampling) for name, motion in self.motions.items()}, {})
+        motions = {name: motion.sample(sampling) for name, motion in self.motions.items()}
+        return Trajectory(given, motions, {}, span=self.span)
 
     @staticmethod
     def joined(trajectories: Sequence[Trajectory]) -> Trajectory:
@@ -326,7 +329,14 @@ class Trajectory:
         nodes = None
         if first.nodes is not None:
             nodes = BodyMotion.joined([t.nodes for t in trajectories if t.nodes is not None])
-        return Trajectory(torch.cat([t.time for t in trajectories], -1), motions, states, nodes)
+        span = None if first.span is None else (first.span[0], (trajectories[-1].span or first.span)[1])
+        return Trajectory(torch.cat([t.time for t in trajectories], -1), motions, states, nodes, span)
+
+    @property
+    def fractions(self) -> torch.Tensor:
+        """Times as fractions of the duration of the rollout, from 0 to 1, [..., T]."""
+        begin, end = self.span or (float(self.time.min()), float(self.time.max()))
+        return ((self.time - begin) / max(end - begin, 1e-30)).clamp(0.0, 1.0)
 
     def state(self, frame: int) -> State:
         """Returns the state at a frame, counted from the end if negative."""

@@ -56,7 +56,8 @@ def _validated_signal(name: str, value: Signal, spec: Spec) -> Signal:
     if not spec.signal:
         raise WrongType(name, "Signal", "cannot vary in time; give a number or tensor")
     sample_spec = dataclasses.replace(spec, signal=False, optional=False)
-    signal = Signal(_validated(name, value.values, sample_spec))
+    validate = _validated if isinstance(value.values, (PerElement, Signal)) else validated_array  # leading samples
+    signal = Signal(validate(name, value.values, sample_spec))
     samples = sample_count(signal, spec.shape)
     if samples < 2:
         raise WrongShape(name, f"Signal with {samples} sample(s)", "a signal needs at least two samples in time")

@@ -78,7 +78,9 @@ def simulate(
             states |= smoke_states(body, compiled, start, time, limit)
     times = _times(frames, time.fps, compiled.batcher.begin, compiled.dtype, compiled.device).clone()
     nodes = BodyMotion(*(states[name] for name in NODES.state_names)) if NODES.state_names[0] in states else None
-    return Trajectory(times, _motions(scene, compiled, states), states, nodes)
+    begin = compiled.batcher.begin
+    span = (begin, begin + (frames - 1) / time.fps)
+    return Trajectory(times, _motions(scene, compiled, states), states, nodes, span)
 
 
 def _motions(scene: Scene, compiled: CompiledScene, states: dict[str, torch.Tensor]) -> Motions:

@@ -248,7 +248,8 @@ def sinking(compiled: CompiledScene) -> list[tuple[str, float, float]]:
     """Returns the rigid bodies that at rest sink in by more than a tenth of their size: name, depth [m], size [m]."""
     found = []
     for family, body in compiled.topology.ranges:
-        if family == "rigid_contact":
+        driven = ("rigid_motion", body) in compiled.topology.ranges  # forces do not move it
+        if family == "rigid_contact" and not driven:
             depth, size = compiled.batcher.cached(("rest depth", body), partial(_rest_depth, body, compiled))
             if depth > SINKING * size:
                 found.append((body, depth, size))

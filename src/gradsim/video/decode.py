@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ import av
 import numpy as np
 from av.codec import Codec
 from av.container import InputContainer
+from av.filter import Graph
 from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
-from av.video.plane import VideoPlane
 from av.video.reformatter import ColorRange, Colorspace, Interpolation
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
@@ -41,11 +42,11 @@ AREA_SWSCALE = ACCURATE_SWSCALE & ~int(Interpolation.BICUBIC) | int(Interpolatio
 # Colour matrices other than BT.601, by the code in files, which is also swscale's: BT.709, FCC, SMPTE 240M, BT.2020.
 SUPPORTED_MATRICES = (1, 4, 7, 9)
 
-# Pixel formats with a plane for each channel, of which a window can be cut out, and the bytes of a sample.
-PLANAR_FORMATS = {
-    **dict.fromkeys(("yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p"), 1),
-    **dict.fromkeys(("yuv420p10le", "yuv422p10le", "yuv444p10le"), 2),
-}
+# Pixel formats of which a window is cut out before it is converted.
+PLANAR_FORMATS = (
+    *("yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p"),
+    *("yuv420p10le", "yuv422p10le", "yuv444p10le"),
+)
 CHROMA_REACH = 8  # the interpolation of chroma uses samples up to this far away [px]; even
 
 # Pixel formats with 16 bits per channel.
@@ -222,22 +223,16 @@ def _window_rgb(frame: VideoFrame, rows: slice, columns: slice) -> Any:
 
 
 def _cut_out(frame: VideoFrame, top: int, left: int, height: int, width: int) -> VideoFrame:
-    """Returns a copy of a part of a planar frame that starts at an even row and column."""
-    part = VideoFrame(width, height, frame.format.name)
-    part.colorspace, part.color_range = frame.colorspace, frame.color_range
-    size = PLANAR_FORMATS[frame.format.name]
-    for source, target in zip(frame.planes, part.planes, strict=True):
-        down, across = round(frame.height / source.height), round(frame.width / source.width)
-        rows = slice(top // down, top // down + target.height)
-        columns = slice(left // across, left // across + target.width)
-        _samples(target, size)[:] = _samples(source, size)[rows, columns]
-    return part
-
-
-def _samples(plane: VideoPlane, size: int) -> NDArray[Any]:
-    """Returns a view of the samples of a plane [height, width], of `size` bytes each."""
-    values = np.frombuffer(plane, np.uint8 if size == 1 else np.uint16)  # type: ignore[call-overload]
-    return values.reshape(-1, plane.line_size // size)[: plane.height, : plane.width]
+    """Returns a part of a frame that starts at an even row and column; its chroma samples keep their places."""
+    graph = Graph()
+    source = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=Fraction(1, 1))
+    crop = graph.add("crop", f"{width}:{height}:{left}:{top}:keep_aspect=0:exact=1")
+    sink = graph.add("buffersink")
+    source.link_to(crop)
+    crop.link_to(sink)
+    graph.configure()
+    source.push(frame)
+    return sink.pull()  # type: ignore[return-value]
 
 
 def _missing_frames(container: InputContainer, stream: VideoStream, packets: int, fps: float) -> int:

@@ -14,6 +14,7 @@ import av
 import numpy as np
 import torch
 from av.filter import Graph
+from av.filter.context import FilterContext
 from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, Colorspace
@@ -37,16 +38,18 @@ class Encoder:
     default: int = 0  # visually nearly lossless
     worst: int = 0
     matrix: int = BT709  # colour matrix; BT.601 for files that cannot state theirs, as readers assume it
+    chroma: str | None = None  # place of chroma samples that readers assume; None for the middle of four pixels
     options: tuple[tuple[str, str], ...] = ()
 
 
 ENCODERS = {
-    "h264": Encoder("libx264", quality_option="crf", default=18, worst=51),
+    "h264": Encoder("libx264", quality_option="crf", default=18, worst=51, chroma="left"),
     "hevc": Encoder(
         "libx265",
         quality_option="crf",
         default=20,
         worst=51,
+        chroma="left",
         options=(("x265-params", "log-level=none:pools=1"),),
     ),
     "vp9": Encoder("libvpx-vp9", quality_option="crf", default=24, worst=63, options=(("b", "0"),)),
@@ -54,7 +57,7 @@ ENCODERS = {
     "av1": Encoder(
         "libsvtav1", quality_option="crf", best=1, default=24, worst=63, options=(("svtav1-params", "lp=1"),)
     ),
-    "mpeg4": Encoder("mpeg4", quality_option="qscale", best=2, default=2, worst=31, matrix=BT601),
+    "mpeg4": Encoder("mpeg4", quality_option="qscale", best=2, default=2, worst=31, matrix=BT601, chroma="left"),
     "mjpeg": Encoder("mjpeg", "yuvj420p", quality_option="qscale", best=2, default=2, worst=31, matrix=BT601),
     "ffv1": Encoder("ffv1", "bgr0"),
     "gif": Encoder("gif", "pal8"),
@@ -81,7 +84,7 @@ def write_video(
     container: str | None = None,
 ) -> None:
     """Encodes 8-bit images [T, H, W, 3] into a file. One thread is used, so that the output is deterministic."""
-    count, height, width, _ = images.shape
+    _, height, width, _ = images.shape
     rate = Fraction(fps).limit_denominator(100_000)
     os.environ.setdefault("SVT_LOG", "1")  # errors only: by default the AV1 encoder prints a page of settings
     suffix = target.suffix if isinstance(target, Path) else ""
@@ -106,9 +109,11 @@ def write_video(
         if stream.pix_fmt.startswith("yuv"):
             context.colorspace = context.color_primaries = context.color_trc = encoder.matrix
             context.color_range = ColorRange.JPEG if stream.pix_fmt.startswith("yuvj") else ColorRange.MPEG
-        paletted = _paletted_frames(images, rate) if stream.pix_fmt == "pal8" else None
-        for number in range(count):
-            frame = next(paletted) if paletted else _converted_frame(images[number], stream)
+        if stream.pix_fmt == "pal8":
+            frames = _paletted_frames(images)
+        else:
+            frames = (_converted_frame(frame, stream) for frame in _sited_frames(images, encoder.chroma))
+        for number, frame in enumerate(frames):
             frame.pts, frame.time_base = number, 1 / rate
             output.mux(stream.encode(frame))
         output.mux(stream.encode())
@@ -127,9 +132,8 @@ def to_bytes(frames: torch.Tensor) -> NDArray[np.uint8]:
     return (frames.detach() * 255).round_().to(torch.uint8).cpu().numpy()
 
 
-def _converted_frame(image: NDArray[np.uint8], stream: VideoStream) -> VideoFrame:
-    """Converts an image to the pixel format of a stream."""
-    frame = VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
+def _converted_frame(frame: VideoFrame, stream: VideoStream) -> VideoFrame:
+    """Converts a frame to the pixel format of a stream."""
     return frame.reformat(
         format=stream.pix_fmt,
         dst_colorspace=Colorspace.ITU709 if stream.codec_context.colorspace == BT709 else Colorspace.ITU601,
@@ -139,23 +143,42 @@ def _converted_frame(image: NDArray[np.uint8], stream: VideoStream) -> VideoFram
     )
 
 
-def _paletted_frames(images: Images, rate: Fraction) -> Iterator[VideoFrame]:
+def _sited_frames(images: Images, chroma: str | None) -> Iterator[VideoFrame]:
+    """Yields frames whose conversion puts chroma samples at a place, such as "left": between two rows of pixels."""
+    graph, source, sink = _graph(images)
+    place = graph.add("setparams", f"chroma_location={chroma or 'unspecified'}")
+    source.link_to(place)
+    place.link_to(sink)
+    graph.configure()
+    yield from _filtered(images, source, sink)
+
+
+def _paletted_frames(images: Images) -> Iterator[VideoFrame]:
     """Yields frames with a palette of 256 colours each, so that images with few colours are stored exactly."""
-    count, height, width, _ = images.shape
-    graph = Graph()
-    source = graph.add_buffer(width=width, height=height, format=VideoFormat("rgb24"), time_base=1 / rate)
+    graph, source, sink = _graph(images)
     split = graph.add("split")
     generate = graph.add("palettegen", "stats_mode=single:reserve_transparent=0")
     use = graph.add("paletteuse", "new=1:dither=none")
-    sink = graph.add("buffersink")
     source.link_to(split)
     split.link_to(use, 0, 0)
     split.link_to(generate, 1, 0)
     generate.link_to(use, 0, 1)
     use.link_to(sink)
     graph.configure()
-    for number in range(count):
+    yield from _filtered(images, source, sink)
+
+
+def _graph(images: Images) -> tuple[Graph, FilterContext, FilterContext]:
+    """Returns a graph of filters for images, with a source and a sink."""
+    _, height, width, _ = images.shape
+    graph = Graph()
+    source = graph.add_buffer(width=width, height=height, format=VideoFormat("rgb24"), time_base=Fraction(1, 1))
+    return graph, source, graph.add("buffersink")
+
+
+def _filtered(images: Images, source: FilterContext, sink: FilterContext) -> Iterator[VideoFrame]:
+    for number in range(images.shape[0]):
         frame = VideoFrame.from_ndarray(np.ascontiguousarray(images[number]), format="rgb24")
-        frame.pts, frame.time_base = number, 1 / rate
+        frame.pts, frame.time_base = number, Fraction(1, 1)
         source.push(frame)
         yield sink.pull()  # type: ignore[misc]

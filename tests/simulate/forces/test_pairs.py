@@ -118,8 +118,8 @@ def test_samples_of_a_box_weigh_one_for_each_face():
     assert weights.sum() == pytest.approx(6.0)
     top = points[:, 1] == 1.0
     inner = top & (np.abs(points[:, [0, 2]]).max(1) < 1.0)
-    assert weights[inner].max() < 0.1
-    assert len(box_samples(np.ones(3))[0]) == 98
+    assert weights[inner].max() < 0.15
+    assert len(box_samples(np.ones(3))[0]) == 56
 
 
 def test_samples_of_a_mesh_have_its_areas():

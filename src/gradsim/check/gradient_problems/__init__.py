@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from gradsim.check.gradient_problems.balls import BALL, RESTITUTION
 from gradsim.check.gradient_problems.cloth import CLOTH_FLIGHT, CLOTH_IMPACT, SPRING_IMPACT
+from gradsim.check.gradient_problems.motion import CLAMP, DRIVEN_ARM, MOVING_SHAPES
+from gradsim.check.gradient_problems.node_contact import BLOCKS, SHEET_AND_BALL, SHEET_AND_BOX, SHEETS
 from gradsim.check.gradient_problems.pairs import BALL_PAIR, BOX_PAIR, CAPSULE_PAIR, MESH_PAIR
 from gradsim.check.gradient_problems.pendulum import DOUBLE_PENDULUM, PENDULUM
 from gradsim.check.gradient_problems.problem import GradientProblem
@@ -45,4 +47,11 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     STICKING_SOFT,
     PENDULUM,
     DOUBLE_PENDULUM,
+    CLAMP,
+    MOVING_SHAPES,
+    DRIVEN_ARM,
+    SHEETS,
+    BLOCKS,
+    SHEET_AND_BALL,
+    SHEET_AND_BOX,
 )

@@ -18,7 +18,7 @@ class GradientProblem:
     """A scene as a function of its parameters, and the duration of its rollout."""
 
     name: str
-    system: str  # "deformable object", "cloth", "mass-spring", "rigid body", "simple pendulum" or "double pendulum"
+    system: str  # "deformable object", "cloth", "mass-spring", "rigid body", "moving shapes", "simple pendulum", ...
     build: Callable[[Values], Scene]
     values: Callable[[], Values]  # returns the parameters, float64, always the same
     frames: int = 5

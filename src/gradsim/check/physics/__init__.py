@@ -12,6 +12,7 @@ from gradsim.check.physics import (
     fluids,
     friction,
     inertia,
+    node_contact,
     pairs,
     pendula,
     rigid,
@@ -32,6 +33,7 @@ CHECKS: tuple[PhysicsCheck, ...] = (
     *friction.CHECKS,
     *pairs.CHECKS,
     *drag.CHECKS,
+    *node_contact.CHECKS,
     *pendula.CHECKS,
     *fluids.CHECKS,
 )

@@ -14,6 +14,7 @@ MIN_FRAMES = 6  # of a motion
 MODEL_ERROR = (0.02, 0.006)  # of a fit without perspective, drag and lens, in diameters and in extents of the path
 LEAST_ERROR = 0.005  # of the best fit, in diameters
 SHARES = (0.6, 0.35)  # of a path, of the windows that are tried beside the whole
+SLOW = 0.1  # motion of an object that rests, relative to the fastest
 PIXEL_ERROR = 0.5  # smallest standard deviation of a centre [px]
 
 
@@ -121,6 +122,15 @@ def _explains_all(path: ImagePath, fit: MotionFit) -> bool:
         return False
     residual = (((fit.predicted - path.points) / path.tolerance[:, None]) ** 2).mean(1)
     return bool(residual.mean() < 0.5 and residual.max() < OUTLIER)
+
+
+def moving_range(path: ImagePath) -> tuple[int, int]:
+    """Returns the first frame in which the object moves, and the one after the last: it may rest before and after."""
+    if len(path) < MIN_FRAMES:
+        return 0, len(path)
+    steps = np.linalg.norm(path.points[2:] - path.points[:-2], axis=1)
+    moving = np.flatnonzero(steps > SLOW * steps.max())
+    return int(moving[0]), int(moving[-1]) + 3
 
 
 def _windows(count: int, shares: Sequence[float]) -> list[slice]:

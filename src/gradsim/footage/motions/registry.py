@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradsim.footage.motions import bounce, double_pendulum, flight, oscillation, pendulum, slide
 from gradsim.footage.motions.draft import Draft
-from gradsim.footage.motions.path import ImagePath, MotionFit
+from gradsim.footage.motions.path import MIN_FRAMES, ImagePath, MotionFit, moving_range
 from gradsim.footage.motions.view import View
 from gradsim.scene.errors import UnknownName
 from gradsim.scene.spelling import did_you_mean
@@ -60,6 +60,7 @@ ALIASES = {
     "spring": "oscillation",
     "double-pendulum": "double_pendulum",
 }
+MIN_EXPLAINED = 0.9  # part of the deviation from uniform motion that a kind of motion must explain
 DEFORMING = ("cloth", "flag", "soft")  # motions that the path of a centre does not show
 DEFORMING_REMEDY = (
     "is not prepared from footage: the path of a centre does not show how something bends. Write a scene with its mesh "
@@ -78,6 +79,20 @@ def motion_named(name: str) -> Motion:
 
 
 def fit_motions(path: ImagePath) -> list[MotionFit]:
-    """Returns the fits of all kinds of motion of as many objects to a path, the best explanation first."""
+    """Returns the fits of all kinds of motion of as many objects to a path, the best explanation first.
+
+    If none explains a path of an object that rests for a while, those of the part in which it moves are returned.
+    """
+    fits = _sorted_fits(path)
+    first, stop = moving_range(path)
+    if (fits and fits[0].explained > MIN_EXPLAINED) or stop - first in (len(path), *range(MIN_FRAMES)):
+        return fits
+    moving = _sorted_fits(path.part(slice(first, stop)))
+    if not moving or moving[0].explained < MIN_EXPLAINED:
+        return fits
+    return [replace(fit, first=fit.first + first, last=fit.last + first) for fit in moving]
+
+
+def _sorted_fits(path: ImagePath) -> list[MotionFit]:
     fits = (motion.fit(path) for motion in MOTIONS.values() if motion.objects == path.objects)
     return sorted((fit for fit in fits if fit is not None), key=lambda fit: fit.cost)

@@ -46,9 +46,11 @@ from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHooke
 from gradsim.scene.mesh_files import load_mesh, tetrahedralize
 from gradsim.scene.meshes import TetMesh, TriMesh, grid, oriented, tet_ball, tet_box
 from gradsim.scene.models import model
+from gradsim.scene.motion import Motion
 from gradsim.scene.quantity import specs_of
 from gradsim.scene.rigid import Drag, Push
 from gradsim.scene.scene import Scene
+from gradsim.scene.self_contact import SelfContact
 from gradsim.scene.shapes import SHAPES
 from gradsim.scene.smoke import Closed, Periodic
 from gradsim.scene.spelling import did_you_mean
@@ -58,7 +60,7 @@ from gradsim.scene.time import Time
 TypesByName = dict[str, Any]  # name in an annotation -> pydantic type
 
 # Classes whose fields are written without a type key, each after the classes it contains.
-UNTAGGED = (Look, Checker, Contact, Bending, Push, Drag, Region, Camera, Ground)
+UNTAGGED = (Look, Checker, Motion, SelfContact, Contact, Bending, Push, Drag, Region, Camera, Ground)
 MESH_BUILDERS = (
     box,
     capsule,

@@ -108,7 +108,9 @@ def compile_scene(scene: Scene, *, dtype: torch.dtype | None = None, start: Stat
             found = batcher.cached(key, partial(part.initial_state, state, objects, topology, batcher))
         states[name] = found
     signals = tuple(
-        batcher.cached(("signal", number), partial(signal_samples, signal, objects[signal.owner], topology, batcher))
+        batcher.cached(
+            ("signal", number), partial(signal_samples, signal, objects[signal.owner], scene, topology, batcher)
+        )
         for number, signal in enumerate(topology.signals)
     )
     return CompiledScene(signature, batcher, states, parameters, signals)

@@ -35,6 +35,12 @@ def column_period(family: ParameterFamily, owner: Any, scene: Scene, count: int)
     return count if any(map(is_per_element, family.values(owner))) else 1
 
 
-def signal_samples(signal: SignalBinding, owner: Any, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
+def signal_samples(
+    signal: SignalBinding, owner: Any, scene: Scene, topology: Topology, batcher: SceneBatcher
+) -> torch.Tensor:
     """Returns the samples of a signal, [B, samples, elements]."""
-    return batcher(topology.families[signal.family].value(signal.row, owner), signal.count)
+    family = topology.families[signal.family]
+    if family.prescribed is None or signal.row not in family.prescribed.rows:
+        return batcher(family.value(signal.row, owner), signal.count)
+    samples: torch.Tensor = family.prescribed.samples(owner, scene, topology, batcher)[signal.row]
+    return samples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.family import ForceFamily, ParameterFamily
 from gradsim.simulate.forces.registry import families_of
 from gradsim.simulate.state.part import StatePart
+from gradsim.simulate.state.prescribed import PRESCRIBED
 from gradsim.simulate.state.registry import STATE_PARTS
 
 V = TypeVar("V")
@@ -33,6 +34,7 @@ class SignalBinding:
     first: int  # first element that it sets
     count: int  # elements
     samples: int
+    interpolation: str = "linear"  # as in `INTERPOLATIONS`
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +74,11 @@ class Topology:
     def is_native(self) -> bool:
         """Whether every force has a native kernel."""
         return all(force.native is not None for force in self.forces)
+
+    @functools.cached_property
+    def is_prescribed(self) -> bool:
+        """Whether a part of the state follows a prescribed motion."""
+        return any(family in PRESCRIBED for family in self.families)
 
     def owner(self, family: str, index: int) -> str:
         """Returns the name of the scene object that owns an element."""
@@ -127,7 +134,20 @@ def topology_of(scene: Scene) -> Topology:
 
 
 def _sample_counts(family: ParameterFamily, owner: Any) -> tuple[int, ...]:
-    return tuple(sample_count(family.value(row, owner)) for row in family.signals)
+    """Returns the samples of every row that may be a signal, and those of a prescribed motion."""
+    counts = tuple(sample_count(family.value(row, owner)) for row in family.signals)
+    return counts if family.prescribed is None else (*counts, family.prescribed.sample_count(owner))
+
+
+def _bound_rows(family: ParameterFamily, owner: Any) -> Iterator[tuple[str, str, int]]:
+    """Yields row, interpolation and number of samples of every signal of an owner."""
+    counts = _sample_counts(family, owner)
+    for row, samples in zip(family.signals, counts, strict=False):
+        if samples > 1:
+            yield row, "linear", samples
+    if family.prescribed is not None and counts[-1]:
+        for row, interpolation in family.prescribed.rows.items():
+            yield row, interpolation, counts[-1]
 
 
 def _build(scene: Scene, key: Hashable, owned: list[tuple[ParameterFamily, list[tuple[str, Any]]]]) -> Topology:
@@ -145,9 +165,8 @@ def _build(scene: Scene, key: Hashable, owned: list[tuple[ParameterFamily, list[
             placement.ranges[family.name, name] = (first, first + added.count)
             for array_name, array in added.arrays.items():
                 pieces.setdefault(f"{family.name}.{array_name}", []).append(array)
-            for row, samples in zip(family.signals, _sample_counts(family, owner), strict=True):
-                if samples > 1:
-                    signals.append(SignalBinding(name, family.name, row, first, added.count, samples))
+            for row, interpolation, samples in _bound_rows(family, owner):
+                signals.append(SignalBinding(name, family.name, row, first, added.count, samples, interpolation))
     arrays = {name: np.concatenate(own) for name, own in pieces.items()}
     names = {family: tuple(owner for name, owner in placement.ranges if name == family) for family in families}
     return Topology(key, families, placement.ranges, elements, tuple(signals), names, arrays)

@@ -157,6 +157,7 @@ class BatchShard:
             weights=self.layout.constant(stage_weights(self.integrator)),
             forces=forces,
             signals=() if self.native else self.layout.signals(self.samples),
+            prescribed=() if self.native else self.layout.portable_prescribed(),
             no_anchors=None if self.native else self._no_anchors(),
         )
         if not self.native:
@@ -180,7 +181,8 @@ class BatchShard:
             for state in self.state_layout[part].states
             for suffix in ("", "_adj")
         }
-        return self.layout.rigid_rollout(buffers, self.integrator, batch, self.coupled)
+        signals = self.layout.signals(self.samples)
+        return self.layout.rigid_rollout(buffers, self.integrator, batch, self.coupled, signals)
 
     def _world_rollout(self) -> WorldRollout:
         buffers = {name: self.buffers[f"node.{name}"].array for name in NODE_BUFFERS}
@@ -201,6 +203,7 @@ class BatchShard:
             forces=tuple(self.layout.native_force(f) for f in self.topology.forces if f.acts_on == ("node",)),
             couplings=tuple(self.layout.native_coupling(f) for f in self.topology.forces if f.couples),
             signals=self.layout.signals(self.samples),
+            prescribed=self.layout.prescribed_nodes(),
         )
 
     def _part_arrays(self, name: str) -> PartArrays:
@@ -341,7 +344,7 @@ class BatchShard:
 
     def _replay(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
         self.capture(backward, count)
-        self.clock.set(step, row * self.integrator.evaluations, total, keep)
+        self.clock.set(step, row * self.integrator.evaluations, max(total, 1), keep)
         self._graphs[backward, count].replay()
 
     def _launch(self, backward: bool, count: int) -> None:

@@ -211,7 +211,8 @@ class Engine:
             others.pop(0).release()  # least recently used first; its backward passes recompute
         for shard in self.shards:
             shard.reserve(plan.chunk, limit * shard.world_count / self.world_count)
-            for count in plan.lengths(time.steps_per_frame) if time.frames > 1 else ():
+            lengths = list(plan.lengths(time.steps_per_frame)) if time.frames > 1 else []
+            for count in [*lengths, *([0] if shard.topology.is_prescribed else [])]:
                 shard.capture(False, count)
                 if backward:
                     shard.capture(True, count)
@@ -266,6 +267,8 @@ def _broken_message(topology: Topology, name: str, gradient: torch.Tensor, time:
 def _run_forward(shard: BatchShard, time: Time, plan: MemoryPlan, frames: Sequence[Any], first_world: int) -> None:
     """Simulates all frames of a shard from the loaded state."""
     states = shard.fast_states()
+    if shard.topology.is_prescribed:
+        shard.run(0, 0, 0, time.steps)  # sets the prescribed states at the start
     _write(frames, 0, states)
     for frame in range(1, time.frames):
         first = (frame - 1) * time.steps_per_frame
@@ -352,6 +355,10 @@ def _run_backward(
             _recompute_back(shard, time, plan, start, first)
         for adjoint, grad in given:
             adjoint += grad[:, frame - 1]
+    if shard.topology.is_prescribed:
+        if time.frames == 1:
+            shard.run(0, 0, 0, time.steps)
+        shard.run_back(0, 0, 0, time.steps)
 
 
 def _recompute_back(shard: BatchShard, time: Time, plan: MemoryPlan, start: list[torch.Tensor], first: int) -> None:

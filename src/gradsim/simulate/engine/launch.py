@@ -11,6 +11,7 @@ from gradsim.scene.integrators import Integrator
 from gradsim.simulate.engine.signals import SignalArrays
 from gradsim.simulate.forces.family import ForceFamily, ForceKernels
 from gradsim.simulate.state.kernels import UpdateKernels
+from gradsim.simulate.state.kernels.prescribed import PrescribedKernels
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,17 @@ class RolloutClock:
 
 
 @dataclass(frozen=True)
+class PrescribedState:
+    """Elements of a part of the state that follow a prescribed motion."""
+
+    part: str
+    kernels: PrescribedKernels
+    threads: int
+    elements: Any  # index of each in its part
+    parameters: Table
+
+
+@dataclass(frozen=True)
 class PortableSystem:
     """All that a portable step reads and writes."""
 
@@ -60,6 +72,7 @@ class PortableSystem:
     part_arrays: dict[str, PartArrays] = field(default_factory=dict)
     forces: tuple[PortableForce, ...] = ()
     signals: tuple[SignalArrays, ...] = ()
+    prescribed: tuple[PrescribedState, ...] = ()
     no_anchors: PartArrays | None = None  # empty arrays, for scenes without sticking friction
 
 
@@ -131,6 +144,23 @@ def add_force_adjoints(force: PortableForce, system: PortableSystem, step: int, 
             adjoint=True,
             device=device,
         )
+
+
+def set_prescribed(system: PortableSystem) -> None:
+    """Sets states to the present values of their prescribed motions."""
+    for own in system.prescribed:
+        part = system.part_arrays[own.part]
+        inputs = [own.elements, own.parameters.value, part.parameters.value]
+        wp.launch(own.kernels.set, own.threads, inputs=inputs, outputs=list(part.states), device=system.clock.dt.device)
+
+
+def set_prescribed_adjoint(system: PortableSystem) -> None:
+    """Moves the adjoints of prescribed states to the parameters of their motions."""
+    for own in system.prescribed:
+        part = system.part_arrays[own.part]
+        inputs = [own.elements, own.parameters.value, part.parameters.value]
+        outputs = [own.parameters.grad, part.parameters.grad, *part.states_adj]
+        wp.launch(own.kernels.adjoint, own.threads, inputs=inputs, outputs=outputs, device=system.clock.dt.device)
 
 
 def update(part: PartArrays, system: PortableSystem, stage: int, row: int) -> None:

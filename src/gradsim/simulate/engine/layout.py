@@ -10,14 +10,16 @@ import torch
 from gradsim import bridge
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
-from gradsim.simulate.engine.launch import PortableForce
+from gradsim.simulate.engine.launch import PortableForce, PrescribedState
 from gradsim.simulate.engine.pair_arrays import no_pairs, pair_arrays
 from gradsim.simulate.engine.point_blocks import point_blocks, point_order
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.signals import SignalArrays
-from gradsim.simulate.engine.structures import NODE_ROW, RIGID_STATES, SIZES, table_of
-from gradsim.simulate.engine.world_rollout import NativeForce
-from gradsim.simulate.forces.family import ForceFamily
+from gradsim.simulate.engine.structures import NODE_ROW, PRESCRIBED_NODES, RIGID_STATES, SIGNAL, SIZES, packed, table_of
+from gradsim.simulate.engine.world_rollout import NativeForce, native_signal
+from gradsim.simulate.forces.family import INTERPOLATIONS, ForceFamily
+from gradsim.simulate.forces.node_pairs import NEIGHBOURS, skipped_lists
+from gradsim.simulate.state.prescribed import PRESCRIBED
 
 WORLDS_IN_LANES = 2  # smallest batch for which lanes hold worlds instead of points of one body
 
@@ -36,7 +38,9 @@ def padded(dtype: torch.dtype, count: int) -> int:
 def in_blocks(topology: Topology, name: str) -> bool:
     """Returns whether native kernels process a family in blocks of lanes: nodes, and forces on nodes only."""
     family = topology.families[name]
-    return name in ("node", "node_anchor") or (isinstance(family, ForceFamily) and family.acts_on == ("node",))
+    if name in ("node", "node_anchor"):
+        return True
+    return isinstance(family, ForceFamily) and family.acts_on == ("node",) and not family.per_world
 
 
 def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[str, int]:
@@ -128,6 +132,17 @@ class Layout:
         parameters = tuple(self.parameters[name] for name in (family.name, *family.uses))
         return PortableForce(family, family.kernels(bridge.real_type(self.dtype)), count, arrays, parameters)
 
+    def portable_prescribed(self) -> tuple[PrescribedState, ...]:
+        """Returns the elements that follow a prescribed motion, for portable kernels."""
+        found = []
+        for family, (part, kernels) in PRESCRIBED.items():
+            if family in self.topology.elements:
+                elements = self.indices(family, "elements", part)
+                count = self.topology.elements[family] * self.world_count
+                own = kernels(bridge.real_type(self.dtype))
+                found.append(PrescribedState(part, own, count, elements, self.parameters[family]))
+        return tuple(found)
+
     # --- native kernels -------------------------------------------------------------------------------------------
 
     def blocks(self, family: str) -> int:
@@ -151,6 +166,8 @@ class Layout:
 
     def native_force(self, family: ForceFamily) -> NativeForce:
         """Returns the arguments of a native force on nodes: index arrays, one array of all constants, shared arrays."""
+        if family.per_world:
+            return self._node_pairs(family)
         arrays, columns, name = self.topology.arrays, self.columns[family.name], family.name
         constants = []
         for key, index in family.indices.items():
@@ -164,20 +181,54 @@ class Layout:
         parameters = tuple(self.parameters[key] for key in (name, *family.uses))
         return NativeForce(name, self.blocks(name), tuple(constants), parameters)
 
+    def _node_pairs(self, family: ForceFamily) -> NativeForce:
+        """Returns the arguments of the native contact of nodes with nodes: indices, lists, and memory for the pairs."""
+        arrays, count, worlds = self.topology.arrays, self.topology.elements[family.name], self.world_count
+        offsets, smaller = skipped_lists(count, arrays["node_pair.skipped"])
+        capacity, buckets = NEIGHBOURS * count, 1 << int(2 * count).bit_length()
+        sizes = np.array([capacity, buckets], dtype=np.int32)
+        fixed = np.concatenate([sizes, arrays["node_pair.groups"], offsets, smaller]).astype(np.int32)
+        own = arrays["node_pair.nodes"] * np.int32(NODE_ROW)
+        constants = (
+            self.constant(self.spread(own, NODE_ROW * self.columns["node"])),
+            self.constant(fixed),
+            self.constant(np.zeros(worlds * (3 * count + 1))),
+            self.constant(np.zeros(worlds * (1 + 2 * capacity + buckets + count), dtype=np.int32)),
+        )
+        return NativeForce(family.name, count, constants, (self.parameters[family.name],))
+
     def native_coupling(self, family: ForceFamily) -> NativeForce:
         """Returns the arguments of a native force between nodes and rigid bodies; body indices count within a world."""
         constants = []
         for key, index in family.indices.items():
             own = self.topology.arrays[f"{family.name}.{key}"]
             if index.into == "node":
-                constants.append(self.constant(self.spread(own * np.int32(NODE_ROW), NODE_ROW * self.columns["node"])))
+                places = self.spread(own * np.int32(NODE_ROW), NODE_ROW * self.columns["node"])
+                constants.append(self.constant(places.ravel()))
             else:
                 constants.append(self.constant(self.spread(own)))
         return NativeForce(
             family.name, self.topology.elements[family.name], tuple(constants), (self.parameters[family.name],)
         )
 
-    def rigid_rollout(self, buffers: dict[str, Any], integrator: Integrator, batch: int, coupled: bool) -> RigidRollout:
+    def prescribed_nodes(self) -> tuple[Any, ...] | None:
+        """Returns the native structure of the nodes that follow a prescribed motion, with its arrays; None without."""
+        if "node_motion" not in self.topology.elements:
+            return None
+        own = self.topology.arrays["node_motion.elements"] * np.int32(NODE_ROW)
+        nodes = self.constant(self.spread(own, NODE_ROW * self.columns["node"]))
+        table = self.parameters["node_motion"]
+        count = self.topology.elements["node_motion"]
+        return PRESCRIBED_NODES(count=count, nodes=nodes.ptr, table=table_of(table)), nodes
+
+    def rigid_rollout(
+        self,
+        buffers: dict[str, Any],
+        integrator: Integrator,
+        batch: int,
+        coupled: bool,
+        signals: tuple[SignalArrays, ...],
+    ) -> RigidRollout:
         """Returns the native rollout of all rigid bodies with their contacts and pushes.
 
         Args:
@@ -185,8 +236,10 @@ class Layout:
             integrator: Time integrator.
             batch: Worlds of all shards.
             coupled: Whether bodies advance together with the nodes of their world.
+            signals: As from `signals`.
         """
         elements = self.topology.elements
+        signal_arrays, signal_fields = self._rigid_signals(signals)
         lanes = lane_count(self.dtype) if batch >= WORLDS_IN_LANES and not coupled else 1
         constants = self._rigid_constants()
         empty = bridge.table((1, 0), self.dtype, self.device)
@@ -206,6 +259,7 @@ class Layout:
             "shape_count": shapes if "rigid_contact" in elements else 0,
             "push_count": pushes,
             "drag_count": elements.get("drag", 0),
+            **signal_fields,
             **{name: array.ptr for name, array in constants.items()},
             **{field: table_of(table) for field, table in parameters.items()},
             **{
@@ -215,9 +269,20 @@ class Layout:
             **anchors.fields,
         }
         threads = elements["rigid"] * -(-self.world_count // lanes)
-        arrays = (*constants.values(), empty, scratch, *anchors.arrays)
+        arrays = (*constants.values(), empty, scratch, *anchors.arrays, *signal_arrays)
         group = elements["rigid"] if "pair" in elements else 1
         return RigidRollout(integrator, threads, lanes, fields, arrays, pairs, group, anchors.row)
+
+    def _rigid_signals(self, signals: tuple[SignalArrays, ...]) -> tuple[list[Any], dict[str, Any]]:
+        """Returns arrays of the signals that move shapes and rigid bodies, and the fields of the native structure."""
+        arrays: list[Any] = []
+        fields: dict[str, Any] = {}
+        for name, family in (("shape", "shape"), ("motion", "rigid_motion")):
+            own = [native_signal(s) for s in signals if s.parameters is self.parameters.get(family)]
+            arrays.append(packed(own, SIGNAL))
+            used = name == "motion" or "rigid_contact" in self.topology.elements
+            fields |= {f"{name}_signal_count": len(own) if used else 0, f"{name}_signals": arrays[-1].ptr}
+        return arrays, fields
 
     def _anchor_memory(self, buffers: dict[str, Any], lanes: int) -> AnchorMemory:
         """Returns where the anchors of sticking friction are, in the state and in a row of the history."""
@@ -248,6 +313,9 @@ class Layout:
         sizes = arrays["rigid.sizes"].astype(np.int32)
         points = np.split(arrays["rigid.points"], np.cumsum(sizes)[:-1])
         none = np.empty(0, np.int32)
+        moved = np.full(len(sizes), -1, dtype=np.int32)
+        followed = arrays.get("rigid_motion.elements", none)
+        moved[followed] = np.arange(len(followed))
         constants = {
             "blocks": np.concatenate([[0], np.cumsum(-(-sizes // width))]).astype(np.int32),
             "sizes": sizes,
@@ -255,6 +323,8 @@ class Layout:
             "point_order": np.concatenate([point_order(own, width) for own in points]),
             "forms": arrays["rigid.forms"],
             "kinds": arrays.get("shape.kinds", none),
+            "flags": arrays.get("shape.flags", none),
+            "moved": moved,
             "pushed": arrays.get("push.bodies", none),
             "dragged": arrays.get("drag.bodies", none),
         }
@@ -272,6 +342,7 @@ class Layout:
                 first=signal.first,
                 stride=self.columns[signal.family],
                 world_count=self.world_count,
+                interpolation=INTERPOLATIONS.index(signal.interpolation),
             )
             for signal, samples in zip(self.topology.signals, samples_of, strict=True)
         )

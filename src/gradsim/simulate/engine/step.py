@@ -10,6 +10,8 @@ from gradsim.simulate.engine.launch import (
     add_force_adjoints,
     add_forces,
     roll_out,
+    set_prescribed,
+    set_prescribed_adjoint,
     update,
     update_adjoint,
 )
@@ -37,6 +39,9 @@ def take_steps(system: System, count: int) -> None:
             roll_out(part, portable, count, adjoint=False)
     for step in range(count if _stepped(portable) else 0):
         take_step(portable, step)
+    if portable.prescribed:
+        sample_signals(portable.signals, portable.clock.counts, portable.clock.dt, count - 1, 1.0)
+        set_prescribed(portable)
 
 
 def take_steps_adjoint(system: System, count: int) -> None:
@@ -46,6 +51,10 @@ def take_steps_adjoint(system: System, count: int) -> None:
     for part in portable.part_arrays.values():
         if part.whole_steps:
             roll_out(part, portable, count, adjoint=True)
+    if portable.prescribed:
+        sample_signals(portable.signals, portable.clock.counts, portable.clock.dt, count - 1, 1.0)
+        set_prescribed_adjoint(portable)
+        add_signal_adjoints(portable.signals, portable.clock.counts, portable.clock.dt, count - 1, 1.0)
     for step in reversed(range(count if _stepped(portable) else 0)):
         take_step_adjoint(portable, step)
 
@@ -67,7 +76,8 @@ def take_step(system: PortableSystem, step: int) -> None:
     """Advances the state by step number `step` of a graph."""
     times = system.integrator.stage_times
     for stage, time in enumerate(times):
-        sample_signals(system.signals, system.clock.counts, step, time)
+        sample_signals(system.signals, system.clock.counts, system.clock.dt, step, time)
+        set_prescribed(system)
         for force in system.forces:
             add_forces(force, system, step, stage)
         for part in _stepped(system):
@@ -80,7 +90,8 @@ def take_step_adjoint(system: PortableSystem, step: int) -> None:
     for stage, time in reversed(list(enumerate(times))):
         for part in _stepped(system):
             update_adjoint(part, system, stage, len(times) * step + stage)
-        sample_signals(system.signals, system.clock.counts, step, time)
+        sample_signals(system.signals, system.clock.counts, system.clock.dt, step, time)
         for force in system.forces:
             add_force_adjoints(force, system, step, stage)
-        add_signal_adjoints(system.signals, system.clock.counts, step, time)
+        set_prescribed_adjoint(system)
+        add_signal_adjoints(system.signals, system.clock.counts, system.clock.dt, step, time)

@@ -16,8 +16,10 @@ from gradsim.native.structures import FLOAT64, INT64, Constants, Enumeration, St
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.forces import colliders, shapes
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT_ROWS
+from gradsim.simulate.forces.family import INTERPOLATIONS
 from gradsim.simulate.forces.registry import FORCE_FAMILIES
 from gradsim.simulate.state.kernels.rigid import FORMS
+from gradsim.simulate.state.prescribed import NODE_MOTION, RIGID_MOTION
 from gradsim.simulate.state.registry import STATE_PARTS
 
 NATIVE_FORCES = tuple(family for family in FORCE_FAMILIES if family.native is not None)
@@ -26,7 +28,7 @@ SIZES = Constants(
     "sizes",
     rigid_state=13,  # scalars of a rigid body's state: p, q, v, l
     point_block_rows=5,  # of a block of contact points: x, y, z, depth offset, bounding sphere
-    pair_scratch=48,  # scalars of scratch memory for a rigid body and a shape
+    pair_scratch=72,  # scalars of scratch memory for a rigid body and a shape
     push_scratch=16,  # for a push
     body_scratch=208,  # for a rigid body
     stage_scratch=32,  # for a rigid body and a stage
@@ -57,10 +59,15 @@ SIGNAL = Structure(
         "samples": "const T*",
         "samples_grad": "T*",
         **dict.fromkeys(
-            ("sample_count", "count", "first", "stride"), INT64
+            ("sample_count", "count", "first", "stride", "row", "interpolation"), INT64
         ),  # `count` elements from `first` of a world
     },
     comment="Samples [worlds, samples, elements] that set a range of one row of a parameter table.",
+)
+PRESCRIBED_NODES = Structure(
+    "PrescribedNodes",
+    {"count": INT64, "nodes": "const int*", "table": TABLE},
+    comment="Nodes of one world that follow a prescribed motion: places in the buffers, positions and velocities.",
 )
 NODE_ROW = 4  # scalars of a node in these buffers, one of them padding
 NODE_BUFFERS = ("x", "v", "f", "x_adj", "v_adj", "f_adj", "x_start", "v_start")
@@ -86,13 +93,20 @@ RIGID_STATES = ("p", "q", "v", "l")
 RIGID_BODIES = Structure(
     "RigidBodies",
     {
-        **dict.fromkeys(("world_count", "body_count", "shape_count", "push_count", "drag_count", "row_count"), INT64),
+        **dict.fromkeys(
+            ("world_count", "body_count", "shape_count", "push_count", "drag_count", "row_count"),
+            INT64,
+        ),
+        **dict.fromkeys(("shape_signal_count", "motion_signal_count"), INT64),
         "blocks": "const int*",  # first block of points of each body
         "sizes": "const int*",  # number of points of each body
         "points": "const T*",  # in mesh coordinates
         "point_order": "const int*",  # index of the point in every lane of these blocks
         "forms": "const int*",  # of bodies: contact points, sized or not, or a ball
         "kinds": "const int*",  # of shapes
+        "flags": "const int*",  # of shapes: whether they move, and whether their parameters have gradients
+        "moved": "const int*",  # element of the prescribed motion of each body, or -1
+        **dict.fromkeys(("shape_signals", "motion_signals"), "const SignalArrays<T>*"),
         "pushed": "const int*",  # bodies that pushes act on
         "dragged": "const int*",  # bodies with air drag
         **dict.fromkeys(("contact", "shape", "push", "drag", "body"), TABLE),
@@ -183,26 +197,33 @@ class Tableau:
 
 
 class ForceList:
-    """C++ macros that apply a macro X to every force on nodes, and to every force between parts of the state."""
+    """C++ macros that apply a macro X to every force on nodes, in blocks or per world, and between the parts."""
 
     def cpp(self) -> str:
         """C++ definition."""
-        node = " ".join(f"X({family.name})" for family in NATIVE_FORCES if family.acts_on == ("node",))
+        on_nodes = [family for family in NATIVE_FORCES if family.acts_on == ("node",)]
+        node = " ".join(f"X({family.name})" for family in on_nodes if not family.per_world)
+        world = " ".join(f"X({family.name})" for family in on_nodes if family.per_world)
         between = " ".join(f"X({family.name})" for family in NATIVE_FORCES if family.couples)
-        return f"#define FOR_NODE_FORCES(X) {node}\n#define FOR_COUPLING_FORCES(X) {between}"
+        macros = {"NODE": node, "WORLD": world, "COUPLING": between}
+        return "\n".join(f"#define FOR_{kind}_FORCES(X) {names}" for kind, names in macros.items())
 
 
 SHARED_DEFINITIONS: tuple[Definition, ...] = (
     SIZES,
     FORCE_KIND,
     shapes.KINDS,
+    shapes.FLAGS,
     colliders.KINDS,
     CONTACT_ROWS,
     FORMS,
-    *(family.rows for family in (*STATE_PARTS, shapes.STATIC_SHAPES, colliders.COLLIDERS, *NATIVE_FORCES)),
+    *(family.rows for family in (*STATE_PARTS, shapes.STATIC_SHAPES, colliders.COLLIDERS)),
+    *(family.rows for family in (NODE_MOTION, RIGID_MOTION, *NATIVE_FORCES)),
     TABLE,
     FORCE,
+    INTERPOLATIONS,
     SIGNAL,
+    PRESCRIBED_NODES,
     NODES,
     RIGID_BODIES,
     DISTANCE_GRID,

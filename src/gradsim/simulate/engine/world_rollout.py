@@ -25,6 +25,7 @@ from gradsim.simulate.engine.structures import (
     NATIVE_FORCES,
     NODES,
     PAIRS,
+    PRESCRIBED_NODES,
     RIGID_BODIES,
     SHARED_DEFINITIONS,
     SIGNAL,
@@ -63,8 +64,10 @@ def world_rollout_kernels(real: Any, integrator: Integrator) -> WorldRolloutKern
         f"nodes.shape[0] ? (const gradsim::Nodes<{c}>*)nodes.data : nullptr,"
         f" rigid.shape[0] ? (const gradsim::RigidBodies<{c}>*)rigid.data : nullptr,"
         f" (const gradsim::ForceArrays<{c}>*)forces.data, (const gradsim::ForceArrays<{c}>*)couplings.data,"
-        f" (const gradsim::SignalArrays<{c}>*)signals.data, forces.shape[0], couplings.shape[0], signals.shape[0],"
-        f" thread, clock.data, gradsim::RolloutClock<{c}>(clock.data, dt.data),"
+        f" (const gradsim::SignalArrays<{c}>*)signals.data,"
+        f" prescribed.shape[0] ? (const gradsim::PrescribedNodes<{c}>*)prescribed.data : nullptr,"
+        f" forces.shape[0], couplings.shape[0], signals.shape[0], thread,"
+        f" gradsim::RolloutClock<{c}>(clock.data, dt.data),"
         f" pairs.shape[0] ? (const gradsim::PairArrays<{c}>*)pairs.data : nullptr, {{}}, {{}}}};"
     )
 
@@ -73,15 +76,15 @@ def world_rollout_kernels(real: Any, integrator: Integrator) -> WorldRolloutKern
         def rollout_world(
             thread: int, steps: int, clock: ints, dt: reals,
             nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
-            pairs: structures,
+            pairs: structures, prescribed: structures,
         ): ...  # fmt: skip
 
         def kernel(
             steps: int, clock: ints, dt: reals,
             nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
-            pairs: structures,
+            pairs: structures, prescribed: structures,
         ):  # fmt: skip
-            rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs)
+            rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs, prescribed)
 
         return _kernel(kernel, name, module)
 
@@ -127,6 +130,7 @@ class WorldRollout:
     signals: tuple[SignalArrays, ...]
     anchors: dict[str, Any] = field(default_factory=dict)  # buffers of sticking friction; empty without
     anchor_blocks: int = 0  # in a world
+    prescribed: Any = None  # native structure of the nodes that follow a prescribed motion, and its arrays
     history: tuple[Any, ...] = ()  # of x, v and f, and of the anchors
     structures: tuple[Any, ...] = ()  # native structures as Warp arrays
 
@@ -156,13 +160,14 @@ class WorldRollout:
             rigid if rigid is not None else packed([], RIGID_BODIES),
             packed([force.structure() for force in self.forces], FORCE),
             packed([force.structure() for force in self.couplings], FORCE),
-            packed([_signal(signal) for signal in self.signals], SIGNAL),
+            packed([native_signal(signal) for signal in self.signals], SIGNAL),
             pairs if pairs is not None else packed([], PAIRS),
+            packed([] if self.prescribed is None else [self.prescribed[0]], PRESCRIBED_NODES),
         )
         return replace(self, history=tuple(history), structures=structures)
 
 
-def _signal(signal: SignalArrays) -> Any:
+def native_signal(signal: SignalArrays) -> Any:
     """Returns the native structure of a signal."""
     value, grad, samples = signal.parameters.value, signal.parameters.grad, signal.samples
     row = signal.row * value.strides[0]
@@ -175,6 +180,8 @@ def _signal(signal: SignalArrays) -> Any:
         count=signal.element_count,
         first=signal.first,
         stride=signal.stride,
+        row=signal.row,
+        interpolation=signal.interpolation,
     )
 
 

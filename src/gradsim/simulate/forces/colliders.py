@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from gradsim.cache import Cache
 from gradsim.native.structures import Enumeration, Rows
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from gradsim.simulate.compile.topology import Placement, Topology
 
 ROUNDING = 0.05  # radius of a box's edges and corners, as a fraction of its shortest side
-BOX_CELLS = 4  # between samples along the mean side of a box
+BOX_CELLS = 3  # between samples along the mean side of a box
 MESH_CELLS = 12  # along the longest side of other meshes
 MAX_SAMPLES = 1024  # of a mesh
 TOTAL_WEIGHT = 6.0  # of the samples of a mesh: that of a cube
@@ -177,13 +176,13 @@ def collider_elements(body: Rigid, place: "Placement") -> Elements:
     return Elements(1, arrays)
 
 
-def collider_columns(body: Rigid, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> torch.Tensor:
+def collider_columns(body: Rigid, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
     """Returns extent, radius and offset of a body's shape, [B, rows, 1]."""
     factors: Any = body.scale(batcher.dtype, batcher.device)
     scale = batcher(np.ones(3) if factors is None else factors, 1, (3,))
     offset = -center_of_mass(body, batcher)
     if isinstance(body, Ball):
-        extent, radius = torch.zeros_like(scale), scale[..., :1]
+        extent, radius = 0.0 * scale, scale[..., :1]
     elif is_capsule(body):
         arguments = body.mesh.builder_call.arguments  # type: ignore[union-attr]
         extent = scale * scale.new_tensor([0.0, float(arguments["height"]) / 2.0, 0.0])
@@ -194,8 +193,8 @@ def collider_columns(body: Rigid, scene: Scene, topology: "Topology", batcher: "
         radius = 2.0 * ROUNDING * half.amin(-1, keepdim=True)
         extent, offset = half - radius, offset + scale * scale.new_tensor((low + high) / 2.0)
     else:
-        extent, radius = scale, torch.zeros_like(scale[..., :1])
-    return torch.cat([extent, radius, offset], -1).transpose(1, 2)
+        extent, radius = scale, 0.0 * scale[..., :1]
+    return batcher.concatenate([extent, radius, offset], -1).transpose(1, 2)
 
 
 COLLIDERS = ParameterFamily(

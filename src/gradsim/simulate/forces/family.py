@@ -98,6 +98,24 @@ class Index:
 Source: TypeAlias = "str | Callable[[Any], Any]"  # path on the owner such as "material.mu", or a function of the owner
 
 
+INTERPOLATIONS = Enumeration("interpolation", ("linear", "cubic", "rate"))  # of a signal; the rate is that of the cubic
+
+
+@dataclass(frozen=True, eq=False)
+class MotionRows:
+    """Rows of a family that follow the `gs.Motion` of their owner.
+
+    Args:
+        rows: Rows with their interpolation, "cubic" or "rate".
+        sample_count: Function of an owner that returns the samples of its motion; 0 if it has none.
+        samples: Function (owner, scene, topology, batcher) -> samples of every row, [B, samples, elements].
+    """
+
+    rows: Mapping[str, str]
+    sample_count: Callable[[Any], int]
+    samples: Callable[..., Mapping[str, Any]]
+
+
 @dataclass(frozen=True, eq=False)
 class ParameterFamily:
     """Elements of one kind with a parameter array: one row for each parameter, one column for each element.
@@ -116,6 +134,7 @@ class ParameterFamily:
         scene_key: Function of a scene; scenes with equal keys have equal elements, if those of their owners are.
         period: Function of a scene that returns after how many columns those of an owner repeat; with `columns` only.
             All columns differ if None.
+        prescribed: Rows that follow a prescribed motion.
     """
 
     name: str
@@ -129,6 +148,7 @@ class ParameterFamily:
     key: Callable[[Any], Hashable] = lambda owner: None
     scene_key: Callable[[Scene], Hashable] = lambda scene: None
     period: Callable[[Scene], int] | None = None
+    prescribed: MotionRows | None = None
 
     def owners_in(self, scene: Scene) -> Iterator[tuple[str, Any]]:
         """Yields the name of each owner in a scene, and the owner."""
@@ -181,6 +201,7 @@ class ForceFamily(ParameterFamily):
         threads: Function of a topology that returns the threads of the portable kernel in one world; one for each
             element if None.
         native: Header with the functions `<name>_force` and `<name>_force_adjoint`; None if there is no native kernel.
+        per_world: Whether the native kernel takes all elements of a world at once instead of blocks of lanes.
         stable_rate: Function of a `StabilityView` that returns the largest squared frequency [1/s^2] and damping rate
             [1/s] of an owner's elements.
         reason: What limits the time step, for messages.
@@ -197,6 +218,7 @@ class ForceFamily(ParameterFamily):
     arrays: Callable[[Any], tuple[Any, ...]] | None = None
     threads: Callable[["Topology"], int] | None = None
     native: str | None = None
+    per_world: bool = False
     stable_rate: Callable[["StabilityView"], tuple[float, float]] = no_rate
     reason: str = ""
 

@@ -12,8 +12,7 @@ from gradsim.scene.body import NodeBody
 from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.contact_law import ROW_NAMES, contact_columns, contact_law_functions, contact_pairs
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
-from gradsim.simulate.forces.shapes import KINDS, shape_functions
-from gradsim.simulate.forces.shapes import ROWS as SHAPE_ROWS
+from gradsim.simulate.forces.shapes import shape_functions
 from gradsim.simulate.forces.sticking import STICKING_ROWS, sticking_functions, sticking_rows
 from gradsim.simulate.state.kernels.nodes import ROWS as NODE_ROWS
 
@@ -51,7 +50,7 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
         contact_law_functions(real)[:5]
     )
     sticking_friction, sticking_friction_adjoint = sticking_functions(real)
-    distance_of, hessian_of = shape_functions(real)
+    distance_of, hessian_of, velocity_of, add_shape_adjoint, add_velocity_adjoint = shape_functions(real)
     zero = real(0.0)
     vec5 = wp.types.vector(5, real)
 
@@ -96,7 +95,7 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
     @wp.kernel(module=module, enable_backward=tape)
     def node_contact_force(
         advance: real, commit: int, dt: reals,
-        nodes: ints, shapes: ints, kinds: ints, contact: table, shape: table, node: table,
+        nodes: ints, shapes: ints, kinds: ints, flags: ints, contact: table, shape: table, node: table,
         x: vec3s, v: vec3s, xi: vec3s, f: vec3s, next: vec3s,
     ):  # fmt: skip
         p = wp.tid()
@@ -106,17 +105,18 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
         if gap < zero:
             ke, kd, kf, mu, delta = contact_parameters(contact, p)
             ratio = contact[wp.static(ROWS.stick_stiffness), p]
+            u = v[i] - velocity_of(flags[j], shape, j, x[i])
             if ratio > zero:
                 slow = slip_damping(contact, p, node[wp.static(NODE_ROWS.inverse_mass), i], dt[0])
-                fn = normal_force(-gap, wp.dot(n, v[i]), ke, kd, delta)
+                fn = normal_force(-gap, wp.dot(n, u), ke, kd, delta)
                 if fn > zero:
-                    along, anchor = sticking_friction(n, v[i], fn, xi[p], mu, ratio * ke, slow, advance * dt[0])
+                    along, anchor = sticking_friction(n, u, fn, xi[p], mu, ratio * ke, slow, advance * dt[0])
                     wp.atomic_add(f, i, n * fn + along)
                     if commit == 1:
-                        other, moved = sticking_friction(n, v[i], fn, xi[p], mu, ratio * ke, slow, dt[0])
+                        other, moved = sticking_friction(n, u, fn, xi[p], mu, ratio * ke, slow, dt[0])
                         next[p] = moved
             else:
-                wp.atomic_add(f, i, contact_force(-gap, n, v[i], ke, kd, kf, mu, delta))
+                wp.atomic_add(f, i, contact_force(-gap, n, u, ke, kd, kf, mu, delta))
 
     if tape:
         return ForceKernels(node_contact_force)
@@ -124,7 +124,7 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
     @wp.kernel(module=module, enable_backward=False)
     def node_contact_force_adjoint(
         advance: real, commit: int, dt: reals,
-        nodes: ints, shapes: ints, kinds: ints, contact: table, shape: table, node: table,
+        nodes: ints, shapes: ints, kinds: ints, flags: ints, contact: table, shape: table, node: table,
         x: vec3s, v: vec3s, xi: vec3s, f_adj: vec3s, next_adj: vec3s,
         contact_adj: table, shape_adj: table, node_adj: table, x_adj: vec3s, v_adj: vec3s, xi_adj: vec3s,
     ):  # fmt: skip
@@ -136,6 +136,7 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
             return
         ke, kd, kf, mu, delta = contact_parameters(contact, p)
         ratio = contact[wp.static(ROWS.stick_stiffness), p]
+        u = v[i] - velocity_of(flags[j], shape, j, x[i])
         c_adj = zero
         n_adj = vec3()
         u_adj = vec3()
@@ -144,11 +145,11 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
             w = node[wp.static(NODE_ROWS.inverse_mass), i]
             slow = slip_damping(contact, p, w, dt[0])
             c_adj, n_adj, u_adj, anchor_adj, parameters_adj, slow_adj = anchored_adjoint(
-                f_adj[i], vec3(), -gap, n, v[i], xi[p], ke, kd, mu, delta, ratio, slow, advance * dt[0]
+                f_adj[i], vec3(), -gap, n, u, xi[p], ke, kd, mu, delta, ratio, slow, advance * dt[0]
             )
             if commit == 1:
                 c2, n2, u2, anchor2, parameters2, slow2 = anchored_adjoint(
-                    vec3(), next_adj[p], -gap, n, v[i], xi[p], ke, kd, mu, delta, ratio, slow, dt[0]
+                    vec3(), next_adj[p], -gap, n, u, xi[p], ke, kd, mu, delta, ratio, slow, dt[0]
                 )
                 c_adj += c2
                 n_adj += n2
@@ -160,16 +161,12 @@ def node_contact_kernels(real: Any, *, tape: bool = False) -> ForceKernels:
             if w > zero:
                 wp.atomic_sub(node_adj, wp.static(NODE_ROWS.inverse_mass), i, slow_adj * slow / w)
         else:
-            c_adj, n_adj, u_adj, parameters_adj = contact_force_adjoint(f_adj[i], -gap, n, v[i], ke, kd, kf, mu, delta)
+            c_adj, n_adj, u_adj, parameters_adj = contact_force_adjoint(f_adj[i], -gap, n, u, ke, kd, kf, mu, delta)
         for k in range(5):
             contact_adj[k, p] = contact_adj[k, p] + parameters_adj[k]
-        if kinds[j] == wp.static(KINDS.plane):
-            m_adj = n_adj - x[i] * c_adj
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.x), j, m_adj[0])
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.y), j, m_adj[1])
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.z), j, m_adj[2])
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.radius), j, c_adj)
-        wp.atomic_add(x_adj, i, hessian_of(kinds[j], shape, j, x[i], n, n_adj) - n * c_adj)
+        own_adj = hessian_of(kinds[j], shape, j, x[i], n, n_adj) - n * c_adj
+        add_shape_adjoint(kinds[j], flags[j], shape, j, x[i], n, c_adj, n_adj, own_adj, shape_adj)
+        wp.atomic_add(x_adj, i, own_adj + add_velocity_adjoint(flags[j], shape, j, x[i], -u_adj, shape_adj))
         wp.atomic_add(v_adj, i, u_adj)
 
     return ForceKernels(node_contact_force, node_contact_force_adjoint)
@@ -186,7 +183,7 @@ NODE_CONTACT = ForceFamily(
     anchors="node_anchor",
     kernels=node_contact_kernels,
     indices={"nodes": Index("node"), "shapes": Index("shape", fill=-1)},
-    shared=("shape.kinds",),
+    shared=("shape.kinds", "shape.flags"),
     uses=("shape", "node"),
     native="node_contact.h",
     stable_rate=contact_rate,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 
 from gradsim.cache import cache_key
 from gradsim.scene.bodies import body_size
@@ -23,6 +22,8 @@ from gradsim.simulate.forces.restitution import restitution_rows
 
 if TYPE_CHECKING:
     from gradsim.simulate.compile.batcher import SceneBatcher
+
+_PLAIN = (np.ndarray, type(None))  # sizes that are the same in all worlds and have no gradient
 
 
 class PairLaw(NamedTuple):
@@ -97,10 +98,10 @@ def _group_key(body: Rigid, named: set[str]) -> Hashable:
     if contact is not None and contact.delta is not None:
         return own, None
     sizes = (unwrap(getattr(body, name, None)) for name in ("size", "radius"))
-    return own, body.name if any(isinstance(size, torch.Tensor) for size in sizes) else body_size(body)
+    return own, body.name if any(not isinstance(size, _PLAIN) for size in sizes) else body_size(body)
 
 
-def law_columns(laws: PairLaws, batcher: "SceneBatcher") -> torch.Tensor:
+def law_columns(laws: PairLaws, batcher: "SceneBatcher") -> Any:
     """Returns the parameters of all laws, [B, rows, laws]."""
     columns = []
     for number, law in enumerate(laws.laws):
@@ -113,6 +114,8 @@ def law_columns(laws: PairLaws, batcher: "SceneBatcher") -> torch.Tensor:
 def _depth(law: PairLaw, batcher: "SceneBatcher") -> Any:
     """Returns the smaller of the bodies' default depths [m]."""
     first, second = (default_depth(body, batcher) for body in (law.first, law.second))
-    if isinstance(first, torch.Tensor) or isinstance(second, torch.Tensor):
-        return torch.minimum(*(torch.as_tensor(a, dtype=batcher.dtype, device=batcher.device) for a in (first, second)))
-    return np.minimum(first, second)
+    plain = (np.ndarray, np.generic)
+    if isinstance(first, plain) and isinstance(second, plain):
+        return np.minimum(first, second)
+    first, second = (batcher.tensor(depth) if isinstance(depth, plain) else depth for depth in (first, second))
+    return first.minimum(second)

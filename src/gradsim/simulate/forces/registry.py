@@ -11,6 +11,8 @@ from gradsim.simulate.forces.drag import DRAG
 from gradsim.simulate.forces.external import EXTERNAL
 from gradsim.simulate.forces.family import ForceFamily, ParameterFamily
 from gradsim.simulate.forces.node_contact import NODE_CONTACT
+from gradsim.simulate.forces.node_pairs import NODE_PAIRS
+from gradsim.simulate.forces.node_rigid_contact import NODE_RIGID_CONTACT
 from gradsim.simulate.forces.pairs import PAIRS
 from gradsim.simulate.forces.pushes import PUSHES
 from gradsim.simulate.forces.rigid_contact import RIGID_CONTACT
@@ -19,6 +21,7 @@ from gradsim.simulate.forces.springs import SPRINGS
 from gradsim.simulate.forces.tethers import TETHERS
 from gradsim.simulate.forces.tetrahedra import TETRAHEDRA
 from gradsim.simulate.forces.triangles import TRIANGLES
+from gradsim.simulate.state.prescribed import NODE_MOTION, RIGID_MOTION
 
 FORCE_FAMILIES: tuple[ForceFamily, ...] = (
     EXTERNAL,
@@ -27,13 +30,21 @@ FORCE_FAMILIES: tuple[ForceFamily, ...] = (
     BENDING,
     TETRAHEDRA,
     NODE_CONTACT,
+    NODE_PAIRS,
     RIGID_CONTACT,
     PAIRS,
     DRAG,
     PUSHES,
     TETHERS,
+    NODE_RIGID_CONTACT,
 )
-PARAMETER_FAMILIES: tuple[ParameterFamily, ...] = (STATIC_SHAPES, HINGES, COLLIDERS)  # used by forces
+PARAMETER_FAMILIES: tuple[ParameterFamily, ...] = (
+    STATIC_SHAPES,
+    HINGES,
+    COLLIDERS,
+    NODE_MOTION,
+    RIGID_MOTION,
+)  # that are no forces
 
 _registered: dict[type[Force], ForceFamily] = {}
 
@@ -58,7 +69,8 @@ def families_of(scene: Scene) -> Iterator[ParameterFamily]:
     """Yields all families that may have elements in a scene: shared parameters first, then forces in order."""
     yield from PARAMETER_FAMILIES
     yield from FORCE_FAMILIES
-    yield from dict.fromkeys(_family_of(force) for force in scene.forces if not isinstance(force, TETHERS.owners))
+    built_in = (*TETHERS.owners, *NODE_RIGID_CONTACT.owners)
+    yield from dict.fromkeys(_family_of(force) for force in scene.forces if not isinstance(force, built_in))
 
 
 def _family_of(force: Force) -> ForceFamily:

@@ -20,8 +20,7 @@ from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, 
 from gradsim.simulate.forces.point_law import point_law_functions
 from gradsim.simulate.forces.restitution import ROWS as LAW_ROWS
 from gradsim.simulate.forces.restitution import restitution_functions, restitution_rows
-from gradsim.simulate.forces.shapes import KINDS, shape_functions
-from gradsim.simulate.forces.shapes import ROWS as SHAPE_ROWS
+from gradsim.simulate.forces.shapes import shape_functions
 from gradsim.simulate.forces.sticking import STICKING_ROWS, sticking_rows
 from gradsim.simulate.state.kernels.rigid import FORMS, rotation_functions
 from gradsim.simulate.state.kernels.rigid import ROWS as RIGID_ROWS
@@ -59,7 +58,7 @@ def rigid_contact_arrays(layout: "Layout") -> tuple[Any, ...]:
     points = layout.constant(layout.spread(arrays["rigid.points"]), "vector")
     anchors = layout.spread(arrays["rigid_contact.anchors"], layout.topology.elements.get("rigid_anchor", 0))
     fixed = (layout.constant(anchors), layout.constant(first), layout.shared("rigid.forms"), points)
-    return bodies, shapes, *fixed, layout.shared("shape.kinds")
+    return bodies, shapes, *fixed, layout.shared("shape.kinds"), layout.shared("shape.flags")
 
 
 def rigid_contact_rate(view: "StabilityView") -> tuple[float, float]:
@@ -91,7 +90,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
     contact_law, energy_lever = restitution_functions(real)[:2]
     point_force, point_force_adjoint = point_law_functions(real)
     elastic_lever = contact_law_functions(real).lever
-    distance_of, hessian_of = shape_functions(real)
+    distance_of, hessian_of, velocity_of, add_shape_adjoint, add_velocity_adjoint = shape_functions(real)
     zero, two = real(0.0), real(2.0)
     column = wp.types.vector(len(LAW_ROWS), real)
 
@@ -102,15 +101,6 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
         if forms[i] == wp.static(FORMS.ball):
             radius = body[wp.static(RIGID_ROWS.scale_x), i]
         return radius
-
-    @wp.func
-    def add_plane_adjoint(kind: int, j: int, x: vec3, c_adj: real, n_adj: vec3, shape_adj: table):
-        if kind == wp.static(KINDS.plane):
-            m_adj = n_adj - x * c_adj
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.x), j, m_adj[0])
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.y), j, m_adj[1])
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.z), j, m_adj[2])
-            wp.atomic_add(shape_adj, wp.static(SHAPE_ROWS.radius), j, c_adj)
 
     @wp.func
     def elastic_energy(
@@ -129,7 +119,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
     @wp.kernel(enable_backward=False, module=module)
     def rigid_contact_force(
         advance: real, commit: int, dt: reals,
-        bodies: ints, shapes: ints, anchors: ints, first: ints, forms: ints, points: vec3s, kinds: ints,
+        bodies: ints, shapes: ints, anchors: ints, first: ints, forms: ints, points: vec3s, kinds: ints, flags: ints,
         contact: table, shape: table, body: table,
         p: vec3s, q: quats, v: vec3s, l: vec3s, xi: vec3s, f: vec3s, t: vec3s, next: vec3s,
     ):  # fmt: skip
@@ -157,7 +147,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
             gap, n = distance_of(kinds[j], shape, j, p[i] + arm)
             if gap < radius:
                 arm = arm - n * radius
-                u = v[i] + wp.cross(w, arm)
+                u = v[i] + wp.cross(w, arm) - velocity_of(flags[j], shape, j, p[i] + arm)
                 a = anchors[e] + k - first[i]
                 anchor = vec3()
                 if sticks:
@@ -174,7 +164,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
     @wp.kernel(enable_backward=False, module=module)
     def rigid_contact_force_adjoint(
         advance: real, commit: int, dt: reals,
-        bodies: ints, shapes: ints, anchors: ints, first: ints, forms: ints, points: vec3s, kinds: ints,
+        bodies: ints, shapes: ints, anchors: ints, first: ints, forms: ints, points: vec3s, kinds: ints, flags: ints,
         contact: table, shape: table, body: table,
         p: vec3s, q: quats, v: vec3s, l: vec3s, xi: vec3s, f_adj: vec3s, t_adj: vec3s, next_adj: vec3s,
         contact_adj: table, shape_adj: table, body_adj: table,
@@ -216,7 +206,7 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
             if gap < radius:
                 in_contact = wp.int32(1)
                 arm = R * local - n * radius
-                u = v[i] + wp.cross(w, arm)
+                u = v[i] + wp.cross(w, arm) - velocity_of(flags[j], shape, j, p[i] + arm)
                 b = f_adj[i] + wp.cross(t_adj[i], arm)
                 a = anchors[e] + k - first[i]
                 anchor = vec3()
@@ -243,13 +233,14 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
                     kf_sum_adj += kf_adj
                 stored_adj += own_adj
                 law_adj += parameters_adj
-                arm_adj = wp.cross(u_adj, w) + wp.cross(push, t_adj[i])
+                slide_adj = add_velocity_adjoint(flags[j], shape, j, p[i] + arm, -u_adj, shape_adj)
+                arm_adj = wp.cross(u_adj, w) + wp.cross(push, t_adj[i]) + slide_adj
                 n_adj = n_adj - arm_adj * radius
-                add_plane_adjoint(kinds[j], j, x, c_adj, n_adj, shape_adj)
                 x_adj = hessian_of(kinds[j], shape, j, x, n, n_adj) - n * c_adj
+                add_shape_adjoint(kinds[j], flags[j], shape, j, x, n, c_adj, n_adj, x_adj, shape_adj)
                 radius_adj += c_adj - wp.dot(n, arm_adj)
                 arm_adj = arm_adj + x_adj
-                p_sum_adj += x_adj
+                p_sum_adj += x_adj + slide_adj
                 v_sum_adj += u_adj
                 w_adj += wp.cross(arm, u_adj)
                 arms_adj += arm_adj
@@ -268,8 +259,8 @@ def rigid_contact_kernels(real: Any) -> ForceKernels:
                     c_adj = energy_adj * law[wp.static(ROWS.ke)] * lever
                     law_adj[wp.static(ROWS.ke)] += energy_adj * own
                     law_adj[wp.static(ROWS.delta)] += energy_adj * law[wp.static(ROWS.ke)] * own_delta
-                    add_plane_adjoint(kinds[j], j, x, c_adj, vec3(), shape_adj)
                     x_adj = -(n * c_adj)
+                    add_shape_adjoint(kinds[j], flags[j], shape, j, x, n, c_adj, vec3(), x_adj, shape_adj)
                     radius_adj += c_adj
                     p_sum_adj += x_adj
                     arms_adj += x_adj

@@ -57,6 +57,7 @@ template <class T, class S> struct CoupledBodies {
     }
     LANES_MEMBER void end(int steps) const {
         for_each([&](CoupledBody<T, S>& b) LANES_LAMBDA {
+            if (b.body.motion >= 0) b.step.s = b.body.prescribed_state(steps - 1, T(1));
             b.body.record(Tableau::stages * steps, b.step.s);
             b.body.save_state(b.step.s, steps);
         });
@@ -66,6 +67,7 @@ template <class T, class S> struct CoupledBodies {
         for_each([&](CoupledBody<T, S>& b) LANES_LAMBDA {
             b.step.s = b.body.recorded(Tableau::stages * steps);
             b.step.adj = b.body.load_adjoint(b.step.s);
+            if (b.body.motion >= 0) b.body.add_prescribed_adjoint(steps - 1, T(1), b.step.adj);
         });
     }
     LANES_MEMBER void begin_step_adjoint(int step) const {

@@ -11,12 +11,12 @@ namespace gradsim {
 template <class T> struct PairBlock {
     static constexpr int width = LaneTypes<T>::width;
     typedef Lanes<T> L;
-    const int *id, *shape, *kinds;
+    const int *id, *shape, *kinds, *flags;
     long long first;
     const Table<T>&laws, &shapes;
     LANES_MEMBER PairBlock(const ForceArrays<T>& force, long long block)
         : id(force.ints(0) + block * width), shape(force.ints(1) + block * width), kinds(force.ints(2)),
-          first(block * width), laws(force.tables[0]), shapes(force.tables[1]) {}
+          flags(force.ints(3)), first(block * width), laws(force.tables[0]), shapes(force.tables[1]) {}
 
     LANES_MEMBER L row(int k) const { return load(laws.value + first + k * laws.stride); }
     LANES_MEMBER ContactLaw<L> law() const {
@@ -25,6 +25,20 @@ template <class T> struct PairBlock {
         const L per_delta = smooth ? T(1) / delta : splat(T(1e30));
         return {row(contact_row::ke), row(contact_row::kd), row(contact_row::kf), row(contact_row::mu), delta, per_delta,
                 any(~smooth)};
+    }
+
+    LANES_MEMBER void read_column(int j, T* column) const {
+        const int rows = flags[j] & shape_flag::moves ? shape_row::count : shape_row::vx;
+        for (int q = 0; q < rows; q++) column[q] = shapes.value[q * shapes.stride + j];
+        if (kinds[j] == shape_kind::sphere)
+            for (int q = 0; q < 3; q++) column[shape_row::bx + q] = column[q];
+    }
+    // Velocity of the nodes relative to shape j.
+    LANES_MEMBER Vector<L> relative_velocity(int j, const Vector<L>& x, const Vector<L>& v) const {
+        if (!(flags[j] & shape_flag::moves)) return v;
+        T column[shape_row::count];
+        read_column(j, column);
+        return v - broadcast(ShapeMotion<T>(column)).velocity(x);
     }
 
     // The law where friction sticks: with its stiffness, and its damping from the mass of the nodes.
@@ -50,9 +64,7 @@ template <class T> struct PairBlock {
             }
             if (j < 0) continue;
             T column[shape_row::count];
-            for (int q = 0; q < shape_row::count; q++) column[q] = shapes.value[q * shapes.stride + j];
-            if (kinds[j] == shape_kind::sphere)
-                for (int q = 0; q < 3; q++) column[shape_row::bx + q] = column[q];
+            read_column(j, column);
             const Frame<T> frame = {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, {}, {}};
             if (kinds[j] == shape_kind::plane)
                 visit_shape(j, Plane<T>(column, frame), x, k, end, visit);
@@ -98,8 +110,8 @@ static __attribute__((noinline)) void anchored_node_force(const ForceArrays<T>& 
     const PairBlock<T> pairs(force, block);
     const AnchorBlock<T> anchors(nodes, block);
     const Vector<L> x = gather(nodes.x, pairs.id);
-    pairs.for_each_contact(x, [&](int, const auto& shape, L depth) LANES_LAMBDA {
-        const Vector<L> v = gather(nodes.v, pairs.id), n = shape.normal(x);
+    pairs.for_each_contact(x, [&](int j, const auto& shape, L depth) LANES_LAMBDA {
+        const Vector<L> v = pairs.relative_velocity(j, x, gather(nodes.v, pairs.id)), n = shape.normal(x);
         const ContactLaw<L> law = pairs.law(), sticking = pairs.sticking_law(pairs.inverse_mass(nodes), anchors.dt);
         const auto sticks = sticking.stick > 0;
         const Vector<L> xi = gather(nodes.xi, anchors.id);
@@ -115,9 +127,32 @@ LANES_INLINE void node_contact_force(const ForceArrays<T>& force, long long bloc
     if (nodes.anchor_blocks) return anchored_node_force(force, block, nodes);
     const PairBlock<T> pairs(force, block);
     const Vector<L> x = gather(nodes.x, pairs.id);
-    pairs.for_each_contact(x, [&](int, const auto& shape, L depth) LANES_LAMBDA {
-        const Vector<L> v = gather(nodes.v, pairs.id);
+    pairs.for_each_contact(x, [&](int j, const auto& shape, L depth) LANES_LAMBDA {
+        const Vector<L> v = pairs.relative_velocity(j, x, gather(nodes.v, pairs.id));
         scatter_add(nodes.f, pairs.id, contact_force<T>(pairs.law(), depth, shape.normal(x), v));
+    });
+}
+
+// Adds the adjoints of shape j, and to x_adj that of its velocity at the nodes.
+template <class T, class Shape>
+LANES_INLINE void add_shape_adjoint(const PairBlock<T>& pairs, int j, const Shape& shape, const Vector<Lanes<T>>& x,
+                                    const Vector<Lanes<T>>& n, const ContactAdjoint<Lanes<T>>& adj,
+                                    Vector<Lanes<T>>& x_adj) {
+    typedef Lanes<T> L;
+    T column[shape_row::count];
+    pairs.read_column(j, column);
+    const bool moves = pairs.flags[j] & shape_flag::moves;
+    ShapeAdjoint<L> lanes = {};
+    shape.add_adjoint(x, n, adj.c, adj.n, x_adj, lanes);
+    if (moves) {
+        const ShapeMotion<L> motion = broadcast(ShapeMotion<T>(column));
+        lanes.add_velocity(motion, x, -adj.v);
+        x_adj -= cross(adj.v, motion.w);
+    }
+    ShapeAdjoint<T> sum;
+    sum_lanes(lanes, sum);
+    sum.for_each_row(column, pairs.kinds[j], moves, [&](int row, T value) LANES_LAMBDA {
+        pairs.shapes.grad[row * pairs.shapes.stride + j] += value;
     });
 }
 
@@ -128,17 +163,9 @@ LANES_INLINE void add_pair_adjoints(const PairBlock<T>& pairs, const Nodes<T>& n
                                     const ContactAdjoint<Lanes<T>>& adj) {
     for (int q = 0; q < contact_row::count; q++)
         accumulate(pairs.laws.grad + pairs.first + q * pairs.laws.stride, adj.law[q]);
-    if (pairs.kinds[j] == shape_kind::plane) {
-        Vector<T> normal;
-        T offset;
-        sum_lanes(adj.n - x * adj.c, normal);
-        sum_lanes(adj.c, offset);
-        T* a = pairs.shapes.grad + j;
-        const long long stride = pairs.shapes.stride;
-        a[shape_row::x * stride] += normal.x, a[shape_row::y * stride] += normal.y;
-        a[shape_row::z * stride] += normal.z, a[shape_row::radius * stride] += offset;
-    }
-    scatter_add(nodes.x_adj, pairs.id, shape.hessian(x, n, adj.n) - n * adj.c);
+    Vector<Lanes<T>> x_adj = shape.hessian(x, n, adj.n) - n * adj.c;
+    if (pairs.flags[j]) add_shape_adjoint(pairs, j, shape, x, n, adj, x_adj);
+    scatter_add(nodes.x_adj, pairs.id, x_adj);
     scatter_add(nodes.v_adj, pairs.id, adj.v);
 }
 template <class T>
@@ -149,7 +176,8 @@ static __attribute__((noinline)) void anchored_node_force_adjoint(const ForceArr
     const AnchorBlock<T> anchors(nodes, block);
     const Vector<L> x = gather(nodes.x, pairs.id);
     pairs.for_each_contact(x, [&](int j, const auto& shape, L depth) LANES_LAMBDA {
-        const Vector<L> v = gather(nodes.v, pairs.id), b = gather(nodes.f_adj, pairs.id), n = shape.normal(x);
+        const Vector<L> v = pairs.relative_velocity(j, x, gather(nodes.v, pairs.id)), b = gather(nodes.f_adj, pairs.id);
+        const Vector<L> n = shape.normal(x);
         const L w = pairs.inverse_mass(nodes), zero = {};
         const ContactLaw<L> sticking = pairs.sticking_law(w, anchors.dt);
         const auto sticks = (sticking.stick > 0) & (depth > 0);
@@ -176,7 +204,8 @@ LANES_INLINE void node_contact_force_adjoint(const ForceArrays<T>& force, long l
     const PairBlock<T> pairs(force, block);
     const Vector<L> x = gather(nodes.x, pairs.id);
     pairs.for_each_contact(x, [&](int j, const auto& shape, L depth) LANES_LAMBDA {
-        const Vector<L> v = gather(nodes.v, pairs.id), b = gather(nodes.f_adj, pairs.id), n = shape.normal(x);
+        const Vector<L> v = pairs.relative_velocity(j, x, gather(nodes.v, pairs.id)), b = gather(nodes.f_adj, pairs.id);
+        const Vector<L> n = shape.normal(x);
         add_pair_adjoints(pairs, nodes, j, shape, x, n, contact_force_adjoint<T>(pairs.law(), b, depth, n, v));
     });
 }

@@ -4,6 +4,7 @@
 // is a vector, the gradient with respect to a rotation about the world axes.
 #pragma once
 #include "anchors.h"
+#include "signals.h"
 
 namespace gradsim {
 
@@ -13,9 +14,9 @@ constexpr int PREFETCH = 2;  // rows of history
 template <class S> struct ShapePair {
     S shape[shape_row::count];
     ContactLaw<S> law;
-    Vector<S> normal_adj;
-    S offset_adj, law_adj[contact_gradients];
-    int kind;
+    ShapeAdjoint<S> adj;
+    S law_adj[contact_gradients];
+    int kind, flags;
     PairAnchors anchors;  // of sticking friction
 };
 template <class S> struct Push {
@@ -24,17 +25,31 @@ template <class S> struct Push {
     Vector<S> force_adj, point_adj;
 };
 
+// A prescribed motion at a time: position, velocity, quaternion y, its rate, and the angular velocity w.
+template <class S> struct PrescribedMotion {
+    Vector<S> p, v, w;
+    Quaternion<S> y, rate, q;
+    S per;
+    Matrix<S> R;
+    template <class Rows> LANES_MEMBER PrescribedMotion(const Rows& rows) {
+        auto vector = [&](int k) LANES_LAMBDA { return Vector<S>{rows.c[k], rows.c[k + 1], rows.c[k + 2]}; };
+        p = vector(rigid_motion_row::x), v = vector(rigid_motion_row::vx);
+        y = {vector(rigid_motion_row::qx), rows.c[rigid_motion_row::qw]};
+        rate = {vector(rigid_motion_row::rx), rows.c[rigid_motion_row::rw]};
+        q = normalized(y);
+        R = rotation_matrix(q);
+        per = 2 / (dot(y.a, y.a) + y.w * y.w);
+        w = (rate * conjugate(y)).a * per;
+    }
+};
+template <class S> LANES_INLINE Symmetric<S> inverse(const Symmetric<S>& m) {
+    const S xx = m.c[0], yy = m.c[1], zz = m.c[2], yz = m.c[3], zx = m.c[4], xy = m.c[5];
+    const S a = yy * zz - yz * yz, b = zx * yz - xy * zz, c = xy * yz - zx * yy, per = 1 / (xx * a + xy * b + zx * c);
+    return {{a * per, (xx * zz - zx * zx) * per, (xx * yy - xy * xy) * per, (xy * zx - xx * yz) * per, c * per, b * per}};
+}
+
 template <class S> struct RigidAdjoint {
     Vector<S> p, rotation, v, l;
-};
-
-// Time of a launch: first step, first row of the history, and whether the history is recorded.
-template <class T> struct RolloutClock {
-    int step, row;
-    bool record;
-    T dt;
-    LANES_MEMBER RolloutClock(const int* clock, const T* dt_)
-        : step(clock[0]), row(clock[1]), record(clock[3]), dt(*dt_) {}
 };
 
 template <class T, class S> struct RigidBody {
@@ -54,6 +69,7 @@ template <class T, class S> struct RigidBody {
     ShapePair<S>* pairs;
     Push<S>* pushes;
     int push_count = 0, drag = -1;  // element of the air drag on the body
+    int motion;                     // element of its prescribed motion, or -1
     S drag_linear = {}, drag_quadratic = {};
     T* rows;  // of the history
 
@@ -78,6 +94,7 @@ template <class T, class S> struct RigidBody {
         for (int k = 0; k < 6; k++) inverse_inertia.c[k] = value(rigid_row::inverse_inertia_xx + k);
         scale = {value(rigid_row::scale_x), value(rigid_row::scale_y), value(rigid_row::scale_z)};
         form = all.forms[index];
+        motion = all.moved[index];
         const int first = all.blocks[index];
         points = {all.points + (long long)first * sizes::point_block_rows * LaneTypes<T>::width,
                   all.blocks[index + 1] - first, all.sizes[index]};
@@ -98,8 +115,8 @@ template <class T, class S> struct RigidBody {
         for (int j = 0; j < all.shape_count; j++) {
             ShapePair<S>& pair = pairs[j];
             pair = {};
-            pair.kind = all.kinds[j];
-            for (int k = 0; k < shape_row::count; k++)
+            pair.kind = all.kinds[j], pair.flags = all.flags[j];
+            for (int k = 0; k < (pair.flags & shape_flag::moves ? shape_row::count : shape_row::vx); k++)
                 pair.shape[k] = worlds.read(all.shape.value + k * all.shape.stride + j, all.shape_count);
             if (pair.kind == shape_kind::sphere)
                 for (int k = 0; k < 3; k++) pair.shape[shape_row::bx + k] = pair.shape[k];
@@ -192,6 +209,103 @@ template <class T, class S> struct RigidBody {
         return part * (1 + (T(0.5) - T(0.5) * (first + last)) * slope);
     }
 
+    // Velocity and spin relative to a shape, in the body's axes.
+    LANES_MEMBER Motion<S> relative_motion(const ShapePair<S>& pair, const RigidState<S>& s, const Matrix<S>& R) const {
+        const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
+        if (!(pair.flags & shape_flag::moves)) return {center, v, w, inverse_mass};
+        const ShapeMotion<S> shape(pair.shape);
+        return {center, v - transpose(R) * shape.velocity(s.p), w - transpose(R) * shape.w, inverse_mass};
+    }
+    // Adds the adjoints of the shape's motion, for those of the relative velocity and spin in the body's axes.
+    LANES_MEMBER void add_motion_adjoint(ShapePair<S>& pair, const RigidState<S>& s, const Matrix<S>& R,
+                                         const Vector<S>& v_own, const Vector<S>& w_own, Adjoint& adj) const {
+        const ShapeMotion<S> shape(pair.shape);
+        const Vector<S> v_adj = R * v_own, w_adj = R * w_own;
+        pair.adj.add_velocity(shape, s.p, -v_adj);
+        pair.adj.w -= w_adj;
+        adj.p -= cross(v_adj, shape.w);
+        adj.rotation += cross(shape.w, w_adj);
+    }
+
+    // The state that a prescribed motion has at a fraction `stage` of a step.
+    LANES_MEMBER RigidState<S> prescribed_state(int step, T stage) const {
+        const PrescribedMotion<S> at(motion_rows(step, stage));
+        const Vector<S> momentum = inverse(inverse_inertia) * (transpose(at.R) * at.w);
+        return {at.p, at.q, at.v, at.R * momentum};
+    }
+    // Moves the adjoint of that state to the samples of the motion.
+    LANES_MEMBER void add_prescribed_adjoint(int step, T stage, Adjoint& adj) {
+        const PrescribedMotion<S> at(motion_rows(step, stage));
+        const Symmetric<S> inertia = inverse(inverse_inertia);
+        const Vector<S> momentum = inertia * (transpose(at.R) * at.w), spin_adj = inertia * (transpose(at.R) * adj.l);
+        inverse_inertia_adj.add_adjoint(-spin_adj, momentum);
+        const Vector<S> w_adj = at.R * spin_adj;
+        const Vector<S> rotation = adj.rotation + cross(at.R * momentum, adj.l) - cross(at.w, w_adj);
+        const Quaternion<S> rate = scaled(w_adj * at.y, at.per);
+        const Quaternion<S> y = scaled(rotation * at.y, at.per) + scaled(w_adj * at.rate, -at.per) +
+                                scaled(at.y, -at.per * dot(at.w, w_adj));
+        const S rows[rigid_motion_row::count] = {adj.p.x, adj.p.y, adj.p.z, y.a.x,      y.a.y,      y.a.z,      y.w,
+                                                 adj.v.x, adj.v.y, adj.v.z, rate.a.x, rate.a.y, rate.a.z, rate.w};
+        for (int k = 0; k < all.motion_signal_count; k++) {
+            const SignalArrays<T>& signal = all.motion_signals[k];
+            if (signal.first == motion) add_sampled(signal, step, stage, rows[signal.row]);
+        }
+        adj = {};
+    }
+    struct MotionRows {
+        S c[rigid_motion_row::count];
+    };
+    LANES_MEMBER MotionRows motion_rows(int step, T stage) const {
+        MotionRows rows;
+        for (int k = 0; k < all.motion_signal_count; k++) {
+            const SignalArrays<T>& signal = all.motion_signals[k];
+            if (signal.first == motion) rows.c[signal.row] = sampled(signal, step, stage);
+        }
+        return rows;
+    }
+
+    // Sets the rows of shapes that change in time to their values at a fraction `stage` of a step.
+    LANES_MEMBER void sample_shapes(int step, T stage) const {
+        for (int k = 0; k < all.shape_signal_count; k++) {
+            const SignalArrays<T>& signal = all.shape_signals[k];
+            pairs[signal.first].shape[signal.row] = sampled(signal, step, stage);
+        }
+        for (int j = 0; j < (all.shape_signal_count ? all.shape_count : 0); j++)
+            if (pairs[j].kind == shape_kind::sphere)
+                for (int k = 0; k < 3; k++) pairs[j].shape[shape_row::bx + k] = pairs[j].shape[k];
+    }
+    // Moves the adjoints of these rows to the samples.
+    LANES_MEMBER void add_shape_adjoints(int step, T stage) const {
+        for (int j = 0; j < (all.shape_signal_count ? all.shape_count : 0); j++) {
+            ShapePair<S>& pair = pairs[j];
+            if (!(pair.flags & shape_flag::moves)) continue;
+            S rows[shape_row::count] = {};
+            pair.adj.for_each_row(pair.shape, pair.kind, true, [&](int row, S value) LANES_LAMBDA { rows[row] = value; });
+            for (int k = 0; k < all.shape_signal_count; k++) {
+                const SignalArrays<T>& signal = all.shape_signals[k];
+                if (signal.first != j) continue;
+                add_sampled(signal, step, stage, rows[signal.row]);
+                rows[signal.row] = {};
+            }
+            for (int row = 0; row < shape_row::count; row++)  // rows that are constant in time
+                worlds.add(all.shape.grad + row * all.shape.stride + j, all.shape_count, rows[row]);
+            pair.adj = {};
+        }
+    }
+    // A signal of one element per world.
+    LANES_MEMBER S sampled(const SignalArrays<T>& signal, int step, T stage) const {
+        const SignalWeights<T> weights(signal, clock, step, stage);
+        S value = {};
+        for (int m = 0; m < weights.count; m++)
+            value += worlds.read(signal.samples + weights.first + m, signal.sample_count) * weights.w[m];
+        return value;
+    }
+    LANES_MEMBER void add_sampled(const SignalArrays<T>& signal, int step, T stage, const S& adj) const {
+        const SignalWeights<T> weights(signal, clock, step, stage);
+        for (int m = 0; m < weights.count; m++)
+            worlds.add(signal.samples_grad + weights.first + m, signal.sample_count, adj * weights.w[m]);
+    }
+
     // Calls visit(pair, shape, plane) for shapes that may be in contact, in the body's frame.
     template <class F> LANES_MEMBER void for_each_shape(const Matrix<S>& R, const Vector<S>& p, F visit) const {
         const Frame<S> frame = {R, p, center};
@@ -237,9 +351,8 @@ template <class T, class S> struct RigidBody {
         if (all.shape_count) {
             Vector<L> force = {}, torque = {};
             bool in_contact = false;
-            const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
-            const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w), broadcast(inverse_mass)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool) LANES_LAMBDA {
+                const Motion<L> motion = broadcast(relative_motion(pair, s, R));
                 Anchors<T> own;
                 if (pair.law.sticking) own = anchors.in_stage(pair.anchors, R, step, stage, clock.dt);
                 with_surface([&](const auto& surface) LANES_LAMBDA {
@@ -288,17 +401,20 @@ template <class T, class S> struct RigidBody {
         Vector<S> total = {};
         gravity_adj += a_adj;
         if (all.shape_count) {
-            const Vector<S> v = transpose(R) * s.v, w = inverse_inertia * (transpose(R) * s.l);
             const Vector<S> f_own = transpose(R) * f_adj, t_own = transpose(R) * t_adj;
-            const Motion<L> motion = {broadcast(center), broadcast(v), broadcast(w), broadcast(inverse_mass)};
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool plane) LANES_LAMBDA {
                 RigidContactAdjoint<L> sum = {};
+                ShapeAdjoint<L> shape_sum;
+                if (pair.flags && !plane) shape_sum = {}, sum.shape = &shape_sum;
                 bool in_contact = false;
+                const Motion<S> motion = relative_motion(pair, s, R);
+                const Vector<S>&v = motion.v, &w = motion.w;
                 Anchors<T> own;
                 if (pair.law.sticking) own = anchors.in_stage_adjoint(pair.anchors, R, step, stage, clock.dt);
                 with_surface([&](const auto& surface) LANES_LAMBDA {
-                    in_contact = add_contact_adjoint<T, S>(points, broadcast(shape), surface, broadcast(pair.law), motion,
-                                                           &own, broadcast(f_own), broadcast(t_own), plane, sum);
+                    in_contact = add_contact_adjoint<T, S>(points, broadcast(shape), surface, broadcast(pair.law),
+                                                           broadcast(motion), &own, broadcast(f_own), broadcast(t_own),
+                                                           plane, sum);
                 });
                 if (!in_contact) return;
                 Vector<S> force, torque, v_own, w_own, x, rotation;
@@ -309,12 +425,19 @@ template <class T, class S> struct RigidBody {
                     S distance;
                     sum_lanes(sum.normal, normal), sum_lanes(sum.distance, distance);
                     const Vector<S> n = transpose(R) * first_vector(pair.shape);
-                    pair.normal_adj += R * normal + s.p * distance;
-                    pair.offset_adj -= distance;
+                    pair.adj.first += R * normal + s.p * distance;
+                    pair.adj.radius -= distance;
                     x = n * distance;
                     rotation = cross(normal, n);
                 } else {
                     sum_lanes(sum.x, x), sum_lanes(sum.rotation, rotation);
+                }
+                if (sum.shape) {
+                    ShapeAdjoint<S> own;
+                    sum_lanes(shape_sum, own);
+                    pair.adj.first += R * own.first, pair.adj.radius += own.radius;
+                    pair.adj.second += pair.kind == shape_kind::box ? own.second : R * own.second;
+                    pair.adj.rotation += R * own.rotation;
                 }
                 auto add_law = [&](int k) LANES_LAMBDA {
                     S part;
@@ -349,6 +472,7 @@ template <class T, class S> struct RigidBody {
                 adj.v += R * v_own;
                 adj.rotation += R * (rotation + cross(v_own, v) + cross(force, f_own) + cross(torque, t_own));
                 add_spin_adjoint(w_own, R, s.l, adj);
+                if (pair.flags & shape_flag::moves) add_motion_adjoint(pair, s, R, v_own, w_own, adj);
             });
         }
         for (int e = 0; e < push_count; e++) {
@@ -425,8 +549,10 @@ template <class T, class S> struct RigidBody {
         add3(all.body, rigid_row::scale_x, index, bodies, scale_adj);
         for (int j = 0; j < shapes; j++) {
             const ShapePair<S>& pair = pairs[j];
-            add3(all.shape, shape_row::x, j, shapes, pair.normal_adj);
-            add(all.shape, shape_row::radius, j, shapes, pair.offset_adj);
+            if (pair.flags)
+                pair.adj.for_each_row(pair.shape, pair.kind, pair.flags & shape_flag::moves, [&](int row, S value) LANES_LAMBDA {
+                    add(all.shape, row, j, shapes, value);
+                });
             for (int k = 0; k < (pair.law.restitution ? contact_gradients : (int)contact_row::count); k++)
                 add(all.contact, k, index * shapes + j, bodies * shapes, pair.law_adj[k]);
         }

@@ -92,6 +92,9 @@ template <class L> struct Motion {
     Vector<L> center, v, w;
     L inverse_mass;
 };
+template <class S> LANES_INLINE auto broadcast(const Motion<S>& a) -> Motion<decltype(broadcast(a.inverse_mass))> {
+    return {broadcast(a.center), broadcast(a.v), broadcast(a.w), broadcast(a.inverse_mass)};
+}
 
 // The anchors of a body's contact with a shape in one evaluation of the forces: blocks of three rows of lanes, in the
 // world's axes, to which R rotates the body's axes.
@@ -188,6 +191,7 @@ template <class L> struct RigidContactAdjoint {
     L radius, inverse_mass, stored;
     Vector<L> anchors;  // of a rotation of the body's axes against the anchors
     L law[contact_gradients];
+    ShapeAdjoint<L>* shape;  // of the shape's parameters; null if they are constant or those of a plane
 
     // Adds the adjoints of depth and normal at the point x.
     template <class Shape, class A>
@@ -200,6 +204,7 @@ template <class L> struct RigidContactAdjoint {
         } else {
             const Vector<L> x_adj = surface.hessian(shape, x, n, n_adj) - n * c_adj;
             this->x += x_adj;
+            if (this->shape) shape.add_adjoint(x, n, c_adj, n_adj, x_adj, *this->shape);
             rotation += cross(arm, x_adj) + cross(n_adj, n);
         }
     }
@@ -321,6 +326,7 @@ LANES_INLINE bool add_contact_adjoint(const Points<T>& points, const Shape& shap
                                                    plane, sum);
         }
     RigidContactAdjoint<Lanes<T>> other = {};  // the address of `sum` must not escape, or it leaves the registers
+    other.shape = sum.shape;
     const bool in_contact = add_other_contact_adjoint<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body,
                                                             anchors, force_adj, torque_adj, plane, other);
     sum = other;

@@ -63,8 +63,10 @@ template <class T, class S> struct RigidStep {
 
     // Records the state and computes the body's own forces.
     template <int stage> LANES_MEMBER void begin_stage(const Body& body, int step) {
+        if (body.motion >= 0) s = body.prescribed_state(step, T(Tableau::time[stage]));
         R = rotation_matrix(s.q);
         body.record(Tableau::stages * step + stage, s);
+        if (body.all.shape_signal_count) body.sample_shapes(step, T(Tableau::time[stage]));
         body.forces(s, R, step, stage, f, t);
     }
 
@@ -186,8 +188,12 @@ template <class T, class S> struct RigidStep {
     }
     // Adds the adjoints of the body's own forces; `coupling` is the sum of the coupling forces on it.
     template <int stage> LANES_MEMBER void forces_adjoint(Body& body, int step, const Vector<S>& coupling = {}) {
+        const T time = T(Tableau::time[stage]);
+        if (body.all.shape_signal_count) body.sample_shapes(step, time);
         const Vector<S> own = body.add_forces_adjoint(s, R, step, stage, a_adj, t_adj, adj);
+        if (body.all.shape_signal_count) body.add_shape_adjoints(step, time);
         body.add_mass_adjoint(a_adj, own + coupling);
+        if (body.motion >= 0) body.add_prescribed_adjoint(step, time, adj);
     }
 
     template <int stage, int j = 0> LANES_MEMBER void add_rates(Quaternion<S>& sum, T dt) const {
@@ -273,6 +279,7 @@ LANES_INLINE void rigid_rollout(int thread, int steps, const int* clock, const T
         rigid_stages(body, state, step);
         s = state.s;
     }
+    if (body.motion >= 0) s = body.prescribed_state(steps - 1, T(1));
     body.record(Tableau::stages * steps, s);
     body.save_state(s, steps);
 }
@@ -284,6 +291,7 @@ LANES_INLINE void rigid_rollout_adjoint(int thread, int steps, const int* clock,
     RigidBody<T, S> body(all, time, thread, all.scratch);
     RigidState<S> s = body.recorded(Tableau::stages * steps);
     RigidAdjoint<S> adj = body.load_adjoint(s);
+    if (body.motion >= 0) body.add_prescribed_adjoint(steps - 1, T(1), adj);
     for (int step = steps - 1; step >= 0; step--) {
         RigidStep<T, S> state;
         state.adj = adj;

@@ -20,8 +20,62 @@ template <class S> LANES_INLINE Vector<S> second_vector(const S* c) {
     return {c[shape_row::bx], c[shape_row::by], c[shape_row::bz]};
 }
 
+// The motion of a shape: velocity of its first point, and angular velocity.
+template <class S> struct ShapeMotion {
+    Vector<S> origin, v, w;
+    Quaternion<S> q, rate;
+    LANES_MEMBER ShapeMotion(const S* c) {
+        origin = first_vector(c);
+        v = Vector<S>{c[shape_row::vx], c[shape_row::vy], c[shape_row::vz]} +
+            Vector<S>{c[shape_row::sx], c[shape_row::sy], c[shape_row::sz]};
+        q = {{c[shape_row::qx], c[shape_row::qy], c[shape_row::qz]}, c[shape_row::qw]};
+        rate = {{c[shape_row::rx], c[shape_row::ry], c[shape_row::rz]}, c[shape_row::rw]};
+        w = (rate * conjugate(q)).a * (2 / (dot(q.a, q.a) + q.w * q.w));
+    }
+    LANES_MEMBER ShapeMotion(const Vector<S>& o, const Vector<S>& v_, const Vector<S>& w_) : origin(o), v(v_), w(w_) {}
+    LANES_MEMBER Vector<S> velocity(const Vector<S>& x) const { return v + cross(w, x - origin); }
+};
+template <class S> LANES_INLINE auto broadcast(const ShapeMotion<S>& a) -> ShapeMotion<decltype(broadcast(a.v.x))> {
+    return {broadcast(a.origin), broadcast(a.v), broadcast(a.w)};
+}
+
+// Sums of the adjoints of a shape's parameters: vectors and radius as in the table, a rotation about the first point,
+// its velocity, and the angular velocity.
+template <class S> struct ShapeAdjoint {
+    Vector<S> first, second, rotation, v, w;
+    S radius;
+    // Adds the adjoint of a velocity at x.
+    LANES_MEMBER void add_velocity(const ShapeMotion<S>& motion, const Vector<S>& x, const Vector<S>& a) {
+        v += a;
+        w += cross(x - motion.origin, a);
+        first -= cross(a, motion.w);
+    }
+    // Calls add(row, value) for every row of the table; `c` is the shape's column.
+    template <class F> LANES_MEMBER void for_each_row(const S* c, int kind, bool moves, F add) const {
+        auto add3 = [&](int row, const Vector<S>& a) LANES_LAMBDA { add(row, a.x), add(row + 1, a.y), add(row + 2, a.z); };
+        auto add4 = [&](int row, const Quaternion<S>& a) LANES_LAMBDA { add3(row, a.a), add(row + 3, a.w); };
+        add3(shape_row::x, first), add(shape_row::radius, radius);
+        if (kind == shape_kind::plane && !moves) return;
+        add3(shape_row::bx, second);
+        const ShapeMotion<S> motion(c);
+        const S per = 2 / (dot(motion.q.a, motion.q.a) + motion.q.w * motion.q.w);
+        Quaternion<S> q = scaled(rotation * motion.q, per);
+        if (moves) {
+            add3(shape_row::vx, v), add3(shape_row::sx, v);
+            add4(shape_row::rx, scaled(w * motion.q, per));
+            q = q + scaled(w * motion.rate, -per) + scaled(motion.q, -per * dot(w, motion.w));
+        }
+        add4(shape_row::qx, q);
+    }
+};
+template <class L, class S> LANES_INLINE void sum_lanes(const ShapeAdjoint<L>& a, ShapeAdjoint<S>& sum) {
+    sum_lanes(a.first, sum.first), sum_lanes(a.second, sum.second), sum_lanes(a.rotation, sum.rotation);
+    sum_lanes(a.v, sum.v), sum_lanes(a.w, sum.w), sum_lanes(a.radius, sum.radius);
+}
+
 // Each kind has the signed `distance` and, where that is negative, its gradient `normal` and the product `hessian` of
-// its Hessian with a; `outer_normal` and `outer_hessian` are the same at all points.
+// its Hessian with a; `outer_normal` and `outer_hessian` are the same at all points. `add_adjoint` adds the adjoints of
+// its parameters, for those of depth c, normal n and point x.
 template <class S> struct Plane {
     enum { kind = shape_kind::plane };
     Vector<S> n;
@@ -37,6 +91,11 @@ template <class S> struct Plane {
     LANES_MEMBER Vector<S> hessian(const Vector<S>&, const Vector<S>&, const Vector<S>&) const { return {}; }
     LANES_MEMBER Vector<S> outer_normal(const Vector<S>&) const { return n; }
     LANES_MEMBER Vector<S> outer_hessian(const Vector<S>&, const Vector<S>&, const Vector<S>&) const { return {}; }
+    LANES_MEMBER void add_adjoint(const Vector<S>& x, const Vector<S>&, S c_adj, const Vector<S>& n_adj,
+                                  const Vector<S>&, ShapeAdjoint<S>& sum) const {
+        sum.first += n_adj - x * c_adj;
+        sum.radius += c_adj;
+    }
 };
 template <class S> LANES_INLINE auto broadcast(const Plane<S>& a) -> Plane<decltype(broadcast(a.offset))> {
     return {broadcast(a.n), broadcast(a.offset)};
@@ -73,6 +132,14 @@ template <class S> struct Capsule {
     LANES_MEMBER Vector<S> outer_hessian(const Vector<S>& x, const Vector<S>& n, const Vector<S>& a) const {
         return hessian(x, n, a);
     }
+    LANES_MEMBER void add_adjoint(const Vector<S>& x, const Vector<S>& n, S c_adj, const Vector<S>& n_adj,
+                                  const Vector<S>& x_adj, ShapeAdjoint<S>& sum) const {
+        const S t = axis_parameter(x), turn = dot(axis, n_adj) * per_axis2;
+        const Vector<S> lever = n * (((t > 0) & (t < 1)) ? turn : S{});
+        sum.first += lever - x_adj * (1 - t);
+        sum.second -= lever + x_adj * t;
+        sum.radius += c_adj;
+    }
 };
 template <class S> LANES_INLINE auto broadcast(const Capsule<S>& a) -> Capsule<decltype(broadcast(a.radius))> {
     return {broadcast(a.first), broadcast(a.axis), broadcast(a.per_axis2), broadcast(a.radius)};
@@ -87,7 +154,7 @@ template <class S> struct Box {
         center = frame.point(first_vector(c));
         half = second_vector(c);
         const Quaternion<S> q = {{c[shape_row::qx], c[shape_row::qy], c[shape_row::qz]}, c[shape_row::qw]};
-        axes = transpose(frame.R) * rotation_matrix(q);
+        axes = transpose(frame.R) * rotation_matrix(normalized(q));
     }
     // Signed distances to the planes of the nearest faces.
     LANES_MEMBER Vector<S> face_distances(const Vector<S>& a) const {
@@ -122,6 +189,13 @@ template <class S> struct Box {
         const S per_gap = gap > 0 ? 1 / (gap + (S{} + 1e-30f)) : zero;
         return (axes * outward - n * dot(n, b)) * per_gap;
     }
+    LANES_MEMBER void add_adjoint(const Vector<S>& x, const Vector<S>& n, S, const Vector<S>& n_adj,
+                                  const Vector<S>& x_adj, ShapeAdjoint<S>& sum) const {
+        const Vector<S> arm = x - center, a = transpose(axes) * arm, local = transpose(axes) * x_adj;
+        sum.first -= x_adj;
+        sum.second -= Vector<S>{a.x < 0 ? -local.x : local.x, a.y < 0 ? -local.y : local.y, a.z < 0 ? -local.z : local.z};
+        sum.rotation += cross(n, n_adj) - cross(arm, x_adj);
+    }
 };
 template <class S> LANES_INLINE auto broadcast(const Box<S>& a) -> Box<decltype(broadcast(a.half.x))> {
     return {broadcast(a.center), broadcast(a.half), broadcast(a.axes)};
@@ -151,6 +225,10 @@ template <class S> struct AnyShape {
     }
     LANES_MEMBER Vector<S> outer_hessian(const Vector<S>& x, const Vector<S>& n, const Vector<S>& a) const {
         return with([&](const auto& s) LANES_LAMBDA { return s.outer_hessian(x, n, a); });
+    }
+    LANES_MEMBER void add_adjoint(const Vector<S>& x, const Vector<S>& n, S c_adj, const Vector<S>& n_adj,
+                                  const Vector<S>& x_adj, ShapeAdjoint<S>& sum) const {
+        with([&](const auto& s) LANES_LAMBDA { s.add_adjoint(x, n, c_adj, n_adj, x_adj, sum); });
     }
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 #include "nodes.h"
 #include "pairs.h"
+#include "signals.h"
 
 namespace gradsim {
 
@@ -11,8 +12,8 @@ template <class T> struct World {
     const RigidBodies<T>* rigid;  // those with coupling forces; null if there are none
     const ForceArrays<T>*forces, *couplings;
     const SignalArrays<T>* signals;
+    const PrescribedNodes<T>* prescribed;  // null if there are none
     int force_count, coupling_count, signal_count, index;
-    const int* clock;  // step, row of the history, steps of the rollout, whether to record the history
     RolloutClock<T> time;
     const PairArrays<T>* pair_arrays;  // null if no bodies touch each other
     CoupledBodies<T, T> bodies;
@@ -34,33 +35,50 @@ template <class T> LANES_INLINE void make_bodies(World<T>& world) {
 
 // --- signals ---------------------------------------------------------------------------------------------------------
 
-// The samples around a time, and the weight of the second.
-template <class T> struct Sample {
-    long long at;
-    T w;
-    LANES_MEMBER Sample(const World<T>& world, const SignalArrays<T>& s, int step, T stage) {
-        const T position = (T(world.time.step + step) + stage) * T(s.sample_count - 1) / T(world.clock[2]);
-        const long long last = s.sample_count - 2, k = (long long)position < last ? (long long)position : last;
-        at = (world.index * s.sample_count + k) * s.count;
-        w = position - T(k);
-    }
-};
 template <class T> LANES_INLINE void sample_signals(const World<T>& world, int step, T stage) {
     for (const SignalArrays<T>* s = world.signals; s < world.signals + world.signal_count; s++) {
-        const Sample<T> sample(world, *s, step, stage);
-        const T *a = s->samples + sample.at, *b = a + s->count;
+        const SignalWeights<T> weights(*s, world.time, step, stage);
+        const T* a = s->samples + (world.index * s->sample_count + weights.first) * s->count;
         T* value = s->value + world.index * s->stride + s->first;
-        for (long long k = 0; k < s->count; k++) value[k] = a[k] * (T(1) - sample.w) + b[k] * sample.w;
+        for (long long k = 0; k < s->count; k++) value[k] = a[k] * weights.w[0] + a[k + s->count] * weights.w[1];
+        for (int m = 2; m < weights.count; m++)
+            for (long long k = 0; k < s->count; k++) value[k] += a[k + m * s->count] * weights.w[m];
     }
 }
 template <class T> LANES_INLINE void add_signal_adjoints(const World<T>& world, int step, T stage) {
     for (const SignalArrays<T>* s = world.signals; s < world.signals + world.signal_count; s++) {
-        const Sample<T> sample(world, *s, step, stage);
-        T *a = s->samples_grad + sample.at, *b = a + s->count, *grad = s->grad + world.index * s->stride + s->first;
-        for (long long k = 0; k < s->count; k++) {
-            a[k] += grad[k] * (T(1) - sample.w);
-            b[k] += grad[k] * sample.w;
-            grad[k] = 0;
+        const SignalWeights<T> weights(*s, world.time, step, stage);
+        T* a = s->samples_grad + (world.index * s->sample_count + weights.first) * s->count;
+        T* grad = s->grad + world.index * s->stride + s->first;
+        for (int m = 0; m < weights.count; m++)
+            for (long long k = 0; k < s->count; k++) a[k + m * s->count] += grad[k] * weights.w[m];
+        for (long long k = 0; k < s->count; k++) grad[k] = 0;
+    }
+}
+
+// Sets the nodes that follow a prescribed motion to their present positions and velocities.
+template <class T> LANES_INLINE void set_prescribed_nodes(const World<T>& world) {
+    if (!world.prescribed) return;
+    const PrescribedNodes<T>& all = *world.prescribed;
+    for (long long e = world.index * all.count, end = e + all.count; e < end; e++) {
+        const T* row = all.table.value + e;
+        for (int k = 0; k < 3; k++) {
+            world.nodes->x[all.nodes[e] + k] = row[(node_motion_row::x + k) * all.table.stride];
+            world.nodes->v[all.nodes[e] + k] = row[(node_motion_row::vx + k) * all.table.stride];
+        }
+    }
+}
+// Its adjoint; the state before does not matter.
+template <class T> LANES_INLINE void set_prescribed_nodes_adjoint(const World<T>& world) {
+    if (!world.prescribed) return;
+    const PrescribedNodes<T>& all = *world.prescribed;
+    for (long long e = world.index * all.count, end = e + all.count; e < end; e++) {
+        T* row = all.table.grad + e;
+        for (int k = 0; k < 3; k++) {
+            T &x = world.nodes->x_adj[all.nodes[e] + k], &v = world.nodes->v_adj[all.nodes[e] + k];
+            row[(node_motion_row::x + k) * all.table.stride] += x;
+            row[(node_motion_row::vx + k) * all.table.stride] += v;
+            x = v = 0;
         }
     }
 }
@@ -73,6 +91,9 @@ template <class T, class F> LANES_INLINE void for_each_block(const ForceArrays<T
 
 template <class T>
 static __attribute__((noinline)) void add_forces(const ForceArrays<T>& force, const Nodes<T>& nodes, int world) {
+#define CASE(name) case force_kind::name: return name##_force(force, world, nodes);
+    switch (force.kind) { FOR_WORLD_FORCES(CASE) }
+#undef CASE
 #define CASE(name) case force_kind::name: return name##_force(force, block, nodes);
     for_each_block(force, world, [&](long long block) LANES_LAMBDA {
         switch (force.kind) { FOR_NODE_FORCES(CASE) }
@@ -81,6 +102,9 @@ static __attribute__((noinline)) void add_forces(const ForceArrays<T>& force, co
 }
 template <class T>
 static __attribute__((noinline)) void add_force_adjoints(const ForceArrays<T>& force, const Nodes<T>& nodes, int world) {
+#define CASE(name) case force_kind::name: return name##_force_adjoint(force, world, nodes);
+    switch (force.kind) { FOR_WORLD_FORCES(CASE) }
+#undef CASE
 #define CASE(name) case force_kind::name: return name##_force_adjoint(force, block, nodes);
     for_each_block(force, world, [&](long long block) LANES_LAMBDA {
         switch (force.kind) { FOR_NODE_FORCES(CASE) }
@@ -148,6 +172,7 @@ template <class T> LANES_INLINE void restore_anchors(const World<T>& world, int 
 template <int stage, class T> LANES_INLINE void world_forces(World<T>& world, int step) {
     set_anchor_stage<stage>(world);
     sample_signals(world, step, T(Tableau::time[stage]));
+    set_prescribed_nodes(world);
     for (int k = 0; k < world.force_count; k++) add_forces(world.forces[k], *world.nodes, world.index);
     world.bodies.template begin_stage<stage>(step);
     if (world.pair_arrays) world.pairs.add_forces();
@@ -162,6 +187,7 @@ template <int stage, class T> LANES_INLINE void world_forces_adjoint(World<T>& w
     add_coupling_force_adjoints(world);
     if (world.pair_arrays) world.pairs.add_adjoints();
     world.bodies.template forces_adjoint<stage>(step);
+    set_prescribed_nodes_adjoint(world);
     add_signal_adjoints(world, step, T(Tableau::time[stage]));
 }
 
@@ -197,12 +223,20 @@ template <class T> LANES_INLINE void world_rollout(World<T>& world, int steps) {
         world_stages(world, step);
         move_anchors(world, step);
     }
+    if (world.prescribed) {  // at the end of the last step
+        sample_signals(world, steps - 1, T(1));
+        set_prescribed_nodes(world);
+    }
     world.bodies.end(steps);
 }
 
 template <class T> LANES_INLINE void world_rollout_adjoint(World<T>& world, int steps) {
     make_bodies(world);
     world.bodies.begin_adjoint(steps);
+    if (world.prescribed) {
+        set_prescribed_nodes_adjoint(world);
+        add_signal_adjoints(world, steps - 1, T(1));
+    }
     for (int step = steps - 1; step >= 0; step--) {
         world.bodies.begin_step_adjoint(step);
         restore_anchors(world, step);

@@ -32,7 +32,7 @@ def node_key(body: Any) -> Hashable:
         shape = hashlib.sha1(body.edges.tobytes()).hexdigest() + f":{node_count(body)}"
     else:
         shape = body.mesh.key
-    return shape, np.asarray(body.pinned).tobytes()
+    return shape, np.asarray(body.pinned).tobytes(), getattr(body, "motion", None) is None
 
 
 def node_elements(body: Any, place: Placement) -> Elements:
@@ -44,7 +44,8 @@ def node_elements(body: Any, place: Placement) -> Elements:
         measure, rest = np.zeros(count), np.zeros((count, 3))
     else:
         measure, rest = node_measures(body.mesh), body.mesh.vertices
-    return Elements(count, {"measure": measure, "rest": rest, "free": free, "degree": degree})
+    moving = free if getattr(body, "motion", None) is None else np.ones(count)  # nodes that may have a velocity
+    return Elements(count, {"measure": measure, "rest": rest, "free": free, "moving": moving, "degree": degree})
 
 
 def node_measures(mesh: TetMesh | TriMesh) -> np.ndarray:
@@ -137,6 +138,6 @@ NODES = StatePart(
     motion=node_motion,
     kernels=node_kernels,
     stage_sums=(3, 3),
-    fixed={"v": "free"},
+    fixed={"v": "moving"},
     start_fields={"x": "vertices", "v": "velocities"},
 )

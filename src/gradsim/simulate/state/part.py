@@ -34,7 +34,7 @@ class StatePart(ParameterFamily):
             part is not the motion of a body.
         kernels: Function of a Warp scalar type that returns the portable update.
         stage_sums: Widths of the rates whose adjoints are summed over later stages, in the order of the kernel.
-        fixed: Arrays that multiply initial states: {"v": "free"} sets the velocities of pinned nodes to zero.
+        fixed: Arrays that multiply initial states: {"v": "moving"} sets the velocities of pinned nodes to zero.
         start_fields: States that are fields of `gs.State`, with the names of these fields.
         whole_steps: Whether one launch takes all steps of a graph instead of one stage.
         starts_at_zero: Whether a `gs.State` without its states starts them at zero.
