@@ -122,7 +122,7 @@ def measure_stacks(
     stacks, calls = Stacks(WORLDS), dict[str, Call]()
     progress(f"{WORLDS} worlds of two boxes{', and Newton' if with_newton else ''}")
     for count in threads:
-        for name, call in rollout_calls(stacks, torch.float32, steps).items():  # type: ignore[arg-type]
+        for name, call in rollout_calls(stacks, torch.float32, steps).items():
             calls[f"{name} {count}"] = on_threads(count, call)
     if with_newton:
         from benchmarks.newton_pairs import NewtonStacks

@@ -69,10 +69,10 @@ def align_pattern(gray: NDArray[np.uint8], corners: NDArray[np.float64], cells: 
     start = corners
     for smoothing in (SMOOTHING * module, 0.0):
         window = _Window.around(gray, corners, MARGIN * module, smoothing)
-        drawing = None if window is None else _Drawing(window, cells, corners, (BLUR + smoothing**2) * np.eye(2))
-        if drawing is None:
+        if window is None:
             return None
-        drawing, fit = _iterated(drawing, SETTLED if smoothing == 0.0 else COARSE)
+        first = _Drawing(window, cells, corners, (BLUR + smoothing**2) * np.eye(2))
+        drawing, fit = _iterated(first, SETTLED if smoothing == 0.0 else COARSE)
         corners = drawing.corners
         if not np.abs(corners - start).max() < MAX_SHIFT * module:
             return None

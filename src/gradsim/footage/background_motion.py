@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +31,10 @@ def common_motion(frames: NDArray[np.uint8]) -> float:
         Median motion of the features [px]; zero where features stay, disagree, are few or close together.
     """
     grey = [np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8) for image in frames]
-    start = cv2.goodFeaturesToTrack(grey[0], FEATURES, QUALITY, DISTANCE)
-    if start is None or len(start) < MIN_FEATURES:
+    found: Any = cv2.goodFeaturesToTrack(grey[0], FEATURES, QUALITY, DISTANCE)
+    if found is None or len(found) < MIN_FEATURES:
         return 0.0
-    start = np.asarray(start, np.float32)
+    start: NDArray[np.float32] = np.asarray(found, np.float32)
     motions = np.zeros(len(frames))
     places = start
     for k in range(1, len(frames)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import cv2
 import numpy as np
@@ -190,7 +190,7 @@ class _Lattice:
         """Whether the corners lie on a grid in perspective."""
         columns, rows = self.size
         grid = _grid(columns, rows, 1.0)[:, :2]
-        homography, _ = cv2.findHomography(grid, self.corners)
+        homography: Any = cv2.findHomography(grid, self.corners)[0]
         if homography is None:
             return False
         ideal = cv2.perspectiveTransform(grid[:, None], homography).reshape(-1, 2)

@@ -31,7 +31,7 @@ def speeds(scene, **time):
     return [float(run[body.name].velocity[-1, 0]) for body in scene.bodies]
 
 
-def law(scene, first="left", second="right"):
+def pair_contact(scene, first="left", second="right"):
     """Returns the contact parameters of a pair; None if it is switched off."""
     laws, names = pair_laws(scene), [body.name for body in scene.bodies]
     a, b = (laws.groups[names.index(name)] for name in (first, second))
@@ -50,12 +50,12 @@ def test_bodies_touch_by_default_and_pass_when_switched_off():
 
 def test_contact_of_either_body_or_of_the_pair():
     own, other = gs.Contact(ke=4e4, mu=0.2, kd=2.0), gs.Contact(ke=1e4, mu=0.6, restitution=0.5)
-    assert law(balls(left=own)) is own
-    assert law(balls(right=own)) is own
-    assert law(balls(left={"right": own})) is own
-    assert law(balls(left=other, pairs={"left-right": own})) is own
-    assert float(law(balls()).ke) == float(gs.Contact().ke)
-    both = law(balls(left=own, right=other))
+    assert pair_contact(balls(left=own)) is own
+    assert pair_contact(balls(right=own)) is own
+    assert pair_contact(balls(left={"right": own})) is own
+    assert pair_contact(balls(left=other, pairs={"left-right": own})) is own
+    assert float(pair_contact(balls()).ke) == float(gs.Contact().ke)
+    both = pair_contact(balls(left=own, right=other))
     assert float(both.ke) == pytest.approx(1.6e4)
     assert float(both.mu) == pytest.approx(0.4)
     assert float(both.restitution) == 0.5
@@ -67,10 +67,10 @@ def test_bodies_of_equal_contact_share_a_law():
     bodies = [gs.Ball(f"b{k}", radius=0.1, mass=1.0, position=(k, 0, 0), contact=contact[k % 3]) for k in range(30)]
     assert len(pair_laws(gs.Scene(bodies)).laws) == 3
     named = gs.Scene(bodies, pairs={"b0-b1": gs.Contact(mu=0.9), "b2-b5": None})
-    assert float(law(named, "b1", "b0").mu) == 0.9
-    assert law(named, "b5", "b2") is None
-    assert float(law(named, "b0", "b3").mu) == 0.3
-    assert float(law(named, "b4", "b6").mu) == 0.3
+    assert float(pair_contact(named, "b1", "b0").mu) == 0.9
+    assert pair_contact(named, "b5", "b2") is None
+    assert float(pair_contact(named, "b0", "b3").mu) == 0.3
+    assert float(pair_contact(named, "b4", "b6").mu) == 0.3
 
 
 @pytest.mark.parametrize(

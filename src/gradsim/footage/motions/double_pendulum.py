@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -84,7 +86,7 @@ def _fit(path: ImagePath) -> tuple[Predict, dict[str, float]] | None:
     tried = []
     for numbers in _first_guesses(t, path.points):
         for part in (max(2 * ACCELERATION_FRAMES[0], int(share * len(t))) for share in HORIZONS):
-            numbers = gauss_newton(lambda own, part=part: residual(own, part), numbers, 8, batched=True)
+            numbers = gauss_newton(partial(residual, count=part), numbers, 8, batched=True)
         numbers = gauss_newton(residual, numbers, 15, batched=True)
         misfit = float((residual(numbers) ** 2).mean())
         if np.isfinite(misfit) and _is_possible(numbers):

@@ -260,7 +260,8 @@ def _file_types() -> TypesByName:
     for cls in UNTAGGED:
         types[cls.__name__] = _built_type(cls, types)
     types |= {"SolidMaterial": _material_type(NeoHookean, types), "SheetMaterial": _material_type(Membrane, types)}
-    types["Pairs"] = _union_by_keys(StrictBool, Mapping[str, types["Contact"] | None], lambda given: True)
+    contact: Any = types["Contact"]
+    types["Pairs"] = _union_by_keys(StrictBool, Mapping[str, contact | None], lambda given: True)
     types["Pinned"] = _union_by_keys(NODES, types["Region"], lambda given: "file" not in given) | None
     types |= dict.fromkeys(("TriMesh", "TetMesh"), _mesh_type(types))
     unions = {

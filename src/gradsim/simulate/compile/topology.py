@@ -124,7 +124,7 @@ class Placement:
 def topology_of(scene: Scene) -> Topology:
     """Returns the topology of a scene, from the cache if one with equal elements was built before."""
     owned = [(family, list(family.owners_in(scene))) for family in (*STATE_PARTS, *families_of(scene))]
-    key = tuple(
+    key: tuple[Hashable, ...] = tuple(
         (family.name, name, type(owner), family.key(owner), _sample_counts(family, owner))
         for family, owners in owned
         for name, owner in owners

@@ -171,7 +171,7 @@ class BatchShard:
         kernels = RIGID_ANCHORS.kernels(bridge.real_type(self.dtype))
         empty = (bridge.vectors((0,), self.dtype, self.device).array,)
         table = bridge.table((0, 0), self.dtype, self.device)
-        return PartArrays(0, table, kernels, *[empty] * 4, history=(), start_adj=(), stage_adj=())
+        return PartArrays(0, table, kernels, empty, empty, empty, empty, history=(), start_adj=(), stage_adj=())
 
     def _rigid_rollout(self, batch: int) -> RigidRollout:
         buffers = {
@@ -288,7 +288,8 @@ class BatchShard:
             for state, width in (dict(self.state_layout[name].states) | dict(self.state_layout[name].forces)).items()
         }
         system = self.system
-        rigid, world, coupled = system.rigid_rollout, system.world_rollout, ()
+        rigid, world = system.rigid_rollout, system.world_rollout
+        coupled: tuple[Any, ...] = ()
         if rigid is not None:
             shape = (rigid.threads, rows + 1, SIZES.rigid_state * rigid.lanes)
             self.history["rigid"] = bridge.scalars(shape, *kind)

@@ -87,7 +87,7 @@ def stage_weights(integrator: Integrator) -> np.ndarray:
     return weights
 
 
-def _parts(force: PortableForce, system: PortableSystem) -> list[PartArrays]:
+def _arrays_of_parts(force: PortableForce, system: PortableSystem) -> list[PartArrays]:
     """Returns the parts of the state whose arrays a force kernel reads and writes."""
     parts = [system.part_arrays[name] for name in force.family.acts_on]
     if force.family.anchors is not None:
@@ -108,7 +108,7 @@ def _clock(force: PortableForce, system: PortableSystem, step: int, stage: int) 
 
 def _force_inputs(force: PortableForce, system: PortableSystem, step: int, stage: int) -> tuple[list[Any], list[Any]]:
     """Returns the inputs of a force kernel and their adjoints; None for inputs without."""
-    parts = _parts(force, system)
+    parts = _arrays_of_parts(force, system)
     parameters = [*force.parameters]
     if "rigid" in force.family.acts_on:
         parameters.append(system.part_arrays["rigid"].parameters)
@@ -121,14 +121,14 @@ def _force_inputs(force: PortableForce, system: PortableSystem, step: int, stage
 def add_forces(force: PortableForce, system: PortableSystem, step: int, stage: int) -> None:
     """Adds the forces of a family at the present state, at a stage of step number `step` of a graph."""
     inputs, _ = _force_inputs(force, system, step, stage)
-    outputs = [array for part in _parts(force, system) for array in part.forces]
+    outputs = [array for part in _arrays_of_parts(force, system) for array in part.forces]
     wp.launch(force.kernels.force, force.threads, inputs=inputs, outputs=outputs, device=system.clock.dt.device)
 
 
 def add_force_adjoints(force: PortableForce, system: PortableSystem, step: int, stage: int) -> None:
     """Adds to the adjoints of states and parameters what follows from the adjoint of the forces."""
     inputs, adjoints = _force_inputs(force, system, step, stage)
-    parts, device = _parts(force, system), system.clock.dt.device
+    parts, device = _arrays_of_parts(force, system), system.clock.dt.device
     forces_adj = [array for part in parts for array in part.forces_adj]
     if force.kernels.adjoint is not None:
         outputs = [adjoint for adjoint in adjoints if adjoint is not None]

@@ -54,16 +54,16 @@ def pair_arrays(layout: Layout, lanes: int, width: int) -> PairArrays:
         "samples": np.concatenate([point_blocks(own, width, weights) for own, weights in samples]).ravel(),
     }
     given = {name: layout.constant(array) for name, array in constants.items()}
-    touches = 2 * int(shapes["sizes"].max())
+    contacts = 2 * int(shapes["sizes"].max())
     neighbours = min(NEIGHBOURS * bodies, bodies * (bodies - 1) // 2) if bodies >= LISTED_FROM else 0
     per_world = bodies * (SIZES.collider_scratch + SIZES.neighbour_scratch) + laws * SIZES.law_scratch
     lists = bodies * SIZES.neighbour_integers + 2 * neighbours
-    size = touches * SIZES.touch_scratch * width + per_world * lanes + lists
+    size = contacts * SIZES.sample_scratch * width + per_world * lanes + lists
     scratch = bridge.scalars((size,), layout.dtype, layout.device)
     structure = PAIRS(
         group_count=int(arrays["pair.groups"].max()) + 1,
         law_count=laws,
-        touch_capacity=touches,
+        sample_capacity=contacts,
         neighbour_capacity=neighbours,
         **{name: array.ptr for name, array in given.items()},
         grids=grids.ptr,

@@ -32,7 +32,7 @@ SIZES = Constants(
     push_scratch=16,  # for a push
     body_scratch=208,  # for a rigid body
     stage_scratch=32,  # for a rigid body and a stage
-    touch_scratch=20,  # vectors for a sample of a body in contact with another
+    sample_scratch=20,  # vectors for a sample of a body in contact with another
     collider_scratch=20,  # for the shape of a body in contact with others
     neighbour_scratch=4,  # for a body in a list of neighbours
     neighbour_integers=16,  # and integers for it
@@ -135,7 +135,7 @@ DISTANCE_GRID = Structure(
 PAIRS = Structure(
     "PairArrays",
     {
-        **dict.fromkeys(("group_count", "law_count", "touch_capacity", "neighbour_capacity"), INT64),
+        **dict.fromkeys(("group_count", "law_count", "sample_capacity", "neighbour_capacity"), INT64),
         "groups": "const int*",  # of bodies
         "numbers": "const int*",  # of laws, by group and group; -1 where bodies do not touch
         "shapes": "const int*",  # of bodies

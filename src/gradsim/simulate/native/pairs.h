@@ -2,7 +2,7 @@
 // The portable kernel of ../forces/pairs.py is the reference.
 #pragma once
 #include "neighbours.h"
-#include "touches.h"
+#include "contact_samples.h"
 
 namespace gradsim {
 
@@ -14,13 +14,13 @@ template <class S> struct PairLaw {
 template <class T, class S> struct Pairs {
     typedef Lanes<T> L;
     typedef CoupledBodies<T, S> Bodies;
-    static_assert(sizeof(Touch<T>) <= sizes::touch_scratch * sizeof(L), "scratch memory of a sample in contact");
+    static_assert(sizeof(ContactSample<T>) <= sizes::sample_scratch * sizeof(L), "scratch memory of a sample in contact");
     static_assert(sizeof(Collider<S>) <= sizes::collider_scratch * sizeof(S), "scratch memory of a body's shape");
     static_assert(sizeof(PairLaw<S>) <= sizes::law_scratch * sizeof(S), "scratch memory of a law");
     const PairArrays<T>* all;
     const Bodies* bodies;
     LaneWorlds<T, S> worlds;
-    Touch<T>* touches;
+    ContactSample<T>* contacts;
     Collider<S>* colliders;
     PairLaw<S>* laws;
     Neighbours<T, S> neighbours;
@@ -29,8 +29,8 @@ template <class T, class S> struct Pairs {
     LANES_MEMBER Pairs(const PairArrays<T>& arrays, const Bodies& bodies_) : all(&arrays), bodies(&bodies_) {
         worlds = bodies->all[0].body.worlds;
         T* memory = arrays.scratch;
-        touches = (Touch<T>*)memory;
-        memory += arrays.touch_capacity * sizes::touch_scratch * LaneTypes<T>::width;
+        contacts = (ContactSample<T>*)memory;
+        memory += arrays.sample_capacity * sizes::sample_scratch * LaneTypes<T>::width;
         S* own = (S*)memory;
         colliders = (Collider<S>*)own;
         own += bodies->count * sizes::collider_scratch;
@@ -103,7 +103,7 @@ template <class T, class S> struct Pairs {
         PairFrame<L> lanes[2];
         T share[2];
         int count[2];
-        Touch<T>* touches[2];
+        ContactSample<T>* contacts[2];
         L energy, per_energy, stored;
         S masses;  // sum of the inverse masses
     };
@@ -112,7 +112,7 @@ template <class T, class S> struct Pairs {
         set_shares(colliders[a], colliders[b], c.share);
         c.w[0] = spin(a), c.w[1] = spin(b);
         L squared = {};
-        Touch<T>* memory = touches;
+        ContactSample<T>* memory = contacts;
         for (int k = 0; k < 2; k++) {
             const CoupledBody<T, S>&own = bodies->all[c.index[k]], &other = bodies->all[c.index[1 - k]];
             const Matrix<S> back = transpose(other.step.R);
@@ -120,8 +120,8 @@ template <class T, class S> struct Pairs {
             c.frame[k] = {back * own.step.R, back * apart,
                           back * (own.step.s.v - other.step.s.v - cross(c.w[k], apart)), back * (c.w[k] - c.w[1 - k])};
             c.lanes[k] = broadcast(c.frame[k]);
-            c.touches[k] = memory;
-            c.count[k] = c.share[k] > 0 ? find_touches<T, S>(*all, colliders[c.index[k]], colliders[c.index[1 - k]],
+            c.contacts[k] = memory;
+            c.count[k] = c.share[k] > 0 ? find_contacts<T, S>(*all, colliders[c.index[k]], colliders[c.index[1 - k]],
                                                              c.lanes[k], c.share[k], law, memory, squared)
                                         : 0;
             memory += c.count[k];
@@ -147,7 +147,7 @@ template <class T, class S> struct Pairs {
         for (int k = 0; k < 2; k++) {
             if (!c.count[k]) continue;
             Vector<L> force_sum = {}, torque_sum = {};
-            add_touch_forces<T>(c.touches[k], c.count[k], c.lanes[k], broadcast(colliders[c.index[k]].radius), law,
+            add_sample_forces<T>(c.contacts[k], c.count[k], c.lanes[k], broadcast(colliders[c.index[k]].radius), law,
                                 c.per_energy, c.stored, force_sum, torque_sum);
             RigidStep<T, S>&own = bodies->all[c.index[k]].step, &other = bodies->all[c.index[1 - k]].step;
             Vector<S> force, torque;
@@ -176,7 +176,7 @@ template <class T, class S> struct Pairs {
             const Vector<S> apart = own.step.s.p - other.step.s.p;
             const Vector<S> force_adj = own.step.a_adj * own.body.inverse_mass -
                                         other.step.a_adj * other.body.inverse_mass - cross(own.step.t_adj, apart);
-            add_touch_adjoints<T>(c.touches[k], c.count[k], c.lanes[k], broadcast(colliders[c.index[k]].radius), law,
+            add_sample_adjoints<T>(c.contacts[k], c.count[k], c.lanes[k], broadcast(colliders[c.index[k]].radius), law,
                                   c.per_energy, c.stored, broadcast(back * force_adj),
                                   broadcast(back * (own.step.t_adj - other.step.t_adj)), sums[k]);
             S part;
@@ -187,7 +187,7 @@ template <class T, class S> struct Pairs {
         Vector<S> w_adj[2] = {};
         for (int k = 0; k < 2; k++) {
             if (!c.count[k]) continue;
-            add_distance_adjoints<T, S>(*all, colliders[c.index[k]], colliders[c.index[1 - k]], c.touches[k], c.count[k],
+            add_distance_adjoints<T, S>(*all, colliders[c.index[k]], colliders[c.index[1 - k]], c.contacts[k], c.count[k],
                                         c.lanes[k], law, total_adj, sums[k]);
             add_body_adjoints(c, k, sums[k], w_adj);
             for (int row = 0; row < (law.restitution ? pair_row::count : contact_row::count); row++) {

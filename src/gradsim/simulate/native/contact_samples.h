@@ -14,7 +14,7 @@ template <class S> struct Collider {
 };
 
 // A sample of one body in contact with the other, in the axes of the other; one per lane, or in several worlds.
-template <class T> struct Touch {
+template <class T> struct ContactSample {
     typedef Lanes<T> L;
     L c, weight, energy;
     Vector<L> n, y, sample;
@@ -54,9 +54,9 @@ template <class T, class S, class F> LANES_INLINE void with_shape(const PairArra
 
 // Finds the samples of body a in body b; adds a_i U_i^2 to `squared`, and returns their number.
 template <class T, class S>
-static __attribute__((noinline)) int find_touches(const PairArrays<T>& all, const Collider<S>& a, const Collider<S>& b,
+static __attribute__((noinline)) int find_contacts(const PairArrays<T>& all, const Collider<S>& a, const Collider<S>& b,
                                                   const PairFrame<Lanes<T>>& frame, T share,
-                                                  const ContactLaw<Lanes<T>>& law, Touch<T>* touches,
+                                                  const ContactLaw<Lanes<T>>& law, ContactSample<T>* contacts,
                                                   Lanes<T>& squared) {
     typedef Lanes<T> L;
     constexpr int width = LaneTypes<T>::width;
@@ -71,12 +71,12 @@ static __attribute__((noinline)) int find_touches(const PairArrays<T>& all, cons
             const Distance<L> distance = shape(y);
             const L depth = radii - distance.value;
             if (!any(depth > 0)) return;
-            Touch<T>& touch = touches[count++];
-            touch.c = larger(depth, L{}), touch.n = distance.n, touch.y = y, touch.sample = sample;
-            const L t = smaller(touch.c * law.per_delta, splat(T(1)));
-            touch.energy = law.ke * energy_lever(touch.c, t, law.delta, T(0));
-            touch.weight = weight * share;
-            squared += touch.weight * touch.energy * touch.energy;
+            ContactSample<T>& contact = contacts[count++];
+            contact.c = larger(depth, L{}), contact.n = distance.n, contact.y = y, contact.sample = sample;
+            const L t = smaller(contact.c * law.per_delta, splat(T(1)));
+            contact.energy = law.ke * energy_lever(contact.c, t, law.delta, T(0));
+            contact.weight = weight * share;
+            squared += contact.weight * contact.energy * contact.energy;
         };
         const int first = all.blocks[a.shape], end = all.blocks[a.shape + 1];
         for (int k = first; k < end; k++) {
@@ -99,17 +99,17 @@ static __attribute__((noinline)) int find_touches(const PairArrays<T>& all, cons
 
 // Adds the force on body a, and its torque about the center of mass of b, in the axes of b.
 template <class T>
-static __attribute__((noinline)) void add_touch_forces(const Touch<T>* touches, int count,
+static __attribute__((noinline)) void add_sample_forces(const ContactSample<T>* contacts, int count,
                                                        const PairFrame<Lanes<T>>& frame, Lanes<T> radius,
                                                        const ContactLaw<Lanes<T>>& law, Lanes<T> per_energy,
                                                        Lanes<T> stored, Vector<Lanes<T>>& force,
                                                        Vector<Lanes<T>>& torque) {
     typedef Lanes<T> L;
-    for (const Touch<T>* touch = touches; touch < touches + count; touch++) {
-        const Vector<L> z = touch->y - touch->n * (radius - T(0.5) * touch->c);
+    for (const ContactSample<T>* contact = contacts; contact < contacts + count; contact++) {
+        const Vector<L> z = contact->y - contact->n * (radius - T(0.5) * contact->c);
         const Vector<L> u = frame.slide + cross(frame.turn, z);
-        const Vector<L> f = contact_force<T>(law, touch->c, touch->n, u, stored) *
-                            (touch->weight * touch->energy * per_energy);
+        const Vector<L> f = contact_force<T>(law, contact->c, contact->n, u, stored) *
+                            (contact->weight * contact->energy * per_energy);
         force += f;
         torque += cross(z, f);
     }
@@ -117,18 +117,18 @@ static __attribute__((noinline)) void add_touch_forces(const Touch<T>* touches, 
 
 // Adjoint of the same for the adjoints of force and torque, except for what the energy of the pair changes.
 template <class T>
-static __attribute__((noinline)) void add_touch_adjoints(Touch<T>* touches, int count, const PairFrame<Lanes<T>>& frame,
+static __attribute__((noinline)) void add_sample_adjoints(ContactSample<T>* contacts, int count, const PairFrame<Lanes<T>>& frame,
                                                          Lanes<T> radius, const ContactLaw<Lanes<T>>& law,
                                                          Lanes<T> per_energy, Lanes<T> stored,
                                                          const Vector<Lanes<T>>& force_adj,
                                                          const Vector<Lanes<T>>& torque_adj,
                                                          PairAdjoint<Lanes<T>>& sum) {
     typedef Lanes<T> L;
-    for (Touch<T>* touch = touches; touch < touches + count; touch++) {
-        const L weight = touch->weight * touch->energy * per_energy;
-        const Vector<L> z = touch->y - touch->n * (radius - T(0.5) * touch->c);
+    for (ContactSample<T>* contact = contacts; contact < contacts + count; contact++) {
+        const L weight = contact->weight * contact->energy * per_energy;
+        const Vector<L> z = contact->y - contact->n * (radius - T(0.5) * contact->c);
         const Vector<L> u = frame.slide + cross(frame.turn, z), b = force_adj + cross(torque_adj, z);
-        const ContactAdjoint<L> adj = contact_force_adjoint<T>(law, b * weight, touch->c, touch->n, u, stored);
+        const ContactAdjoint<L> adj = contact_force_adjoint<T>(law, b * weight, contact->c, contact->n, u, stored);
         const Vector<L> f = adj.force * weight;
         sum.force += f;
         sum.torque += cross(z, f);
@@ -142,39 +142,39 @@ static __attribute__((noinline)) void add_touch_adjoints(Touch<T>* touches, int 
         // weight = a U / E; the adjoint of U is kept in place of U
         const L weight_adj = dot(b, adj.force);
         sum.energy -= weight_adj * weight * per_energy;
-        touch->energy = weight;
-        touch->weight *= weight_adj * per_energy;
-        touch->z_adj = cross(adj.v, frame.turn) + cross(f, torque_adj);
-        touch->n_adj = adj.n - touch->z_adj * (radius - T(0.5) * touch->c);
-        touch->c_adj = adj.c + T(0.5) * dot(touch->n, touch->z_adj);
+        contact->energy = weight;
+        contact->weight *= weight_adj * per_energy;
+        contact->z_adj = cross(adj.v, frame.turn) + cross(f, torque_adj);
+        contact->n_adj = adj.n - contact->z_adj * (radius - T(0.5) * contact->c);
+        contact->c_adj = adj.c + T(0.5) * dot(contact->n, contact->z_adj);
     }
 }
 
-// The rest, for the adjoint of the energy of the pair; after `add_touch_adjoints` of both bodies.
+// The rest, for the adjoint of the energy of the pair; after `add_sample_adjoints` of both bodies.
 template <class T, class S>
 static __attribute__((noinline)) void add_distance_adjoints(const PairArrays<T>& all, const Collider<S>& a,
-                                                            const Collider<S>& b, const Touch<T>* touches, int count,
+                                                            const Collider<S>& b, const ContactSample<T>* contacts, int count,
                                                             const PairFrame<Lanes<T>>& frame,
                                                             const ContactLaw<Lanes<T>>& law, Lanes<T> energy_adj,
                                                             PairAdjoint<Lanes<T>>& sum) {
     typedef Lanes<T> L;
     const L radii = broadcast(a.radius + b.radius);
     with_shape(all, b, [&](const auto& shape) LANES_LAMBDA {
-        for (const Touch<T>* touch = touches; touch < touches + count; touch++) {
-            const L c = touch->c, t = smaller(c * law.per_delta, splat(T(1)));
-            const L own_adj = touch->weight + energy_adj * touch->energy;  // of the elastic energy U
+        for (const ContactSample<T>* contact = contacts; contact < contacts + count; contact++) {
+            const L c = contact->c, t = smaller(c * law.per_delta, splat(T(1)));
+            const L own_adj = contact->weight + energy_adj * contact->energy;  // of the elastic energy U
             sum.law[contact_row::ke] += own_adj * energy_lever(c, t, law.delta, T(0));
             sum.law[contact_row::delta] += own_adj * law.ke * energy_lever_delta(c, t, law.delta, T(0));
-            const L c_adj = touch->c_adj + own_adj * law.ke * t * (c - T(0.5) * law.delta * t);
-            const Vector<L> g = shape.adjoint(touch->y, Distance<L>{radii - c, touch->n}, -c_adj, touch->n_adj,
+            const L c_adj = contact->c_adj + own_adj * law.ke * t * (c - T(0.5) * law.delta * t);
+            const Vector<L> g = shape.adjoint(contact->y, Distance<L>{radii - c, contact->n}, -c_adj, contact->n_adj,
                                               sum.extent_b);
-            const Vector<L> y_adj = touch->z_adj + g;
-            sum.radius_a += c_adj - dot(touch->n, touch->z_adj);
+            const Vector<L> y_adj = contact->z_adj + g;
+            sum.radius_a += c_adj - dot(contact->n, contact->z_adj);
             sum.radius_b += c_adj;
             sum.offset_b -= g;
             sum.d += y_adj;
-            sum.rotation += cross(touch->y - frame.d, y_adj);
-            sum.extent_a += multiply(touch->sample, transpose(frame.Q) * y_adj);
+            sum.rotation += cross(contact->y - frame.d, y_adj);
+            sum.extent_a += multiply(contact->sample, transpose(frame.Q) * y_adj);
         }
     });
 }
