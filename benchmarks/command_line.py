@@ -24,6 +24,7 @@ from benchmarks import (
     render_report,
     rigid,
     scaling,
+    stacks,
     suite,
     worlds,
 )
@@ -109,6 +110,13 @@ def run_rigid(
 ) -> None:
     """Steps a second of rigid cubes on a plane, forward and with gradients, compared with Newton."""
     _run(_rigid(tuple(batch or rigid.BATCHES), steps=steps, peer=peer, seconds=seconds), as_json)
+
+
+@app.command("stacks")
+def run_stacks(as_json: JsonOption = None, peer: PeerOption = True, seconds: SecondsOption = 1.0) -> None:
+    """Steps a second of a box that slides on a box, forward and with gradients, compared with Newton."""
+    options: dict[str, Any] = {"peer": peer, "seconds": seconds}
+    _run({"stacks": lambda progress: stacks.section(stacks.measure_stacks(progress=progress, **options))}, as_json)
 
 
 @app.command("worlds")

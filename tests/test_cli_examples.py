@@ -45,6 +45,10 @@ def test_the_command_runs(files, monkeypatch, capsys, command):
 def test_every_option_has_an_example_and_an_explanation(capsys):
     _, out, _ = run(capsys, "estimate", "--help")
     options = set(re.findall(r"--[a-z]+", out.split("Options")[1])) - {"--help"}
+    many = {"--many", "--jobs", "--ray"}  # a page of its own has their examples
+    assert many <= options
+    assert all(option in (PAGE.parent / "dataset.md").read_text() for option in many)
+    options -= many
     assert len(options) > 20
     shown = " ".join(COMMANDS).replace("-o ", "--out ")
     assert sorted(option for option in options if option not in shown) == []
