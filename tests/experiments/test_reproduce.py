@@ -9,7 +9,8 @@ import typer
 
 import gradsim as gs
 from gradsim.cli import reproduce
-from gradsim.experiments import contact, coverage, deformable, many_unknowns, mass, objects, pendula
+from gradsim.datasets import objects
+from gradsim.experiments import contact, coverage, deformable, many_unknowns, mass, pendula
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, run_experiment
 from gradsim.experiments.protocol import record_video
 from gradsim.experiments.recovery import max_error_claim

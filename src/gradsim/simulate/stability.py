@@ -157,7 +157,7 @@ class StabilityView:
         return self._cached(("compliance", family, self.owner), build)
 
     def pair_compliances(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the relative acceleration of two bodies in contact per unit of force, for every law [1/kg], [laws].
+        """Returns the relative acceleration of two bodies in contact per unit of force for every law [1/kg], [B, laws].
 
         The first is that of normal forces, the second that of friction. Of each group, the body of least mass counts.
         """
@@ -210,24 +210,32 @@ def _ball_compliance(compiled: CompiledScene, body: str) -> tuple[float, float]:
 
 def _pair_compliances(compiled: CompiledScene) -> tuple[np.ndarray, np.ndarray]:
     arrays = compiled.topology.arrays
-    rigid, collider = compiled.array("rigid").max(0), compiled.array("collider")
+    rigid, collider = compiled.array("rigid"), compiled.array("collider")
     shapes = arrays["collider.shapes"]
-    extent = np.linalg.norm(collider[:, :3], axis=1)
-    scaled = collider[:, :3].max(1) * arrays["collider.reach"][shapes]
-    extent = np.where(arrays["collider.kinds"][shapes] == COLLIDER_KINDS.grid, scaled, extent)
-    arm = (np.linalg.norm(collider[:, COLLIDER.offset_x :], axis=1) + extent).max(0)
-    moments = rigid[RIGID.inverse_inertia_xx : RIGID.inverse_inertia_zz + 1].max(0)
+    scaled = collider[:, :3].max(1, keepdims=True) * arrays["collider.reach"][shapes]
+    extent = np.where(arrays["collider.kinds"][shapes] == COLLIDER_KINDS.grid, scaled, collider[:, :3])
+    arms = np.abs(collider[:, COLLIDER.offset_x :]) + extent  # along the axes of the body, [B, 3, bodies]
     groups = arrays["pair.groups"]
     numbers = arrays["pair.numbers"].reshape(groups.max() + 1, -1)
     found = []
-    for reach in (arm, arm + collider[:, COLLIDER.radius].max(0)):
-        own = rigid[RIGID.inverse_mass] + moments * reach**2
-        largest = np.zeros(len(numbers))
+    for reach in (arms, arms + collider[:, COLLIDER.radius, None]):
+        own = _reached_compliance(rigid, reach).T
+        largest = np.zeros((len(numbers), own.shape[1]))
         np.maximum.at(largest, groups, own)
-        laws = np.zeros(numbers.max() + 1)
+        laws = np.zeros((numbers.max() + 1, own.shape[1]))
         np.maximum.at(laws, numbers[numbers >= 0], (largest[:, None] + largest)[numbers >= 0])
-        found.append(laws)
+        found.append(laws.T)
     return found[0], found[1]
+
+
+def _reached_compliance(rigid: np.ndarray, arms: np.ndarray) -> np.ndarray:
+    """Returns a bound on the acceleration of points within these arms per unit of force on one [1/kg], [B, bodies]."""
+    xx, yy, zz, yz, xz, xy = (rigid[:, RIGID.inverse_inertia_xx + k] for k in range(6))
+    xy, xz, yz = np.abs(xy), np.abs(xz), np.abs(yz)
+    moments = np.stack([xx + xy + xz, yy + xy + yz, zz + xz + yz], 1)  # rows of the matrix bound its quadratic form
+    squares = arms**2
+    across = squares.sum(1, keepdims=True) - squares
+    return np.asarray(rigid[:, RIGID.inverse_mass] + (moments * across).sum(1))
 
 
 def _is_ball(compiled: CompiledScene, body: str) -> bool:

@@ -121,7 +121,8 @@ def test_gradients_equal_central_differences(integrator):
 def test_native_rollout_equals_the_portable_one(integrator, dtype):
     """Three worlds of bodies that also touch the ground: states and all gradients."""
     own = {name: torch.stack([v, 1.01 * v, 0.98 * v]).to(dtype) for name, v in values().items()}
-    compiled = compile_scene(tethered(own, gravity=own["gravity"], ground=gs.Ground(ke=1e3, offset=0.45)))
+    offset = torch.tensor(0.45, dtype=dtype)  # a tensor, so that it has a gradient
+    compiled = compile_scene(tethered(own, gravity=own["gravity"], ground=gs.Ground(ke=1e3, offset=offset)))
     bridge.initialize()
     found = []
     for native in (True, False):

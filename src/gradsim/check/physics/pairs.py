@@ -174,7 +174,7 @@ def restitution_of_pair(pose: str, restitution: float, speeds: torch.Tensor, mas
     other = Rigid("other", surfaces.box((0.6, 0.2, 0.6)), mass=3.0 * masses)
     contact = Contact(ke=masses * FREQUENCY**2, mu=0.0, restitution=restitution)
     scene = Scene([body, other], gravity=NO_GRAVITY, pairs={"body-other": contact})
-    run = simulate(scene, frames=2, fps=4.0, substeps=10000)
+    run = simulate(scene, frames=2, fps=4.0, substeps=25000)
     return (run["body"].velocity - run["other"].velocity)[..., -1, 1] / speeds
 
 

@@ -94,7 +94,7 @@ def pair_rate(view: "StabilityView") -> tuple[float, float]:
 
     A body between two others is held by two springs, hence twice the rate of a pair in scenes of three bodies or more.
     """
-    ke, kd, kf, loss = (np.atleast_2d(np.asarray(view.row(row)).T).max(-1) for row in ("ke", "kd", "kf", "loss"))
+    ke, kd, kf, loss = (np.asarray(view.row(row)) for row in ("ke", "kd", "kf", "loss"))  # [B, laws], or one number
     normal, slip = view.pair_compliances()
     stiffness = ke * normal * (1.0 + loss)
     rates = np.maximum(np.maximum(kd * normal, kf * slip), loss * np.sqrt(ke * normal))
