@@ -16,7 +16,7 @@ LENGTHS, RATIO = (0.40, 0.34), 1.5
 
 @pytest.fixture(scope="module")
 def video(tmp_path_factory):
-    times = np.arange(42) / 30
+    times = np.arange(60) / 30
     bobs = double_pendulum(times, LENGTHS, (0.5, -0.3), RATIO)
     colors = ((0.85, 0.2, 0.1), (0.1, 0.25, 0.75))
     wall = np.full((*SIZE, 3), (0.72, 0.7, 0.66)) + 0.04 * np.sign(np.sin(np.arange(SIZE[1]) / 9))[:, None]
