@@ -112,8 +112,10 @@ def test_an_unknown_readout_is_estimated_from_images():
     scene = card(gs.unknown(-0.25, low=-1.0, high=1.0), gs.unknown(0.8, low=0.0, high=3.0))
     unknown = gs.unknown(0.01, low=0.0, high=0.05)
     fit = gs.estimate(scene, drawn(0.04), fps=RATE, readout=unknown, noise=0.01, corrections=0)
-    assert float(fit.values["video.readout"]) == pytest.approx(0.04, abs=3e-3)
+    # Four renderings of a frame are too coarse for these edges: the value is rough, and not called certain.
+    assert float(fit.values["video.readout"]) == pytest.approx(0.04, rel=0.1)
     assert float(fit.values["card.position[0]"]) == pytest.approx(-0.3, abs=3e-3)
+    assert not fit.certain
 
 
 def images_trial(readout) -> gs.Trial:

@@ -130,7 +130,7 @@ BAD_INPUTS = {
     "driven motion": (
         lambda folder: {"video": physical_videos.wandering_video(folder / "wander.mp4")},
         UnexplainedMotion,
-        r"no kind of motion explains the path \(at best .* %\): check --object and --frames",
+        r"no kind of motion explains the path \((at best .* %|none could be fitted)\): check --object and --frames",
     ),
     "wrong template": (
         lambda folder: thrown(folder, motion="slide", scale=physical_videos.RULER),
