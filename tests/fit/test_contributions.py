@@ -94,13 +94,13 @@ def measured(sd):
 
 
 def test_gravity_from_a_path_in_the_image_hangs_on_the_distance_of_the_camera(tmp_path):
-    wide, tight = measured(0.2), measured(0.198)
+    wide, tight = measured(0.2), measured(0.15)
     own = wide.contributions["scene.gravity[1]"]
     assert own["camera.eye[2]"] > 0.9
     assert sum(own.values()) == pytest.approx(1.0, abs=1e-9)
     index = wide.parameters.names.index("scene.gravity[1]")
     variances = [float(fit.standard_deviation[index]) ** 2 for fit in (wide, tight)]
-    assert 1 - variances[1] / variances[0] == pytest.approx(own["camera.eye[2]"] * (1 - 0.99**2), rel=0.02)
+    assert 1 - variances[1] / variances[0] == pytest.approx(own["camera.eye[2]"] * (1 - 0.75**2), rel=0.02)
     assert "of the variance of scene.gravity[1] comes from the prior of camera.eye[2]" in str(wide)
     wide.save(tmp_path / "fit.json")
     assert json.loads((tmp_path / "fit.json").read_text())["contributions"]["scene.gravity[1]"] == own

@@ -48,6 +48,15 @@ class Identifiability:
 
 
 @dataclass(frozen=True, eq=False)
+class Verdicts:
+    """How well the observations determine each coordinate."""
+
+    levels: tuple[Identifiability, ...]  # of each coordinate
+    directions: tuple[str, ...]  # undetermined combinations, described in words
+    floor: torch.Tensor  # smallest standard deviation of a coordinate that is not identifiable, 0 for others, [P]
+
+
+@dataclass(frozen=True, eq=False)
 class Uncertainty:
     """Uncertainty of the coordinates of an estimate; see `Parameters`."""
 
@@ -95,14 +104,16 @@ def estimate_uncertainty(
     if float(inflation.max()) > 1.0:
         covariance = covariance * (inflation[:, None] * inflation)
         sources.append("disagreement of first and last frames")
-    deviation = torch.diagonal(covariance).clamp_min(0.0).sqrt()
-    correlation = covariance / (deviation[:, None] * deviation).clamp_min(1e-300)
     if bool(torch.isfinite(problem.parameters.prior_normal()[1]).any()):
         sources.append("priors")
     judged = lin.expanded_information(information, full_prior) + torch.diag(
         1.0 / problem.parameters.prior_normal()[1] ** 2
     )
-    levels, directions = _judge_problem(problem, lin.z, judged, deviation)
+    deviation = torch.diagonal(covariance).clamp_min(0.0).sqrt()
+    verdicts = _judge_problem(problem, lin.z, judged, deviation)
+    covariance = _largest(covariance, torch.diag(verdicts.floor**2))
+    deviation = torch.maximum(deviation, verdicts.floor)
+    correlation = covariance / (deviation[:, None] * deviation).clamp_min(1e-300)
     first = lin.blocks[0]
     square = first.difference.square() if first.weights is None else first.difference.square() * first.weights
     noise = float((square.sum() / first.counts.sum().clamp_min(1.0)).sqrt())
@@ -111,8 +122,8 @@ def estimate_uncertainty(
         deviation,
         correlation,
         noise,
-        levels,
-        directions,
+        verdicts.levels,
+        verdicts.directions,
         tuple(sources),
         plain,
         worst,
@@ -129,9 +140,9 @@ def expected_uncertainty(problem: EstimationProblem, lin: Linearization) -> Unce
     correlation = covariance / (deviation[:, None] * deviation).clamp_min(1e-300)
     judged = lin.expanded_information(information, prior)
     judged = judged + torch.diag(1.0 / problem.parameters.prior_normal()[1] ** 2)
-    levels, directions = _judge_problem(problem, lin.z, judged, deviation)
+    verdicts = _judge_problem(problem, lin.z, judged, deviation)
     noise = float(lin.blocks[0].sigma.mean())
-    return Uncertainty(deviation, correlation, noise, levels, directions, ("noise",), deviation)
+    return Uncertainty(deviation, correlation, noise, verdicts.levels, verdicts.directions, ("noise",), deviation)
 
 
 def _noise_scale(problem: EstimationProblem, lin: Linearization) -> float:
@@ -231,7 +242,7 @@ def _value_scale(unknown: ScaledUnknown, z: torch.Tensor) -> torch.Tensor:
 
 def _judge_problem(
     problem: EstimationProblem, z: torch.Tensor, information: torch.Tensor, deviation: torch.Tensor
-) -> tuple[tuple[Identifiability, ...], tuple[str, ...]]:
+) -> Verdicts:
     """Returns the verdict on each coordinate and a description of each undetermined direction of the unknowns.
 
     Nuisances are eliminated first: how far the video determines them is no question of the user. They get no verdict.
@@ -242,9 +253,11 @@ def _judge_problem(
         rest = [k for k, name in enumerate(names) if name in errors]
         cross = information[wanted][:, rest]
         information = information[wanted][:, wanted] - cross @ _inverse(information[rest][:, rest]) @ cross.T
-    levels, directions = judge_identifiability(problem.parameters, z, information, deviation, wanted)
-    found = dict(zip(wanted, levels, strict=True))
-    return tuple(found.get(k, Identifiability("not judged")) for k in range(len(names))), directions
+    own = judge_identifiability(problem.parameters, z, information, deviation, wanted)
+    found = dict(zip(wanted, own.levels, strict=True))
+    levels = tuple(found.get(k, Identifiability("not judged")) for k in range(len(names)))
+    floor = torch.zeros_like(z).index_put((torch.tensor(wanted, dtype=torch.long),), own.floor)
+    return Verdicts(levels, own.directions, floor)
 
 
 def judge_identifiability(
@@ -253,8 +266,11 @@ def judge_identifiability(
     information: torch.Tensor,
     deviation: torch.Tensor,
     wanted: Sequence[int] | None = None,
-) -> tuple[tuple[Identifiability, ...], tuple[str, ...]]:
-    """Returns the verdict on each coordinate and a description of each undetermined direction.
+) -> Verdicts:
+    """Returns the verdict on each of the M judged coordinates and a description of each undetermined direction.
+
+    A coordinate that is not identifiable at the noise assumed for the judgement has at least the standard deviation it
+    was judged by: in an exact synthetic video, rounding alone would give it a narrow interval.
 
     Args:
         parameters: The unknowns.
@@ -283,7 +299,8 @@ def judge_identifiability(
             bound = bounds[chosen[i]]
             level, reason = "at its bound", f"the best value lies at {bound}: widen the bounds, or check the scene"
         found.append(Identifiability(level, reason))
-    return tuple(found), tuple(directions)
+    undetermined = torch.tensor([item.level == "not identifiable" for item in found], dtype=torch.bool)
+    return Verdicts(tuple(found), tuple(directions), torch.where(undetermined, marginal * scales, 0.0))
 
 
 def _direction_texts(
