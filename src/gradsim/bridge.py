@@ -20,6 +20,8 @@ import numpy as np
 import torch
 import warp as wp
 
+from gradsim.kernel_cache import remove_damaged_modules
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -33,6 +35,8 @@ def initialize() -> None:
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
     with contextlib.nullcontext() if torch.cuda.is_available() else _silent_stderr():
         wp.init()
+    with contextlib.suppress(OSError):  # a cache that cannot be read or changed is used as it is
+        remove_damaged_modules(Path(wp.config.kernel_cache_dir))
 
 
 def kernels_cached(dtype: torch.dtype) -> bool:

@@ -88,6 +88,8 @@ def main() -> None:
         sys.exit(_print_error(str(error)))
     except OSError as error:
         sys.exit(_print_error(f"{error.filename or 'file'}: {error.strerror or error}"))
+    except MemoryError as error:
+        sys.exit(_print_error(f"not enough memory: {str(error) or 'use fewer or smaller frames, or fewer bodies'}"))
     except Exception as error:
         if not hasattr(error, "exit_code") or not hasattr(error, "format_message"):
             raise

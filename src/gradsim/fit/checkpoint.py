@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,9 @@ Solve = dict[str, Any]  # start and fields of `SolverState`
 
 def write_checkpoint(file: Path, content: Any) -> None:
     """Writes tensors, numbers, lists and dictionaries atomically."""
-    write_atomically(file, lambda target: torch.save(content, target), InvalidInput)
+    buffer = io.BytesIO()  # on a full disk, torch.save to a file raises a RuntimeError without the reason
+    torch.save(content, buffer)
+    write_atomically(file, lambda target: target.write_bytes(buffer.getbuffer()), InvalidInput)
 
 
 def read_checkpoint(file: Path, function: str) -> Any:

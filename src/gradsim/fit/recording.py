@@ -27,6 +27,7 @@ from gradsim.fit.uncertainty import Uncertainty, expected_uncertainty
 from gradsim.scene.errors import ContactWarning, InvalidInput, StabilityWarning, WrongType
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.time import Time
 from gradsim.scene.trajectory import Trajectory
 from gradsim.scene.unknown import Unknown
@@ -101,7 +102,7 @@ def _observations(recording: Recording, scene: Scene, trajectory: Trajectory) ->
         made = observe(scene, trajectory)
         return _checked(tuple(made) if isinstance(made, (list, tuple)) else (made,))
     remedy = "must be gs.Pixels, gs.Masks, a list of points, a list of states such as ['cube.position'], or a function"
-    raise WrongType("observe", repr(observe)[:80], remedy)
+    raise WrongType("observe", abbreviate(observe), remedy)
 
 
 def _checked(observations: tuple[Any, ...]) -> tuple[Observation, ...]:

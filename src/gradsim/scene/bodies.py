@@ -318,12 +318,15 @@ def _first_world(points: Any) -> np.ndarray:
 
 def _checked_edges(name: str, edges: Any, points: np.ndarray) -> np.ndarray:
     """Returns the valid edges of springs between points [m], [N, 3], as an int32 array [S, 2]."""
-    pairs = np.ascontiguousarray(edges, dtype=np.int32)
+    pairs = np.asarray(edges)
+    if pairs.size and pairs.dtype.kind not in "iu":
+        raise WrongType(name, f"dtype {pairs.dtype}", "must be whole numbers: node indices counted from 0")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise WrongShape(name, f"shape {pairs.shape}", "must be pairs of nodes, [S, 2]")
     if pairs.size and (pairs.min() < 0 or pairs.max() >= len(points)):
         bad = int(pairs.min() if pairs.min() < 0 else pairs.max())
         raise OutOfRange(name, bad, f"node indices must lie in [0, {len(points)})")
+    pairs = np.ascontiguousarray(pairs, dtype=np.int32)
     lengths = np.linalg.norm(points[pairs[:, 1]] - points[pairs[:, 0]], axis=1)
     if pairs.size and lengths.min() <= 0.0:
         worst = int(lengths.argmin())

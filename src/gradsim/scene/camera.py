@@ -11,10 +11,12 @@ import numpy as np
 import torch
 
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
+from gradsim.scene.memory import check_memory
 from gradsim.scene.quantity import Quantity, quantity, to_numpy, unwrap
 from gradsim.scene.validation import check_positive_length, validate_quantities
 
 UP = (0.0, 1.0, 0.0)
+PIXEL_BYTES = 200  # of memory to render one pixel, about
 FOV = 45.0  # [degrees]
 ORTHONORMAL_TOLERANCE = 1e-4  # of the rotation of a pose: poses are often stored with few digits
 
@@ -188,4 +190,5 @@ def checked_pixels(name: str, size: Any) -> tuple[int, int]:
         raise WrongType(name, repr(size), "must be two whole numbers of pixels (H, W)") from None
     if (height, width) != tuple(size) or min(height, width) < 1:
         raise OutOfRange(name, tuple(size), "must be whole numbers of pixels (H, W), each >= 1")
+    check_memory(name, (height, width), PIXEL_BYTES * float(height) * width, "give a smaller image")
     return height, width

@@ -18,6 +18,7 @@ from gradsim.scene.body import Body, NodeBody
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName, WrongShape, WrongType
 from gradsim.scene.quantity import Quantity, quantities, quantity
 from gradsim.scene.rigid import Rigid
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.validation import check_element_count, validate_quantities
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Tether(Force):
         super().__post_init__()
         nodes = np.atleast_1d(np.asarray(self.nodes))
         if nodes.ndim != 1 or not nodes.size or not np.issubdtype(nodes.dtype, np.integer):
-            raise WrongShape(f"{self.name}.nodes", repr(self.nodes)[:60], "must be a node index or a list of them")
+            raise WrongShape(f"{self.name}.nodes", abbreviate(self.nodes), "must be a node index or a list of them")
         object.__setattr__(self, "nodes", nodes.astype(np.int32))
         self.check_per_element(len(nodes))
 

@@ -14,6 +14,8 @@ from gradsim.scene.validation import check_positive_length, validate_quantities,
 
 GREY = (0.7, 0.7, 0.72)
 
+MAX_TILES = 400  # along an edge of a checkerboard; each is two triangles in every frame
+
 
 @dataclass(frozen=True, eq=False)
 class Look:
@@ -109,6 +111,9 @@ class Checker:
         check_color("Checker.colors", self.colors)
         for name in ("tile", "size"):
             check_positive_length(f"Checker.{name}", getattr(self, name))
+        if not self.size / self.tile <= MAX_TILES:
+            remedy = f"a board of {self.size:g} m has more than {MAX_TILES} tiles along an edge: give larger ones"
+            raise OutOfRange("Checker.tile", self.tile, remedy)
 
     @property
     def tile_count(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,6 +145,8 @@ def _known_suffix(file: Path) -> str:
 
 
 def _missing_package(file: Path, error: ImportError) -> MeshFileError:
+    if error.name == "charset_normalizer":  # with which trimesh would guess the encoding of bytes that are not text
+        return MeshFileError(str(file), "unreadable", f"needs a valid {file.suffix} file (its bytes are not text)")
     remedy = f"pip install {error.name}" if error.name else str(error)
     return MeshFileError(str(file), f"a {file.suffix} file", f"needs another package: {remedy}")
 
@@ -167,6 +170,8 @@ def _read_surface(file: Path, keep_uv: bool) -> TriMesh:
 def _read_volume(file: Path) -> TriMesh | TetMesh:
     import meshio
 
+    if file.suffix.lower() == ".xdmf":
+        _reject_foreign_arrays(file)
     content = getattr(meshio, VOLUME_FORMATS[file.suffix.lower()]).read(str(file))
     cell_types = dict.fromkeys(block.type for block in content.cells)
     cells = {name: np.concatenate([block.data for block in content.cells if block.type == name]) for name in cell_types}
@@ -183,6 +188,14 @@ def _read_volume(file: Path) -> TriMesh | TetMesh:
         return _merged(file, np.asarray(content.points, dtype=np.float64), cells["triangle"], None)
     used, tets = _compact(cells["tetra"], len(content.points))
     return oriented(content.points[used], tets)
+
+
+def _reject_foreign_arrays(file: Path) -> None:
+    """Raises MeshFileError if an XDMF file names a file of arrays outside its folder."""
+    for item in ElementTree.parse(file).iter("DataItem"):
+        name = (item.text or "").strip().partition(":")[0]
+        if item.get("Format") == "HDF" and not (file.parent / name).resolve().is_relative_to(file.parent.resolve()):
+            raise MeshFileError(str(file), f"arrays in {name}", "needs arrays in files of its own folder")
 
 
 def _merged(file: Path, vertices: Floats, faces: NDArray[Any], uv: Floats | None) -> TriMesh:

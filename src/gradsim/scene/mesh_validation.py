@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gradsim.scene.errors import DegenerateElement, InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
+from gradsim.scene.limits import LARGEST
+from gradsim.scene.memory import check_memory
+
+CELL_BYTES = 1000  # of memory for each cell while a mesh is built, about
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
@@ -28,6 +33,8 @@ def checked_floats(name: str, values: ArrayLike, *, columns: int) -> Floats:
         raise WrongType(name, type(values).__name__, f"needs an array of numbers, [n, {columns}]: {error}") from error
     _reject_shape(name, array, columns)
     reject_rows(NotFinite, name, array, ~np.isfinite(array).all(axis=1), "needs finite numbers")
+    large = (np.abs(array) > LARGEST).any(axis=1)
+    reject_rows(OutOfRange, name, array, large, f"needs numbers of at most {LARGEST:g} in magnitude")
     return read_only(array)
 
 
@@ -80,7 +87,9 @@ def checked_cells(name: str, values: ArrayLike, count: int) -> tuple[int, ...]:
         raise WrongType(name, values, "needs whole numbers")
     if np.any(array < 1):
         raise OutOfRange(name, values, "needs at least 1")
-    return tuple(int(n) for n in _checked_count(name, array, count))
+    cells = tuple(int(n) for n in _checked_count(name, array, count))
+    check_memory(name, values, CELL_BYTES * math.prod(map(float, cells)), "give fewer cells")
+    return cells
 
 
 def _checked_count(name: str, array: NDArray[Any], count: int) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
+from gradsim.scene.spelling import abbreviate
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ def prior_center(prior: Prior) -> np.ndarray:
 def check_prior(prior: Any, shape: tuple[int, ...]) -> None:
     """Raises WrongType or WrongShape unless `prior` is a prior for values of `shape`."""
     if not isinstance(prior, (Normal, LogNormal)):
-        raise WrongType("unknown.prior", repr(prior)[:80], "must be gs.Normal(mean, sd) or gs.LogNormal(median, sd)")
+        raise WrongType("unknown.prior", abbreviate(prior), "must be gs.Normal(mean, sd) or gs.LogNormal(median, sd)")
     for field in fields(prior):
         given = getattr(prior, field.name).shape
         if given not in ((), shape):
@@ -87,7 +88,7 @@ def _validate(prior: Any) -> None:
         try:
             array = np.array(given, dtype=np.float64)
         except (TypeError, ValueError, RuntimeError):
-            raise WrongType(name, repr(given)[:80], "must be a number or an array of numbers") from None
+            raise WrongType(name, abbreviate(given), "must be a number or an array of numbers") from None
         if not np.isfinite(array).all():
             raise OutOfRange(name, _short(array), "must be finite")
         object.__setattr__(prior, field.name, array)

@@ -11,9 +11,11 @@ import torch
 from gradsim.scene.bodies import check_name
 from gradsim.scene.body import Body
 from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
+from gradsim.scene.memory import check_memory
 from gradsim.scene.quantity import Quantity, Spec, TensorLike, quantity
 from gradsim.scene.validation import check_positive_length, validate_quantities, validated_array
 
+STEP_BYTES = 2000  # of memory for one step of a cell, about
 MIN_CELLS = 4  # per side: a cubic spline has four coefficients
 
 
@@ -78,6 +80,7 @@ def _checked_size(name: str, size: Any) -> tuple[int, int]:
         raise WrongType(name, repr(size), "must be two whole numbers of cells (H, W)") from None
     if (height, width) != tuple(size) or min(height, width) < MIN_CELLS:
         raise OutOfRange(name, tuple(size), f"must be whole numbers of cells (H, W), each >= {MIN_CELLS}")
+    check_memory(name, (height, width), STEP_BYTES * float(height) * width, "give fewer cells")
     return height, width
 
 

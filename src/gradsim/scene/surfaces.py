@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gradsim.scene.errors import OutOfRange, WrongType
+from gradsim.scene.memory import check_memory
 from gradsim.scene.mesh_builders import mesh_builder
-from gradsim.scene.mesh_validation import Floats, checked_size
+from gradsim.scene.mesh_validation import CELL_BYTES, Floats, checked_size
 from gradsim.scene.meshes import TriMesh, tet_box
 
 MAX_SUBDIVISIONS = 8  # 1.3 million faces
@@ -140,6 +141,7 @@ def _surface_of_revolution(radii: Floats, heights: Floats, segments: int, *, loo
         loop: Whether the profile is closed; otherwise both ends lie on the axis.
     """
     n = _at_least("segments", segments, 3)
+    check_memory("segments", n, CELL_BYTES * float(n) * len(radii), "give fewer segments or rings")
     on_axis = np.zeros((len(radii), 1), dtype=bool)
     if not loop:
         on_axis[[0, -1]] = True
@@ -166,4 +168,5 @@ def _at_least(name: str, value: int, least: int) -> int:
         raise WrongType(name, value, "needs a whole number")
     if value < least:
         raise OutOfRange(name, value, f"needs at least {least}")
+    check_memory(name, value, CELL_BYTES * float(value), "give fewer")
     return int(value)

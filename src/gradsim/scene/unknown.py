@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
+from gradsim.scene.memory import check_memory
 from gradsim.scene.priors import Prior, check_prior, equal_priors, prior_center
+from gradsim.scene.spelling import abbreviate
 
+BYTES_FACTOR = 4  # arrays of an unknown: guess, bounds, coordinates
 FLAGS = ("per_trial", "varies", "nuisance")  # options that are true or false
 
 
@@ -94,6 +98,7 @@ def unknown(
     if start is None:
         raise WrongType("unknown.guess", None, "must be a number or an array to start from")
     if shape is not None:
+        check_memory("unknown.shape", shape, 8.0 * BYTES_FACTOR * math.prod(map(float, shape)), "give fewer values")
         try:
             start = np.broadcast_to(start, shape).copy()
         except ValueError:
@@ -133,7 +138,7 @@ def _array(name: str, value: Any) -> np.ndarray | None:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError):
-        raise WrongType(f"unknown.{name}", repr(value)[:80], "must be a number or an array of numbers") from None
+        raise WrongType(f"unknown.{name}", abbreviate(value), "must be a number or an array of numbers") from None
     if not np.isfinite(array).all():
         raise OutOfRange(f"unknown.{name}", _short(array), "must be finite")
     return array

@@ -11,8 +11,10 @@ import torch
 
 from gradsim.scene.components import Components, as_components, index_text, joined
 from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
+from gradsim.scene.limits import LARGEST, SMALLEST
 from gradsim.scene.priors import LogNormal, prior_center
 from gradsim.scene.quantity import PerElement, Signal, Spec, is_per_element, quantities, sample_count, unwrap
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.unknown import Unknown
 
 FEW_NUMBERS = 16  # of a quantity that is checked number by number
@@ -96,7 +98,7 @@ def _validated_whole(name: str, value: Any, spec: Spec) -> Any:
         try:
             value = array = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
-            raise WrongType(name, repr(value)[:80], _expected(spec)) from None
+            raise WrongType(name, abbreviate(value), _expected(spec)) from None
     _check_array(name, array, spec)
     return value
 
@@ -155,6 +157,11 @@ def _check_range(name: str, array: Any, spec: Spec) -> None:
         finite = torch.isfinite(array) if isinstance(array, torch.Tensor) else np.isfinite(array)
         count = int((~finite).sum())
         raise NotFinite(name, _summary(array), f"{count} of its values are NaN or infinite; all must be finite")
+    if max(largest, -smallest) > LARGEST:
+        worst = largest if largest > -smallest else smallest
+        raise OutOfRange(name, _summary(array, worst), f"must be at most {LARGEST:g} in magnitude [{spec.unit}]")
+    if spec.above == 0.0 and 0.0 < smallest < SMALLEST:
+        raise OutOfRange(name, _summary(array, smallest), f"must be >= {SMALLEST:g} [{spec.unit}]")
     if spec.above is not None and smallest <= spec.above:
         raise OutOfRange(name, _summary(array, smallest), f"must be > {spec.above:g} [{spec.unit}]")
     if spec.low is not None and smallest < spec.low:
@@ -211,5 +218,5 @@ def check_positive_length(name: str, value: Any) -> None:
     """Raises WrongType or OutOfRange unless a value is a finite number > 0 [m]."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise WrongType(name, repr(value), "must be a number [m]")
-    if not 0.0 < value < float("inf"):
-        raise OutOfRange(name, value, "must be > 0 and finite [m]")
+    if not SMALLEST <= value <= LARGEST:
+        raise OutOfRange(name, value, f"must be > 0 and from {SMALLEST:g} to {LARGEST:g} [m]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import warnings
 from collections.abc import Callable
@@ -12,8 +13,9 @@ import numpy as np
 import torch
 
 from gradsim.scene.autograd import once_differentiable
-from gradsim.scene.errors import ContactWarning, Diverged, OutOfRange, StabilityWarning
+from gradsim.scene.errors import ContactWarning, Diverged, OutOfRange, StabilityWarning, WrongType
 from gradsim.scene.integrators import Integrator, Midpoint
+from gradsim.scene.memory import check_memory
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import Smoke
 from gradsim.scene.time import Time, check_integrator
@@ -26,6 +28,7 @@ from gradsim.simulate.state.nodes import NODES
 from gradsim.simulate.state.registry import STATE_PARTS
 from gradsim.simulate.state.smoke import smoke_motion, smoke_states
 
+MAX_STEPS = 10**8  # of a rollout
 WARN_ABOVE = 1.25  # of the estimated stable step
 
 
@@ -64,12 +67,17 @@ def simulate(
         Diverged: A state is not finite; the error has the time, the body and the largest stable step.
     """
     frames, substeps = _positive_integer("frames", frames), _positive_integer("substeps", substeps)
-    if not fps > 0:
-        raise OutOfRange("fps", fps, "must be > 0 [1/s]")
+    fps = _number("fps", fps, "must be a number [1/s]")
+    if not 0.0 < fps < math.inf or not 0.0 < 1.0 / (substeps * fps) < math.inf:
+        raise OutOfRange("fps", fps, "must be > 0 and finite, as must be the time step 1 / (fps substeps) [1/s]")
+    if frames * substeps > MAX_STEPS:
+        remedy = f"{frames} frames of {substeps} substeps are more than {MAX_STEPS} steps: simulate shorter parts"
+        raise OutOfRange("substeps", substeps, remedy)
     check_integrator("integrator", integrator)
     compiled = compile_scene(scene, dtype=dtype, start=start)
-    time = Time(frames, float(fps), substeps, integrator)
-    limit = float(memory) if memory is not None else float(default_limit())
+    time = Time(frames, fps, substeps, integrator)
+    limit = _memory_limit(memory)
+    _check_frames(compiled, frames)
     states: dict[str, torch.Tensor] = {}
     if compiled.topology.state_layout:
         states |= _mechanical_states(compiled, time, limit)
@@ -132,6 +140,33 @@ def _warn(compiled: CompiledScene, time: Time, step: StableStep) -> None:
             ContactWarning,
             stacklevel=4,
         )
+
+
+def _memory_limit(memory: float | None) -> float:
+    if memory is None:
+        return float(default_limit())
+    limit = _number("memory", memory, "must be a number of bytes, such as 2e9")
+    if not limit > 0:
+        raise OutOfRange("memory", memory, "must be > 0 [bytes]")
+    return limit
+
+
+def _number(name: str, value: Any, valid: str) -> float:
+    """Returns an option as a number; text and truth values are refused."""
+    try:
+        if not isinstance(value, (str, bytes, bool)):
+            return float(value)
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError, RuntimeError):
+        pass
+    raise WrongType(name, repr(value), valid)
+
+
+def _check_frames(compiled: CompiledScene, frames: int) -> None:
+    """Raises OutOfMemory if the states at the frames do not fit into memory."""
+    size = sum(tensor.numel() * tensor.element_size() for tensor in compiled.states.values())
+    check_memory("frames", frames, float(size) * frames, "simulate shorter parts")
 
 
 def _positive_integer(name: str, value: Any) -> int:

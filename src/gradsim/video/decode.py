@@ -47,6 +47,9 @@ PLANAR_FORMATS = (
     *("yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p"),
     *("yuv420p10le", "yuv422p10le", "yuv444p10le"),
 )
+# Formats of files by the names of ffmpeg's demuxers. None of them refers to other files.
+CONTAINERS = "mov,mp4,matroska,webm,avi,gif,apng,mpeg,mpegts,flv,asf,ogg,mjpeg,h264,hevc,image2,png_pipe,jpeg_pipe"
+
 CHROMA_REACH = 8  # the interpolation of chroma uses samples up to this far away [px]; even
 
 # Pixel formats with 16 bits per channel.
@@ -269,7 +272,9 @@ def _open(file: Path | BytesIO) -> Iterator[tuple[InputContainer, VideoStream]]:
     if isinstance(file, BytesIO):
         file.seek(0)
     try:
-        with av.open(file if isinstance(file, BytesIO) else str(file)) as container:
+        # A name with a colon would be taken for a protocol. Playlists and ffconcat files name others and are refused.
+        source = file if isinstance(file, BytesIO) else f"file:{file}"
+        with av.open(source, options={"format_whitelist": CONTAINERS}) as container:
             if not container.streams.video:
                 raise VideoFileError(
                     _name(file), "no video stream", "needs a complete video file, not only an audio track"

@@ -5,17 +5,18 @@ from __future__ import annotations
 import operator
 import os
 import re
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
 
 from gradsim.scene.camera import checked_pixels
 from gradsim.scene.errors import OutOfRange, VideoFileError, WrongType
+from gradsim.scene.memory import check_memory
+from gradsim.video.array_files import open_array_file
 from gradsim.video.decode import decode_frames, probe
 from gradsim.video.downsample import downsample
 from gradsim.video.srgb import srgb_to_linear
@@ -77,7 +78,12 @@ def load_video(
     window: tuple[slice, slice] | None = None
     images: list[torch.Tensor] = []
     for image in source.read(selected):
-        window = window or _crop_window(crop, image.shape[:2])
+        if window is None:
+            whole, window = image.shape[:2], _crop_window(crop, image.shape[:2])
+            _check_memory(file, window, size, len(selected), dtype)
+        if image.shape[:2] != whole:
+            found = f"{image.shape[0]} x {image.shape[1]} pixels in frame {selected[len(images)]}"
+            raise VideoFileError(str(file), found, f"needs {whole[0]} x {whole[1]} pixels, like the first frame")
         values = _to_unit_range(image[window], dtype)
         values = srgb_to_linear(values) if linear else values
         images.append(values if size is None else _resized(values, size))
@@ -86,6 +92,16 @@ def load_video(
     rows, columns = window
     encoding = replace(source.encoding, size=(rows.stop - rows.start, columns.stop - columns.start), linear=linear)
     return Video(torch.stack(images), None if source.fps is None else source.fps / selected.step, file, encoding)
+
+
+def _check_memory(
+    file: Path, window: tuple[slice, slice], size: tuple[int, int] | None, count: int, dtype: torch.dtype
+) -> None:
+    """Raises OutOfMemory if the frames do not fit into memory."""
+    height, width = checked_pixels("size", size) if size else (part.stop - part.start for part in window)
+    needed = 2.0 * count * height * width * 3 * dtype.itemsize  # the frames are stacked at the end
+    value = f"{count} frames of {height} x {width} pixels"
+    check_memory(str(file), value, needed, "load fewer frames (frames=), a part (crop=) or smaller images (size=)")
 
 
 def _open_source(file: Path, fps: float | None) -> FrameSource:
@@ -143,29 +159,20 @@ def _natural_order(file: Path) -> list[tuple[int, str]]:
 
 
 def _array_source(file: Path, fps: float | None) -> FrameSource:
-    try:
-        with file.open("rb") as stream:
-            content: Any = np.load(stream, allow_pickle=False)
-            if not isinstance(content, np.ndarray):
-                name = "frames" if "frames" in content or len(content.files) != 1 else content.files[0]
-                fps = checked_fps(float(content["fps"])) if fps is None and "fps" in content else fps
-                content = content[name]
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        remedy = f"needs a numeric array, in .npz files under the name frames ({error})"
-        raise VideoFileError(str(file), "unreadable", remedy) from error
-    if content.ndim != 4 or content.shape[-1] not in (1, 3) or 0 in content.shape:
-        raise VideoFileError(str(file), f"shape {content.shape}", "needs [T, H, W, 3], or [T, H, W, 1] for greyscale")
-    if content.dtype not in (np.uint8, np.uint16) and content.dtype.kind != "f":
+    source = open_array_file(file)
+    shape, dtype = source.shape, source.dtype
+    if len(shape) != 4 or shape[-1] not in (1, 3) or 0 in shape:
+        raise VideoFileError(str(file), f"shape {shape}", "needs [T, H, W, 3], or [T, H, W, 1] for greyscale")
+    if dtype not in (np.uint8, np.uint16) and dtype.kind != "f":
         remedy = "needs 8-bit or 16-bit unsigned integers, or floating-point numbers in [0, 1]"
-        raise VideoFileError(str(file), f"dtype {content.dtype}", remedy)
-    shape = (*content.shape[:3], 3)
-    depth = None if content.dtype.kind == "f" else 8 * content.dtype.itemsize
-    images = np.broadcast_to(content, shape)
+        raise VideoFileError(str(file), f"dtype {dtype}", remedy)
 
     def read(selected: range) -> Iterator[np.ndarray]:
-        return (_checked_range(file, images[k]) for k in selected)
+        for image in source.read(selected):
+            yield np.broadcast_to(_checked_range(file, image), (*shape[1:3], 3))
 
-    return FrameSource(len(images), 0, fps, Encoding(depth=depth), read)
+    depth = None if dtype.kind == "f" else 8 * dtype.itemsize
+    return FrameSource(shape[0], 0, fps if fps is not None else checked_fps(source.fps), Encoding(depth=depth), read)
 
 
 def _checked_range(file: Path, image: np.ndarray) -> np.ndarray:

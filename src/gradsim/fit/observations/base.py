@@ -19,6 +19,7 @@ from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
 from gradsim.scene.quantity import quantities, unknowns_in
 from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.trajectory import Trajectory
 from gradsim.scene.unknown import Unknown
 
@@ -230,7 +231,7 @@ class Observation(ABC):
 def brief(value: Any) -> str:
     """Returns a short text for a value of any type."""
     shape = getattr(value, "shape", None)
-    return repr(value)[:80] if shape is None or not len(shape) else f"array of shape {tuple(shape)}"
+    return abbreviate(value) if shape is None or not len(shape) else f"array of shape {tuple(shape)}"
 
 
 def measurements(name: str, values: Any) -> torch.Tensor:

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from gradsim.scene.errors import InvalidInput, MeshFileError, SceneFileError
 from gradsim.scene.files.document import Document, Location, parse_yaml
 from gradsim.scene.files.schema import create_scene, scene_model
-from gradsim.scene.files.values import LoadContext, abbreviate
+from gradsim.scene.files.values import LoadContext
 from gradsim.scene.scene import Scene
-from gradsim.scene.spelling import did_you_mean
+from gradsim.scene.spelling import abbreviate, did_you_mean
 from gradsim.scene.time import Time
 
 YAML_TERMS = {  # for terms in the messages of pydantic

@@ -35,7 +35,7 @@ from gradsim.scene.body import Body
 from gradsim.scene.camera import Camera
 from gradsim.scene.closed_surfaces import outward
 from gradsim.scene.errors import InvalidInput, WrongType
-from gradsim.scene.files.values import ARRAY, FILE, NODES, abbreviate, check_keys, quantity_type, type_key
+from gradsim.scene.files.values import ARRAY, FILE, NODES, check_keys, quantity_type, type_key
 from gradsim.scene.forces import Force
 from gradsim.scene.friction import Regularized, Sticking
 from gradsim.scene.gears import tet_gear
@@ -53,7 +53,7 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.self_contact import SelfContact
 from gradsim.scene.shapes import SHAPES
 from gradsim.scene.smoke import Closed, Periodic
-from gradsim.scene.spelling import did_you_mean
+from gradsim.scene.spelling import abbreviate, did_you_mean
 from gradsim.scene.surfaces import box, capsule, cone, cylinder, icosphere, sphere, torus
 from gradsim.scene.time import Time
 

@@ -21,7 +21,7 @@ from pydantic import AfterValidator, PlainValidator, StrictStr, ValidationInfo, 
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongType
 from gradsim.scene.priors import LogNormal, Normal, Prior
 from gradsim.scene.quantity import PerElement, Signal, Spec
-from gradsim.scene.spelling import did_you_mean
+from gradsim.scene.spelling import abbreviate, did_you_mean
 from gradsim.scene.unknown import FLAGS, Unknown, unknown
 
 
@@ -48,12 +48,6 @@ def type_key(cls: Any) -> str:
     """Returns the key of a class or builder: `double_pendulum`, `sphere` for StaticSphere, `point` for PointLight."""
     name = cls.__name__.removeprefix("Static").removesuffix("Light")
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-
-
-def abbreviate(value: Any) -> str:
-    """Returns the repr of a value, cut to 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def check_keys(given: Mapping[Any, Any], known: Iterable[str], owner: str) -> None:

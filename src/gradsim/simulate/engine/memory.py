@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from typing import NamedTuple
 
 from gradsim.scene.errors import OutOfMemory
+from gradsim.scene.memory import memory_text, total_memory
 
 GRAPH_STEPS = 128  # longest graph of single launches [steps]
 
@@ -38,7 +38,7 @@ class MemoryPlan(NamedTuple):
 @functools.cache
 def default_limit() -> int:
     """Returns a quarter of the machine's memory [bytes]."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+    return total_memory() // 4
 
 
 @functools.lru_cache(maxsize=128)
@@ -67,8 +67,8 @@ def plan_memory(
         needed = (2 * math.isqrt(substeps) + 2) * step_bytes
         raise OutOfMemory(
             "memory",
-            f"{limit / 1e6:.3g} MB",
-            f"the backward pass over {substeps} substeps needs at least {needed / 1e6:.3g} MB",
+            memory_text(limit),
+            f"the backward pass over {substeps} substeps needs at least {memory_text(needed)}",
         )
     return MemoryPlan(keeps_all=False, chunk=chunk, graph=min(chunk, graph_steps))
 

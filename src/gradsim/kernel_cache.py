@@ -1,0 +1,55 @@
+"""Whole files in Warp's kernel cache: a power cut or a full disk can leave files that it would load and fail on."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+ELF_HEADER = struct.Struct("<4s36xQ10xHH")  # magic number, offset of the section table, size and number of its entries
+
+
+def remove_damaged_modules(folder: Path, pattern: str = "wp_gradsim.*") -> list[str]:
+    """Removes compiled modules that are empty, cut off or without valid metadata, so that they are compiled again.
+
+    Args:
+        folder: The kernel cache, with one folder a module.
+        pattern: Names of the modules to check.
+
+    Returns:
+        The names of the modules removed.
+    """
+    removed = []
+    for module in sorted(folder.glob(pattern)):
+        objects, metadata = list(module.glob("*.o")), list(module.glob("*.meta"))
+        if objects and not (metadata and all(map(_is_whole_object, objects)) and all(map(_is_whole_json, metadata))):
+            for file in (*objects, *metadata):
+                file.unlink(missing_ok=True)
+            removed.append(module.name)
+    return removed
+
+
+def _is_whole_object(file: Path) -> bool:
+    """Whether an object file has all its bytes; the section table of an ELF file is its end."""
+    try:
+        size = file.stat().st_size
+        with file.open("rb") as stream:
+            start = stream.read(ELF_HEADER.size)
+    except OSError:
+        return True  # not readable, or just replaced: Warp says so
+    if len(start) < ELF_HEADER.size:
+        return False
+    magic, offset, entry, count = ELF_HEADER.unpack(start)
+    if magic != b"\x7fELF":
+        return bool(start.strip(b"\0"))  # another format, of another system
+    return bool(offset) and size >= offset + entry * count
+
+
+def _is_whole_json(file: Path) -> bool:
+    try:
+        json.loads(file.read_bytes())
+    except OSError:
+        return True
+    except ValueError:
+        return False
+    return True

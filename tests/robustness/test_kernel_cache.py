@@ -1,0 +1,47 @@
+"""A damaged kernel cache heals by itself."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gradsim.kernel_cache import remove_damaged_modules
+
+PROGRAM = """
+import gradsim as gs
+scene = gs.Scene([gs.Pendulum("bob", length=1.0, angle=0.7)])
+print(float(gs.simulate(scene, frames=2, fps=10, substeps=1)["bob"].angle[-1]))
+"""
+
+
+def run(cache) -> str:
+    environment = {**os.environ, "WARP_CACHE_PATH": str(cache)}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_cut_empty_and_missing_files(tmp_path):
+    answer = run(tmp_path)
+    objects = sorted(tmp_path.rglob("wp_gradsim.*/*.o"))
+    assert objects
+    for k, file in enumerate(objects):
+        content = file.read_bytes()
+        file.write_bytes((b"", content[: len(content) // 2], content[:-1])[k % 3])
+    assert run(tmp_path) == answer
+    for file in tmp_path.rglob("wp_gradsim.*/*.meta"):
+        file.write_text("{")
+    assert run(tmp_path) == answer
+    assert remove_damaged_modules(next(tmp_path.rglob("wp_gradsim.*")).parent) == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x7fELF", b"\0" * 4096])
+def test_a_damaged_object_is_removed_with_its_metadata(tmp_path, damage):
+    for name in ("wp_gradsim.a", "wp_other.b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.o").write_bytes(damage)
+        (tmp_path / name / "a.meta").write_text("{}")
+    assert remove_damaged_modules(tmp_path) == ["wp_gradsim.a"]
+    assert not list((tmp_path / "wp_gradsim.a").iterdir())
+    assert len(list((tmp_path / "wp_other.b").iterdir())) == 2
