@@ -1,5 +1,6 @@
 """gradsim: differentiable simulation from pixels to physics and back."""
 
+import gradsim.report.notebook  # registers the HTML of objects in notebooks
 from gradsim import datasets, meshes
 from gradsim._version import __version__ as __version__
 from gradsim.compare.distances import Blur, Cumulative, Moments

@@ -16,6 +16,7 @@ from gradsim.fit.parameters import Parameters
 from gradsim.fit.scatter import Scatter
 from gradsim.fit.trial_model import TrialModel
 from gradsim.fit.uncertainty import Identifiability
+from gradsim.scene.html import to_html
 from gradsim.scene.scene import Scene
 
 
@@ -123,6 +124,9 @@ class Fit:
         lines += self.notes()
         status = f"{self.status}: {self.advice}" if self.advice else self.status
         return "\n".join([status, *lines] if self.doubtful else [*lines, status])
+
+    def _repr_html_(self) -> str:
+        return to_html(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values, for JSON."""

@@ -13,6 +13,7 @@ from gradsim.scene.body import Body, NodeBody
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongShape, WrongType
 from gradsim.scene.forces import Force, check_forces
+from gradsim.scene.html import to_html
 from gradsim.scene.lights import DEFAULT_LIGHTS, LIGHTS, Light
 from gradsim.scene.looks import check_color, look_quantities
 from gradsim.scene.materials import Ground
@@ -132,6 +133,9 @@ class Scene:
     def has_pairs(self) -> bool:
         """Whether several rigid bodies may touch each other."""
         return self.pairs is not False and sum(isinstance(body, Rigid) for body in self.bodies) > 1
+
+    def _repr_html_(self) -> str:
+        return to_html(self)
 
     def __getitem__(self, name: str) -> Any:
         """Returns a body by its name."""

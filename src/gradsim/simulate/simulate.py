@@ -6,13 +6,14 @@ import functools
 import math
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from gradsim.scene.autograd import once_differentiable
+from gradsim.scene.body import Body
 from gradsim.scene.errors import ContactWarning, Diverged, OutOfRange, StabilityWarning, WrongType
 from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.memory import check_memory
@@ -88,13 +89,25 @@ def simulate(
     nodes = BodyMotion(*(states[name] for name in NODES.state_names)) if NODES.state_names[0] in states else None
     begin = compiled.batcher.begin
     span = (begin, begin + (frames - 1) / time.fps)
-    return Trajectory(times, _motions(scene, compiled, states), states, nodes, span)
+    return Trajectory(times, _motions(scene.bodies, compiled, states), states, nodes, span, scene)
 
 
-def _motions(scene: Scene, compiled: CompiledScene, states: dict[str, torch.Tensor]) -> Motions:
+def initial_trajectory(scene: Scene) -> Trajectory:
+    """Returns the initial state of a scene as a trajectory of one frame, without simulating; smoke is left out."""
+    compiled = compile_scene(scene)
+    states = {
+        name: state.reshape(*compiled.batch, *state.shape[1:]).unsqueeze(-3) for name, state in compiled.states.items()
+    }
+    nodes = BodyMotion(*(states[name] for name in NODES.state_names)) if NODES.state_names[0] in states else None
+    solid = [body for body in scene.bodies if not isinstance(body, Smoke)]
+    times = torch.zeros(1, dtype=compiled.dtype, device=compiled.device)
+    return Trajectory(times, _motions(solid, compiled, states), states, nodes, (0.0, 0.0), scene)
+
+
+def _motions(bodies: Sequence[Body], compiled: CompiledScene, states: dict[str, torch.Tensor]) -> Motions:
     """Returns the motion of every body, by name."""
     motions: dict[str, Callable[[], Any]] = {}
-    for body in scene.bodies:
+    for body in bodies:
         if isinstance(body, Smoke):
             motions[body.name] = smoke_motion(body, states)
         else:
