@@ -1,11 +1,13 @@
 """gradsim: differentiable simulation from pixels to physics and back."""
 
-import gradsim.report.notebook  # registers the HTML of objects in notebooks
+import logging as _logging
+
 from gradsim import datasets, meshes
 from gradsim._version import __version__ as __version__
 from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.compare.pixels import mse
 from gradsim.compare.silhouettes import cumulative
+from gradsim.environment import environment
 from gradsim.fit.control import control
 from gradsim.fit.design import Design, best_design
 from gradsim.fit.estimate import estimate
@@ -21,6 +23,7 @@ from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.observations.points import Bob, Center, FacePoint, Marker, Vertex
 from gradsim.fit.observations.robust import Cauchy, Huber
 from gradsim.fit.observations.states import States
+from gradsim.fit.observations.tables import load_states
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.optimizers import LBFGS, Adam, RandomSearch, TorchOptimizer
 from gradsim.fit.plan import Plan
@@ -80,9 +83,12 @@ from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, 
 from gradsim.simulate.forces.registry import register_force_family
 from gradsim.simulate.simulate import simulate
 from gradsim.simulate.stability import stable_dt
+from gradsim.simulate.trajectory_files import load_trajectory, save_trajectory
 from gradsim.video.load import load_video
 from gradsim.video.save import save_video
 from gradsim.video.video import Video
+from gradsim.view.glb import save_glb
+from gradsim.view.viewer import view
 
 __all__ = [
     "Adam",
@@ -192,6 +198,7 @@ __all__ = [
     "datasets",
     "rollout",
     "per_element",
+    "environment",
     "errors",
     "estimate",
     "explicit_runge_kutta",
@@ -199,6 +206,8 @@ __all__ = [
     "load_mesh",
     "load_scene",
     "load_scene_file",
+    "load_states",
+    "load_trajectory",
     "load_video",
     "meshes",
     "minimize",
@@ -209,11 +218,16 @@ __all__ = [
     "register_force_family",
     "render",
     "rigid_force",
+    "save_glb",
+    "save_trajectory",
     "save_video",
     "scene_schema",
     "simulate",
     "stable_dt",
     "unknown",
+    "view",
     "write_plan",
     "write_report",
 ]
+
+_logging.getLogger("gradsim").addHandler(_logging.NullHandler())  # silent unless the application configures logging

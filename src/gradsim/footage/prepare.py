@@ -70,6 +70,7 @@ class Prepared:
 
     @property
     def recording(self) -> Recording:
+        """The video file, its size and frame times."""
         return self.detection.recording
 
     @property

@@ -31,6 +31,7 @@ from gradsim.simulate.state.kernels.rigid import ROWS as RIGID
 V = TypeVar("V")
 
 GRAVITY = RIGID.gravity_x  # first of three rows
+MIN_SUBSTEPS, SAFETY_FACTOR = 8, 1.5  # of `stable_substeps`
 SINKING = 0.1  # of a body's size: a warning is given if the depth at rest is larger
 
 
@@ -274,3 +275,8 @@ def _rest_depth(body: str, compiled: CompiledScene) -> tuple[float, float]:
     weight = StabilityView.largest((gx**2 + gy**2 + gz**2) ** 0.5 / rows[RIGID.inverse_mass])
     depth = weight / (weakest * points) if weakest > 0.0 else math.inf  # no contact force
     return depth, 2.0 * reach
+
+
+def stable_substeps(scene: Scene, fps: float, integrator: Integrator) -> int:
+    """Returns the physics steps per frame that stability requires, with a safety factor; at least 8."""
+    return max(MIN_SUBSTEPS, math.ceil(SAFETY_FACTOR / (fps * stable_dt(scene, integrator))))

@@ -1,7 +1,7 @@
 """The motion of a scene as a 3D player: one HTML element with its data, drawn by a small script in WebGL.
 
-The script is gradsim's own: 15 kB in every page, where a general library for WebGL is several hundred. The page needs no
-network.
+The script is gradsim's own: 15 kB in every page, where a general library for WebGL is several hundred. The page needs
+no network.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Player:
             f'<div class="player" style="--aspect: {self.aspect:.3g}"{auto}><canvas tabindex="0" '
             'aria-label="The scene in three dimensions"></canvas><div class="message"></div>'
             f'<div class="controls"{still}><button type="button" class="play">Play</button>'
-            f'<input type="range" min="0" value="0" step="1" aria-label="frame"><output></output><label><input type="checkbox" {paths}> paths</label></div>'
+            f'<input type="range" min="0" value="0" step="1" aria-label="frame"><output></output>'
+            f'<label><input type="checkbox" {paths}> paths</label></div>'
             f'<script type="text/plain" class="data">{self.data()}</script></div>'
         )
 
