@@ -13,7 +13,7 @@ import torch
 from tests.test_cli import run
 
 import gradsim as gs
-from gradsim.cli.new import BODIES, schema_file, scene_text
+from gradsim.cli.new import BODIES, scene_text, schema_file
 
 ROOT = Path(__file__).parents[1]
 

@@ -23,7 +23,12 @@ def members(value):
         function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         function = getattr(function, "func", function)
         own = getattr(function, "__module__", None) or ""
-        if not name.startswith("_") and callable(function) and own.startswith("gradsim") and not inspect.isclass(member):
+        if (
+            not name.startswith("_")
+            and callable(function)
+            and own.startswith("gradsim")
+            and not inspect.isclass(member)
+        ):
             yield name
 
 

@@ -40,6 +40,7 @@ PAGES = {
     "simulation": ("Simulation", (), ("gradsim.simulate", "gradsim.scene.trajectory", "gradsim.scene.integrators")),
 }
 MODULES = {"meshes": "Meshes", "datasets": "Data sets"}  # public modules with a page of their own
+WORKER, REMOTE_WORKER = "javascripts/worker.js", "https://unpkg.com/iframe-worker/shim"
 LINK = re.compile(r"\]\((?:\.\./)+(examples/(\w+)\.py|[\w./-]+)\)")
 
 
@@ -101,7 +102,13 @@ def on_files(files: Any, config: Any) -> Any:
     for page in (*PAGES, *MODULES):
         files.append(File.generated(config, f"reference/{page}.md", content=reference_page(page)))
     files.append(File.generated(config, "gallery.md", content=gallery_page()))
+    files.append(File.generated(config, WORKER, content=(ROOT / "tools" / "docs_worker.js").read_text()))
     return files
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Uses the worker of this site in place of one that would be loaded from a server."""
+    return output.replace(REMOTE_WORKER, "../" * page.file.src_uri.count("/") + WORKER)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

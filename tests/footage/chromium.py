@@ -128,8 +128,9 @@ class Browser:
 
 
 def page_messages(browser):
-    """The messages of a page in the log, without those of the software that stands in for a graphics card."""
-    texts = [event["entry"]["text"] for event in browser.events_of("Log.entryAdded")]
+    """Warnings and errors of a page in the log, without those of the software that stands in for a graphics card."""
+    entries = [event["entry"] for event in browser.events_of("Log.entryAdded")]
+    texts = [entry["text"] for entry in entries if entry["level"] in ("warning", "error")]
     return [text for text in texts if DRIVER not in text]
 
 

@@ -75,9 +75,9 @@ def new(
 ) -> None:
     """Write a commented scene file from a few answers, asked for where an option is not given.
 
-        gradsim new scene.yaml
+    gradsim new scene.yaml
 
-        gradsim new scene.yaml --body ball --size 0.2 --ground --fps 60 --frames 90
+    gradsim new scene.yaml --body ball --size 0.2 --ground --fps 60 --frames 90
     """
     if file.suffix.lower() not in (".yaml", ".yml"):
         raise InvalidInput("file", str(file), "must end in .yaml")

@@ -26,20 +26,21 @@ class Range:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether equal steps of the slider are equal ratios."""
+        """Whether the slider has the decimal logarithm of the value."""
         return self.low > 0 and self.high / self.low > LOGARITHMIC
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Positions at the ends of the slider."""
+        return self.position(self.low), self.position(self.high)
+
     def position(self, value: float) -> float:
-        """Returns the position of the slider for a value, from 0 to 1."""
-        if self.logarithmic:
-            return float(np.log(value / self.low) / np.log(self.high / self.low))
-        return (value - self.low) / (self.high - self.low)
+        """Returns the position of the slider for a value."""
+        return float(np.log10(value)) if self.logarithmic else value
 
     def value(self, position: float) -> float:
         """Returns the value at a position."""
-        if self.logarithmic:
-            return float(self.low * (self.high / self.low) ** position)
-        return self.low + position * (self.high - self.low)
+        return float(10.0**position) if self.logarithmic else position
 
 
 def slider_range(unknown: Unknown, index: tuple[int, ...]) -> Range:
@@ -142,17 +143,18 @@ class Controls:
                 self.sliders[name] = self._add_slider(name, path, unknown, index, units[path])
 
     def _add_slider(self, name: str, path: str, unknown: Unknown, index: tuple[int, ...], unit: str) -> Any:
-        scale = slider_range(unknown, index)
+        scale, gui = slider_range(unknown, index), self.viewer.server.gui
+        value, (first, last) = float(self.viewer.values[path][index]), scale.ends
         label = name if unit in ("", "1") else f"{name} [{unit}]"
-        value = float(self.viewer.values[path][index])
-        start = float(np.clip(scale.position(value), 0.0, 1.0))
-        gui = self.viewer.server.gui
-        slider = gui.add_slider(label, 0.0, 1.0, 1.0 / STEPS, start)
-        number = gui.add_text(f"{name} =", f"{value:.4g}", disabled=True)
+        start = float(np.clip(scale.position(value), first, last))
+        shown = f"log10 {label}" if scale.logarithmic else label
+        slider = gui.add_slider(shown, first, last, (last - first) / STEPS, start)
+        number = gui.add_text(name, f"{value:.4g}", disabled=True) if scale.logarithmic else None
 
         def changed(_: Any) -> None:
             value = scale.value(float(slider.value))
-            number.value = f"{value:.4g}"
+            if number is not None:
+                number.value = f"{value:.4g}"
             values = self.viewer.values[path].copy()
             values[index] = value
             self.viewer.set_values({path: values})

@@ -78,9 +78,7 @@ class _File:
         data = bytes(self.chunk) + bytes(-len(self.chunk) % 4)
         length = 12 + 8 + len(text) + 8 + len(data)
         head = struct.pack("<4sII", b"glTF", 2, length)
-        return (
-            head + struct.pack("<I4s", len(text), b"JSON") + text + struct.pack("<I4s", len(data), b"BIN\x00") + data
-        )
+        return head + struct.pack("<I4s", len(text), b"JSON") + text + struct.pack("<I4s", len(data), b"BIN\x00") + data
 
     def add_surface(self, surface: MovingSurface, times: np.ndarray) -> None:
         rigid = surface.axes is not None and surface.origin is not None

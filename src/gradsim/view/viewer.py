@@ -75,7 +75,7 @@ class Viewer:
         self.controls = Controls(self)
         self._build()
         view = view_of(self.filled, self.surfaces)
-        self.server.initial_camera.position, self.server.initial_camera.look_at = view["eye"], view["target"]
+        self.server.initial_camera.position, self.server.initial_camera.look_at = _beside(view), view["target"]
         self.server.initial_camera.up = (0.0, 1.0, 0.0)
         self.server.initial_camera.fov = float(np.radians(view["fov"]))
         for task in (self._play, self._work):
@@ -172,7 +172,8 @@ class Viewer:
                 color = tuple(int(255 * x) for x in PATH_COLORS[k % len(PATH_COLORS)])
                 pairs = np.stack([centers[:-1], centers[1:]], 1)
                 name = f"/paths/{surface.name}"
-                self._handles[name] = self.server.scene.add_line_segments(name, pairs, color, line_width=2.0)
+                line = self.server.scene.add_line_segments(name, pairs, color, thickness=2.0, thickness_units="screen")
+                self._handles[name] = line
                 self._handles[name].visible = self.controls.shows("paths")
 
     def _add_camera(self, view: dict[str, Any]) -> None:
@@ -259,6 +260,15 @@ class Viewer:
                 self.controls.frame = (self.controls.frame + 1) % len(self.trajectory)
                 step = max(0.0, step - (clock.perf_counter() - begin))
             clock.sleep(step)
+
+
+def _beside(view: Mapping[str, Any]) -> tuple[float, ...]:
+    """Returns a point behind, above and to the right of a camera, from where it is seen too [m]."""
+    back = np.subtract(view["eye"], view["target"])
+    right = np.cross((0.0, 1.0, 0.0), back)
+    distance = float(np.linalg.norm(back))
+    away = 1.15 * back + 0.75 * right + np.array([0.0, 0.3 * distance, 0.0])
+    return tuple(map(float, np.add(view["target"], away)))
 
 
 def _default_time(trajectory: Trajectory | None, video: Video | None) -> Time:
