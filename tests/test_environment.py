@@ -36,13 +36,13 @@ def test_steps_are_those_of_a_simulation():
     env.reset(seed=0)
     gravity = np.array([1.0, -9.81, 0.0], dtype=np.float32)
     for _ in range(3):
-        observation, _, terminated, truncated, info = env.step(gravity)
+        observation, _, terminated, truncated, _ = env.step(gravity)
     scene = env.scene.with_values({"scene.gravity": gravity.astype(np.float64)})
     expected = gs.simulate(scene, frames=4, fps=30, substeps=16)
     assert np.allclose(observation, observe(expected).numpy(), atol=1e-6)
     assert not terminated
     assert not truncated
-    assert len(info["trajectory"]) == 2
+    assert len(env.trajectory) == 2
 
 
 def test_episodes_end_and_are_repeated_by_their_seed():

@@ -56,7 +56,8 @@ def environment(
         randomize: Values of quantities by path for an episode, from a generator seeded by `reset(seed=...)`.
 
     Returns:
-        A `gymnasium.Env` with a `Box` of float32 for actions and one for observations.
+        A `gymnasium.Env` with a `Box` of float32 for actions and one for observations; `env.unwrapped.trajectory` is
+        the motion of the last step.
     """
     try:
         import gymnasium
@@ -77,16 +78,18 @@ def environment(
 
         def __init__(self) -> None:
             self.action_space = gymnasium.spaces.Box(lows.astype(np.float32), highs.astype(np.float32))
-            self.scene, self.state, self.count = scene, None, 0
-            first = self._observed(initial_trajectory(scene))
+            self.scene, self.count = scene, 0
+            self.state: State | None = None
+            self.trajectory = initial_trajectory(scene)  # of the last step
+            first = self._observed(self.trajectory)
             self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, first.shape, np.float32)
 
         def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
             super().reset(seed=seed)
             values = {} if randomize is None else randomize(self.np_random)
             self.scene = scene.with_values(values) if values else scene
-            self.state, self.count = None, 0
-            return self._observed(initial_trajectory(self.scene)), {}
+            self.state, self.count, self.trajectory = None, 0, initial_trajectory(self.scene)
+            return self._observed(self.trajectory), {}
 
         def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
             acted = self.scene.with_values(_split(np.asarray(action, dtype=np.float64), shapes))
@@ -97,14 +100,14 @@ def environment(
                 if not isinstance(error, GradsimError):
                     raise
                 return np.zeros(self.observation_space.shape, np.float32), 0.0, True, False, {"error": str(error)}
-            self.state = trajectory.final
+            self.state, self.trajectory = trajectory.final, trajectory
             gained = float(reward(trajectory))
-            return self._observed(trajectory), gained, False, self.count >= steps, {"trajectory": trajectory}
+            return self._observed(trajectory), gained, False, self.count >= steps, {}
 
         @torch.no_grad()
         def _advance(self, acted: Scene) -> Trajectory:
-            start: State | None = self.state
-            return simulate(acted, frames=2, fps=fps, substeps=substeps, integrator=integrator, start=start)
+            options: dict[str, Any] = {"substeps": substeps, "integrator": integrator, "start": self.state}
+            return simulate(acted, frames=2, fps=fps, **options)
 
         @staticmethod
         @torch.no_grad()

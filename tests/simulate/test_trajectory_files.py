@@ -16,7 +16,7 @@ def scene_of(mass=1.0, cells=2) -> gs.Scene:
 
 @pytest.fixture(scope="module")
 def trajectory():
-    return gs.simulate(scene_of(), frames=5, fps=20, substeps=64)
+    return gs.simulate(scene_of(), frames=5, fps=20, substeps=160)
 
 
 def test_states_are_restored_exactly(trajectory, tmp_path):
@@ -25,7 +25,7 @@ def test_states_are_restored_exactly(trajectory, tmp_path):
     assert torch.equal(loaded.vertices, trajectory.vertices)
     assert torch.equal(loaded["cube"].angular_velocity, trajectory["cube"].angular_velocity)
     assert torch.equal(loaded.time, trajectory.time)
-    onward = [gs.simulate(scene_of(), frames=2, fps=20, substeps=64, start=t.final) for t in (loaded, trajectory)]
+    onward = [gs.simulate(scene_of(), frames=2, fps=20, substeps=160, start=t.final) for t in (loaded, trajectory)]
     assert torch.equal(onward[0].vertices, onward[1].vertices)
 
 

@@ -41,7 +41,7 @@ def motion():
     box = gs.Rigid("box", gs.meshes.box(0.4), mass=1.0, angular_velocity=(1.0, 9.0, 0.0), velocity=(1.0, 2.0, 0.0))
     sheet = gs.Cloth("sheet", gs.meshes.grid(0.5, 2), mass=0.1, position=(1.0, 0.0, 0.0), velocity=(0.0, 1.0, 0.5))
     scene = gs.Scene([box, sheet])
-    return scene, gs.simulate(scene, frames=6, fps=20, substeps=64)
+    return scene, gs.simulate(scene, frames=6, fps=20, substeps=160)
 
 
 def test_motion_is_that_of_the_trajectory(motion, tmp_path):

@@ -31,7 +31,7 @@ BODIES = {
       name: object
       mesh: {tet_box: {size: $size, cells: 3}} # [m]
       density: 1000.0 # [kg/m^3]
-      material: {neo_hookean: {mu: 1.0e+5, lam: 1.0e+5, damping: 10.0}} # [Pa], [Pa], [Pa s]""",
+      material: {mu: 1.0e+5, lam: 1.0e+5, damping: 10.0} # [Pa], [Pa], [Pa s]""",
 }
 TEMPLATE = Template("""\
 # yaml-language-server: $$schema=$schema

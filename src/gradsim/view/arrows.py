@@ -57,7 +57,9 @@ def push_arrows(scene: Scene, trajectory: Trajectory, frame: int, length: float,
     arrows = []
     for body in scene.bodies:
         motion = trajectory.motions.get(body.name)
-        for push in body.pushes if isinstance(body, Rigid) and isinstance(motion, RigidMotion) else ():
+        if not isinstance(body, Rigid) or not isinstance(motion, RigidMotion):
+            continue
+        for push in body.pushes:
             end = push.start if push.end is None and push.impulse is not None else push.end or np.inf
             pushed = _first(push.impulse if push.force is None else push.force, 1)
             if not push.start - step <= time <= end + step or not pushed.any():

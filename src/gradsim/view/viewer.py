@@ -67,6 +67,7 @@ class Viewer:
         self.values |= {path: np.asarray(value, dtype=np.float64) for path, value in (values or {}).items()}
         self._lock, self._wake, self._running = threading.RLock(), threading.Event(), True
         self._handles: dict[str, Any] = {}
+        self._shapes: dict[str, tuple[Any, ...]] = {}  # of surfaces that the page has
         self._rendered: dict[int, np.ndarray] = {}
         self.filled = self._fill()
         self.trajectory = trajectory if trajectory is not None else self._simulate(self.filled)
@@ -138,7 +139,10 @@ class Viewer:
         self.forces = force_arrows(self.filled, self.trajectory, self.length)
         self._rendered.clear()
         for surface in self.surfaces:
-            self._handles[surface.name] = self._add_surface(surface)
+            shape = _shape_key(surface)
+            if self._shapes.get(surface.name) != shape:  # what has not changed is not sent again
+                self._shapes[surface.name] = shape
+                self._handles[surface.name] = self._add_surface(surface)
         self._add_paths()
         self._add_camera(view)
         self.controls.set_frames(self._times())
@@ -190,7 +194,9 @@ class Viewer:
             "/camera",
             float(np.radians(view["fov"])),
             width / height,
-            scale=self.length,
+            scale=0.6 * self.length,
+            thickness=1.5,
+            thickness_units="screen",
             wxyz=(w, x, y, z),
             position=tuple(eye),
             visible=self.controls.shows("camera"),
@@ -233,11 +239,8 @@ class Viewer:
 
     def _work(self) -> None:
         """Simulates again whenever values have changed, with the newest ones."""
-        while self._running:
-            self._wake.wait()
+        while self._wake.wait() and self._running:
             self._wake.clear()
-            if not self._running:
-                return
             with self._lock:
                 scene = self._fill()
             begin = clock.perf_counter()
@@ -262,12 +265,19 @@ class Viewer:
             clock.sleep(step)
 
 
+def _shape_key(surface: MovingSurface) -> tuple[Any, ...]:
+    """Returns what decides how a surface is sent: its faces, its looks, and its shape if that is rigid."""
+    arrays = [surface.faces, surface.colors, surface.uv, surface.texture]
+    arrays += [surface.points] if surface.axes is not None or len(surface.points) == 1 else []
+    return tuple(None if array is None else array.tobytes() for array in arrays)
+
+
 def _beside(view: Mapping[str, Any]) -> tuple[float, ...]:
     """Returns a point behind, above and to the right of a camera, from where it is seen too [m]."""
     back = np.subtract(view["eye"], view["target"])
     right = np.cross((0.0, 1.0, 0.0), back)
     distance = float(np.linalg.norm(back))
-    away = 1.15 * back + 0.75 * right + np.array([0.0, 0.3 * distance, 0.0])
+    away = 1.2 * back + 0.6 * right + np.array([0.0, 0.35 * distance, 0.0])
     return tuple(map(float, np.add(view["target"], away)))
 
 
