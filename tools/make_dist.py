@@ -1,8 +1,8 @@
 """Builds wheel and sdist, checks them, and runs gradsim from the wheel in an empty environment.
 
-    make dist                                  # all of it; the demo takes about a minute
-    python tools/make_dist.py --smoke          # a short simulation in place of the demo
-    python tools/make_dist.py --python python3.13 --smoke
+make dist                                  # all of it; the demo takes about a minute
+python tools/make_dist.py --smoke          # a short simulation in place of the demo
+python tools/make_dist.py --python python3.13 --smoke
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import sys
 import time
 from contextlib import contextmanager
 
-from tests.report.browser import CHROMIUM, DRIVER, NO_CHROMIUM
+from tests.report.browser import CHROMIUM, SOFTWARE_GL, NO_CHROMIUM
 
 __all__ = ["CHROMIUM", "NO_CHROMIUM", "open_browser", "page_messages"]
 
@@ -131,7 +131,7 @@ def page_messages(browser):
     """Warnings and errors of a page in the log, without those of the software that stands in for a graphics card."""
     entries = [event["entry"] for event in browser.events_of("Log.entryAdded")]
     texts = [entry["text"] for entry in entries if entry["level"] in ("warning", "error")]
-    return [text for text in texts if DRIVER not in text]
+    return [text for text in texts if SOFTWARE_GL not in text]
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-DRIVER = "GL Driver Message"  # software rendering notes that it reads pixels back
+SOFTWARE_GL = "GL Driver Message"  # software rendering notes that it reads pixels back
 NO_CHROMIUM = "no chromium: apt-get install -y chromium enables this test"
 
 # Injected into a copy of the page: plays the video and writes the observations into the title.
@@ -56,7 +56,7 @@ def open_page(page, folder, width):
     observed = json.loads(match[1])
     assert observed["errors"] == []
     assert observed["requests"] == []
-    messages = [line for line in done.stderr.splitlines() if "CONSOLE" in line and DRIVER not in line]
+    messages = [line for line in done.stderr.splitlines() if "CONSOLE" in line and SOFTWARE_GL not in line]
     assert messages == []
     assert observed["ready"] >= 2
     assert observed["played"] >= 0.1
