@@ -246,6 +246,16 @@ class BatchShard:
         anchors += 3 * self._node_anchors
         return (self.integrator.evaluations * scalars + anchors) * self.dtype.itemsize
 
+    @cached_property
+    def world_step_bytes(self) -> int:
+        """The same of one world, with lanes of its own [bytes]."""
+        rigid = self.system.rigid_rollout
+        if rigid is None:
+            return self.step_bytes // self.world_count
+        lanes = rigid.row_size * self.integrator.evaluations + rigid.anchor_row * rigid.world_blocks
+        others = self.step_bytes // self.dtype.itemsize - lanes
+        return (others // self.world_count + lanes // rigid.world_blocks) * self.dtype.itemsize
+
     @property
     def _node_anchors(self) -> int:
         """Anchors of nodes that the native rollout advances."""

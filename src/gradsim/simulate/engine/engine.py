@@ -47,7 +47,8 @@ class Engine:
     ):
         bridge.initialize()
         self.world_count = world_count
-        bounds = shard_bounds(world_count, threads, worlds_per_group(topology, dtype, device))
+        self.group = worlds_per_group(topology, dtype, device)
+        bounds = shard_bounds(world_count, threads, self.group)
         self.slices = [slice(a, b) for a, b in itertools.pairwise(bounds)]
         self.shards = [
             BatchShard(topology, s.stop - s.start, integrator, dtype, device, batch=world_count) for s in self.slices
@@ -75,7 +76,7 @@ class Engine:
         """Returns the memory plan of a rollout."""
         plan = self._plans.get((time, limit, gradient))
         if plan is None:
-            step_bytes = sum(shard.step_bytes for shard in self.shards)
+            step_bytes = self._step_bytes()
             plan = plan_memory(
                 frames=time.frames,
                 substeps=time.steps_per_frame,
@@ -86,6 +87,16 @@ class Engine:
             )
             self._plans = {(time, limit, gradient): plan}  # the next rollout is likely the same
         return plan
+
+    def _step_bytes(self) -> int:
+        """Returns the history of one step of the batch [bytes], or more, whatever the number of shards.
+
+        Shards of single worlds may each leave lanes empty. Gradients are summed launch by launch, so a plan that
+        depended on the shards would change their last bits.
+        """
+        if self.group > 1:
+            return sum(shard.step_bytes for shard in self.shards)
+        return self.shards[0].world_step_bytes * self.world_count
 
     @bridge.on_one_torch_thread
     def forward(
