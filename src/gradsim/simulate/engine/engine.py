@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
@@ -55,7 +55,7 @@ class Engine:
         self.states, self.families = self.shards[0].state_names, tuple(self.shards[0].parameters)
         others = len(self.shards) - 1  # the calling thread runs the first shard
         self.pool = ThreadPoolExecutor(others, initializer=torch.set_num_threads, initargs=(1,)) if others else None
-        self._plans: dict[Hashable, MemoryPlan] = {}
+        self._planned: tuple[Any, MemoryPlan | None] = (None, None)  # arguments of the last plan, and the plan
         self._ready: tuple[Time, MemoryPlan, float, bool] | None = (
             None  # the rollout that memory and graphs were last prepared for
         )
@@ -73,8 +73,8 @@ class Engine:
 
     def plan(self, time: Time, limit: float, gradient: bool) -> MemoryPlan:
         """Returns the memory plan of a rollout."""
-        plan = self._plans.get((time, limit, gradient))
-        if plan is None:
+        last, plan = self._planned
+        if plan is None or last != (time, limit, gradient):
             step_bytes = sum(shard.step_bytes for shard in self.shards)
             plan = plan_memory(
                 frames=time.frames,
@@ -84,7 +84,7 @@ class Engine:
                 gradient=gradient,
                 graph_steps=self.shards[0].graph_steps(step_bytes),
             )
-            self._plans = {(time, limit, gradient): plan}  # the next rollout is likely the same
+            self._planned = (time, limit, gradient), plan  # the next rollout is likely the same
         return plan
 
     @bridge.on_one_torch_thread
@@ -224,8 +224,8 @@ class Engine:
         values = self._slice(inputs, worlds)
         first, end = len(self.states), len(self.states) + len(self.families)
         parameters = dict(zip(self.families, values[first:end], strict=True))
-        shard.load(parameters, tuple(values[end:]), time.dt, begin)
-        _copy(shard.states(), values[:first])
+        shard.load(parameters, values[end:], time.dt, begin)
+        shard.load_states(values[:first])
 
     def _parallel(self, run: Callable[[int], None]) -> None:
         """Calls `run` for every shard, each in a thread of its own; graphs release the interpreter lock."""
@@ -385,7 +385,7 @@ def engine_for(compiled: CompiledScene, integrator: Integrator) -> Engine:
     """Returns the engine for a scene, from the cache if one was built before."""
     signature = compiled.signature
     threads = bridge.kernel_threads() if signature.device.type == "cpu" else 1
-    key = (signature.topology, math.prod(signature.batch), integrator, signature.dtype, signature.device, threads)
+    key = (signature.topology, signature.world_count, integrator, signature.dtype, signature.device, threads)
 
     def build() -> Engine:
         with bridge.graph_lock:  # arrays allocated while another thread captures would become part of its graph

@@ -68,8 +68,8 @@ def rigid_contact_rate(view: "StabilityView") -> tuple[float, float]:
     kd = loss sqrt(m ke / n) each.
     """
     ke, kd, kf, loss = (view.largest(view.row(row)) for row in ("ke", "kd", "kf", "loss"))
-    compliance = view.rigid_compliance()
-    rates = [kd * compliance, kf * view.slip_compliance()]
+    compliance, slip_compliance = view.rigid_compliances()
+    rates = [kd * compliance, kf * slip_compliance]
     if loss > 0.0:
         rates.append(loss * math.sqrt(ke / (view.inverse_mass() * view.contact_count())) * compliance)
     return ke * compliance * (1.0 + loss), max(rates)
