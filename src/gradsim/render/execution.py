@@ -63,7 +63,8 @@ class JobTemplate:
         job = RASTER_JOB.ctype.from_buffer_copy(self.job)
         job.frame_count, job.vertex_count = vertices.shape[:2]
         job.chunk_count = job.frame_count
-        job.corner_count = attributes.shape[1]
+        job.corner_count, job.attribute_count = attributes.shape[1:]
+        job.drawn_frame = -1
         job.attribute_stride = attributes.stride(0)
         job.background_frame_stride = background.stride(0) if background.shape[0] > 1 else 0
         job.background_pixel_stride = 3 if background.shape[1:3] != (1, 1) else 0
