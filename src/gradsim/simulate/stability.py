@@ -105,6 +105,13 @@ class StabilityView:
         """Returns a row of the owner's parameters, [B, elements], or a number if all are equal."""
         return self._columns[getattr(self.family.rows, name)]
 
+    def largest_in_rows(self, *names: str) -> tuple[float, ...]:
+        """Returns the largest entry of each of some rows of the owner's parameters."""
+        return self._cached(
+            ("largest", self.family.name, self.owner, names),
+            lambda: tuple(self.largest(self.row(name)) for name in names),
+        )
+
     @functools.cached_property
     def _columns(self) -> Any:
         return self.compiled.distinct_columns(self.family.name, self.owner)
@@ -284,13 +291,18 @@ def _resting(topology: Topology) -> tuple[str, ...]:
     return topology.constant("resting bodies", build)
 
 
+def _weakest_contact(compiled: CompiledScene, body: str) -> float:
+    """Returns the largest stiffness of a rigid body's contacts in the world where that is smallest [N/m]."""
+    stiffness = compiled.distinct_columns("rigid_contact", body)[CONTACT.ke]
+    return float(stiffness.max(1).min() if isinstance(stiffness, np.ndarray) else stiffness)
+
+
 def _rest_depth(compiled: CompiledScene, body: str) -> tuple[float, float]:
     """Returns the depth to which a rigid body sinks in at rest [m], and its size [m]."""
     rows = compiled.distinct_columns("rigid", body)
     points, reach = _flat_and_reach(compiled, body)
-    stiffness = compiled.distinct_columns("rigid_contact", body)[CONTACT.ke]
-    weakest = float(stiffness.max(1).min() if isinstance(stiffness, np.ndarray) else stiffness)
+    weakest = compiled.batcher.cached(("weakest contact", body), partial(_weakest_contact, compiled, body))
     gx, gy, gz = rows[GRAVITY], rows[GRAVITY + 1], rows[GRAVITY + 2]
-    weight = StabilityView.largest((gx**2 + gy**2 + gz**2) ** 0.5 / rows[RIGID.inverse_mass])
+    weight = StabilityView.largest((gx * gx + gy * gy + gz * gz) ** 0.5 / rows[RIGID.inverse_mass])
     depth = weight / (weakest * points) if weakest > 0.0 else math.inf  # no contact force
     return depth, 2.0 * reach

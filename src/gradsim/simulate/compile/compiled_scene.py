@@ -73,19 +73,17 @@ class CompiledScene:
 
     def distinct_columns(self, family: str, owner: str) -> Any:
         """Returns an owner's distinct columns, [rows, B, columns]; a list of numbers if there is one column."""
-        if owner in self.signature.shared["columns", family][1]:
-            self.batcher.uses_tensors = True
-        found = self._arrays.get((family, owner))
+        place = (family, owner)
+        if owner not in self.signature.shared["columns", family][1]:
+            return self.batcher.cached(("distinct columns", place), partial(self._distinct, place))
+        self.batcher.uses_tensors = True
+        found = self._arrays.get(place)
         if found is None:
-            build = partial(self._distinct, family, owner)
-            found = self._arrays[family, owner] = self.batcher.cached(("distinct columns", family, owner), build)
+            found = self._arrays[place] = self._distinct(place)
         return found
 
-    def _distinct(self, family: str, owner: str) -> Any:
-        if owner in self.signature.shared["columns", family][1]:
-            self.batcher.uses_tensors = True
-        array, place = self._array(family), (family, owner)
-        first, count = self.topology.ranges[place][0], self.signature.periods[place]
+    def _distinct(self, place: tuple[str, str]) -> Any:
+        array, first, count = self._array(place[0]), self.topology.ranges[place][0], self.signature.periods[place]
         if len(array) * count == 1:
             return array[0, :, first].tolist()
         return array[:, :, first : first + count].swapaxes(0, 1)

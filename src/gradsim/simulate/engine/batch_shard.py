@@ -347,15 +347,18 @@ class BatchShard:
         """Takes the adjoint back over the `count` steps from `step`; arguments as for `run`."""
         self._replay(True, step, count, row, total, True)
 
-    def capture(self, backward: bool, count: int) -> None:
-        """Captures the graph of `count` steps unless it exists."""
-        if (backward, count) not in self._graphs:
-            self._graphs[backward, count] = bridge.Graph(lambda: self._launch(backward, count), self.device)
+    def capture(self, backward: bool, count: int) -> bridge.Graph:
+        """Returns the graph of `count` steps, captured unless it exists."""
+        graph = self._graphs.get((backward, count))
+        if graph is None:
+            graph = bridge.Graph(lambda: self._launch(backward, count), self.device)
+            self._graphs[backward, count] = graph
+        return graph
 
     def _replay(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
-        self.capture(backward, count)
+        graph = self.capture(backward, count)
         self.clock.set(step, row * self.integrator.evaluations, max(total, 1), keep)
-        self._graphs[backward, count].replay()
+        graph.replay()
 
     def _launch(self, backward: bool, count: int) -> None:
         take = take_steps_adjoint if backward else take_steps

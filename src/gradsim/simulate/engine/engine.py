@@ -270,10 +270,12 @@ def _run_forward(shard: BatchShard, time: Time, plan: MemoryPlan, frames: Sequen
     if shard.topology.is_prescribed:
         shard.run(0, 0, 0, time.steps)  # sets the prescribed states at the start
     _write(frames, 0, states)
+    length, total, keep = time.steps_per_frame, time.steps, plan.keeps_all
+    segments = plan.segments(0, length)
     for frame in range(1, time.frames):
-        first = (frame - 1) * time.steps_per_frame
-        for step, count in plan.segments(first, time.steps_per_frame):
-            shard.run(step, count, step if plan.keeps_all else 0, time.steps, keep=plan.keeps_all)
+        for start, count in segments:
+            step = (frame - 1) * length + start
+            shard.run(step, count, step if keep else 0, total, keep)
         _write(frames, frame, states)
     # A step adds to the state, so a number that is not finite remains so until the end.
     if not shard.state_pool.all_finite_fast() and not all(map(all_finite, shard.states())):
@@ -345,11 +347,13 @@ def _run_backward(
         adjoint[:] = 0.0 if grad is None else grad[:, -1]
     given = [(adjoint, grad) for adjoint, grad in zip(adjoints, grads, strict=True) if grad is not None]
     frame_states = states() if shard.owner is None else ()
+    length, total = time.steps_per_frame, time.steps
+    segments = plan.segments(0, length)
     for frame in range(time.frames - 1, 0, -1):
-        first = (frame - 1) * time.steps_per_frame
+        first = (frame - 1) * length
         if shard.owner is not None:
-            for step, count in reversed(plan.segments(first, time.steps_per_frame)):
-                shard.run_back(step, count, step, time.steps)
+            for step, count in reversed(segments):
+                shard.run_back(first + step, count, first + step, total)
         else:
             start = [torch.as_tensor(state[:, frame - 1]) for state in frame_states]
             _recompute_back(shard, time, plan, start, first)
