@@ -33,7 +33,8 @@ FEW_NUMBERS = 16  # of a quantity that is checked number by number
 def validate_quantities(scene_object: Any, label: str) -> None:
     """Validates every quantity of a frozen scene object and stores numbers and lists as float64 arrays."""
     values = vars(scene_object)  # scenes are created again in every call: faster than object.__setattr__
-    for name, spec, default, array in _with_defaults(type(scene_object)):
+    cls: Any = type(scene_object)
+    for name, spec, default, array in _with_defaults(cls):
         value = values[name]
         if value is None and spec.optional:
             continue

@@ -273,8 +273,8 @@ def _run_forward(shard: BatchShard, time: Time, plan: MemoryPlan, frames: Sequen
     length, total, keep = time.steps_per_frame, time.steps, plan.keeps_all
     segments = plan.segments(0, length)
     for frame in range(1, time.frames):
-        for start, count in segments:
-            step = (frame - 1) * length + start
+        for offset, count in segments:
+            step = (frame - 1) * length + offset
             shard.run(step, count, step if keep else 0, total, keep)
         _write(frames, frame, states)
     # A step adds to the state, so a number that is not finite remains so until the end.
