@@ -40,3 +40,19 @@ def test_a_long_call_is_interrupted(name):
         finally:
             process.kill()
     assert output == "interrupted\n"
+
+
+@pytest.mark.parametrize("delay", [0.2, 0.8])
+def test_an_interrupt_during_the_import_prints_nothing(delay):
+    program = "import gradsim_command; print('importing', flush=True); gradsim_command.main()"
+    command = [sys.executable, "-c", program, "--version"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "importing\n"
+        try:
+            process.wait(timeout=delay)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60.0)
+    assert "Traceback" not in errors
+    assert process.returncode == -signal.SIGINT or output  # the process may have finished first
