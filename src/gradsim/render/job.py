@@ -58,6 +58,7 @@ RASTER_JOB = Structure(
         "chunk_count": INT64,
         "next_frame": INT64,  # to be processed
         "chunk_end": INT64,  # end of the frames of the current chunk
+        "frames_left": INT64,  # of this launch
         "copies": INT64,  # whether pixels may be copied from another frame: there is no backward pass
         "drawn_frame": INT64,  # by this job before, -1: none
         "list_size": INT64,  # integers available

@@ -15,15 +15,17 @@ namespace gradsim {
 
 typedef long long Int;
 
-// Whether the job has another frame to process. Takes another chunk of frames when the current one is finished.
+// Whether the job has another frame to process in this launch. Takes another chunk of frames when the current one is
+// finished.
 template <class T> bool has_next_frame(RasterJob<T>& job) {
-    if (job.next_frame < job.chunk_end) return true;
-    const Int chunk = __atomic_fetch_add(job.chunks_taken, 1, __ATOMIC_RELAXED);
-    if (chunk >= job.chunk_count) return false;
-    job.next_frame = job.frame_count * chunk / job.chunk_count;
-    job.chunk_end = job.frame_count * (chunk + 1) / job.chunk_count;
-    job.chunk_texels_adj = job.texels_adj ? job.texels_adj + chunk * job.texel_count * 3 : nullptr;
-    return true;
+    if (job.next_frame == job.chunk_end) {
+        const Int chunk = __atomic_fetch_add(job.chunks_taken, 1, __ATOMIC_RELAXED);
+        if (chunk >= job.chunk_count) return false;
+        job.next_frame = job.frame_count * chunk / job.chunk_count;
+        job.chunk_end = job.frame_count * (chunk + 1) / job.chunk_count;
+        job.chunk_texels_adj = job.texels_adj ? job.texels_adj + chunk * job.texel_count * 3 : nullptr;
+    }
+    return job.frames_left-- > 0;
 }
 
 // Scratch memory of one frame, allocated linearly. Beyond its size it only counts, so that a single failure reports the
