@@ -9,7 +9,7 @@ import sys
 import time
 from contextlib import contextmanager
 
-from tests.report.browser import CHROMIUM, SOFTWARE_GL, NO_CHROMIUM
+from tests.report.browser import CHROMIUM, NO_CHROMIUM, SOFTWARE_GL
 
 __all__ = ["CHROMIUM", "NO_CHROMIUM", "open_browser", "page_messages"]
 

@@ -16,6 +16,7 @@ from tests.footage.chromium import CHROMIUM, NO_CHROMIUM, open_browser, page_mes
 
 import gradsim as gs
 from gradsim.report.html import player_section, write_page
+from gradsim.view import player as player_module
 from gradsim.view.player import KINDS, Player, frame_element
 
 HEIGHT, WIDTH = 200, 320  # of the canvas [px]
@@ -69,10 +70,10 @@ def test_data_hold_the_positions_at_all_frames(motion):
 
 def test_frames_are_left_out_beyond_the_limit(motion, monkeypatch):
     scene, trajectory = motion
-    monkeypatch.setattr("gradsim.view.player.MAX_BYTES", 6 * 25 * FRAMES // 3)
+    monkeypatch.setattr(player_module, "MAX_BYTES", 6 * 25 * FRAMES // 3)
     header, _ = unpacked(Player(scene, trajectory).data())
     assert header["times"] == trajectory.time[::3].tolist()
-    assert "Every 3th" in player_section("3D", scene, trajectory)
+    assert "One frame in 3 is shown" in player_section("3D", scene, trajectory)
 
 
 def test_names_cannot_leave_the_data(motion):

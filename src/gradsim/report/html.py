@@ -97,7 +97,7 @@ def player_section(title: str, scene: Scene, trajectory: Trajectory, note: str =
     player = Player(scene, trajectory)
     if player.empty:
         return ""
-    left_out = f" Every {player.stride}th frame is shown." if player.stride > 1 else ""
+    left_out = f" One frame in {player.stride} is shown." if player.stride > 1 else ""
     caption = f'<figcaption class="note">{escape(" ".join(filter(None, (note, CAPTION))) + left_out)}</figcaption>'
     return section(title, f'<figure class="motion">{player.element()}{caption}</figure>')
 
