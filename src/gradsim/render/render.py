@@ -75,6 +75,12 @@ def render(
         UnsupportedDevice: A rasterizer is given a trajectory that is not on the CPU.
     """
     _check_renderer(renderer)
+    for name, flag in (("alpha", alpha), ("depth", depth)):
+        if not isinstance(flag, bool):
+            raise WrongType(name, type(flag).__name__, "must be True or False")
+    if not isinstance(scene, Scene) or not isinstance(trajectory, Trajectory):
+        found = f"{type(scene).__name__} and {type(trajectory).__name__}"
+        raise WrongType("scene, trajectory", found, "must be a gs.Scene and its gs.Trajectory")
     return renderer.render(scene, trajectory, checked_pixels("size", size), frames, alpha=alpha, depth=depth)
 
 
