@@ -175,8 +175,8 @@ class BatchShard:
 
     def _rigid_rollout(self, batch: int) -> RigidRollout:
         buffers = {
-            f"{state}{suffix}": self.buffers[f"{part}.{state}{suffix}"].array
-            for part in ("rigid", "rigid_anchor")
+            f"{part}.{state}{suffix}": self.buffers[f"{part}.{state}{suffix}"].array
+            for part in ("rigid", "rigid_anchor", "pair_anchor")
             if part in self.state_layout
             for state in self.state_layout[part].states
             for suffix in ("", "_adj")
@@ -242,7 +242,7 @@ class BatchShard:
         rigid = self.system.rigid_rollout
         if rigid is not None:
             scalars += rigid.row_size
-        anchors = 0 if rigid is None else rigid.anchor_row * rigid.world_blocks
+        anchors = 0 if rigid is None else (rigid.anchor_row + rigid.pairs.anchor_row) * rigid.world_blocks
         anchors += 3 * self._node_anchors
         return (self.integrator.evaluations * scalars + anchors) * self.dtype.itemsize
 
@@ -259,7 +259,7 @@ class BatchShard:
     @property
     def _row_parts(self) -> list[str]:
         """Parts whose history has one row per evaluation for all worlds together."""
-        own = ("rigid", "rigid_anchor", "node_anchor") if self.native else ()
+        own = ("rigid", "rigid_anchor", "pair_anchor", "node_anchor") if self.native else ()
         return [part for part in self.state_layout if part not in own]
 
     @property
@@ -293,8 +293,11 @@ class BatchShard:
         if rigid is not None:
             shape = (rigid.threads, rows + 1, SIZES.rigid_state * rigid.lanes)
             self.history["rigid"] = bridge.scalars(shape, *kind)
-            anchors = bridge.scalars((rigid.world_blocks, steps + 1, rigid.anchor_row), *kind)
-            rigid = rigid.with_history(self.history["rigid"].array, anchors.array)
+            anchors, pair_anchors = (
+                bridge.scalars((rigid.world_blocks, steps + 1, row), *kind)
+                for row in (rigid.anchor_row, rigid.pairs.anchor_row)
+            )
+            rigid = rigid.with_history(self.history["rigid"].array, anchors.array, pair_anchors.array)
             coupled = (rigid.structures, rigid.pairs.structure) if self.coupled else ()
         if world is not None:
             anchors = bridge.vectors((steps, self._node_anchors), *kind)
