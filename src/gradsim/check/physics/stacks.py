@@ -120,7 +120,7 @@ def plank_falls(offset: float, mu: float) -> tuple[float, float]:
     time = {"fps": 30.0, "substeps": 200}
     angle = plank_angle(mu) + offset
     rest = simulate(plank_scene(angle, 1.0), frames=31, **time)  # type: ignore[arg-type]
-    x, _, z, w = rest["plank"].rotation[-1].tolist()
+    _, _, z, w = rest["plank"].rotation[-1].tolist()
     run = simulate(plank_scene(angle, mu), frames=91, start=rest.final, **time)["plank"].position  # type: ignore[arg-type]
     return float((run[-1] - run[15]).norm()), 2.0 * math.atan2(z, w)
 
