@@ -49,7 +49,12 @@ def random_collision(mesh: TriMesh, friction: str, factors: Values) -> Scene:
     velocity = base + torch.tensor([0.3, 0.0, 0.2], dtype=torch.float64) * uniform(3)
     along = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
     velocity = velocity + along * velocity[..., :1] * (factors["speed"] - 1.0)[..., None]
-    law = {"ke": 1e5 * factors["stiffness"], "mu": 0.3 * factors["friction"], "delta": DELTA, "restitution": 0.6}
+    law: dict[str, Any] = {
+        "ke": 1e5 * factors["stiffness"],
+        "mu": 0.3 * factors["friction"],
+        "delta": DELTA,
+        "restitution": 0.6,
+    }
     contact = Contact(**law, **FRICTIONS[friction])
     thrown = Rigid(
         "thrown",

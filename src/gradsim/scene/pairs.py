@@ -81,9 +81,9 @@ def combined(first: Contact, second: Contact) -> Contact:
     friction: dict[str, Any] = {"kf": _mean(first.kf, second.kf)}
     sticking = [contact.friction for contact in (first, second) if isinstance(contact.friction, Sticking)]
     if sticking:
-        names = ("stiffness", "damping")
-        values = {name: (getattr(sticking[0], name) + getattr(sticking[-1], name)) / 2 for name in names}
-        friction = {"friction": Sticking(**values)}
+        one, other = sticking[0], sticking[-1]
+        means = (one.stiffness + other.stiffness) / 2, (one.damping + other.damping) / 2
+        friction = {"friction": Sticking(*means)}
     return Contact(
         ke=_harmonic_mean(first.ke, second.ke),
         **friction,
