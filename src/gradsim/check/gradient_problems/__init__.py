@@ -19,7 +19,14 @@ from gradsim.check.gradient_problems.rigid import (
     cube_values,
 )
 from gradsim.check.gradient_problems.soft import BOUNCE, SOFT_FLIGHT, SOFT_IMPACT, SOFT_SHAPES, SOFT_STICK_SLIP
-from gradsim.check.gradient_problems.sticking import STICKING_BALL, STICKING_BOX, STICKING_SHAPES, STICKING_SOFT
+from gradsim.check.gradient_problems.sticking import (
+    STICKING_BALL,
+    STICKING_BODIES,
+    STICKING_BOX,
+    STICKING_PAIR,
+    STICKING_SHAPES,
+    STICKING_SOFT,
+)
 
 __all__ = ["BOUNCE", "CUBE_STEP", "PROBLEMS", "GradientProblem", "cube_scene", "cube_values"]
 
@@ -45,6 +52,8 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     STICKING_SHAPES,
     STICKING_BALL,
     STICKING_SOFT,
+    STICKING_PAIR,
+    STICKING_BODIES,
     PENDULUM,
     DOUBLE_PENDULUM,
     CLAMP,

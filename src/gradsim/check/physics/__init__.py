@@ -16,6 +16,7 @@ from gradsim.check.physics import (
     pairs,
     pendula,
     rigid,
+    stacks,
     statics,
 )
 from gradsim.check.physics.measure import PhysicsCheck
@@ -32,6 +33,7 @@ CHECKS: tuple[PhysicsCheck, ...] = (
     *balls.CHECKS,
     *friction.CHECKS,
     *pairs.CHECKS,
+    *stacks.CHECKS,
     *drag.CHECKS,
     *node_contact.CHECKS,
     *pendula.CHECKS,

@@ -11,7 +11,7 @@ from gradsim import bridge
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.engine.launch import PortableForce, PrescribedState
-from gradsim.simulate.engine.pair_arrays import no_pairs, pair_arrays
+from gradsim.simulate.engine.pair_arrays import PairArrays, pair_arrays
 from gradsim.simulate.engine.point_blocks import point_blocks, point_order
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.signals import SignalArrays
@@ -57,7 +57,7 @@ def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[
 
 def worlds_per_group(topology: Topology, dtype: torch.dtype, device: torch.device) -> int:
     """Returns how many worlds a thread advances at once: those in the lanes of a rigid rollout."""
-    only_rigid = set(topology.state_layout) - {"rigid_anchor"} == {"rigid"}
+    only_rigid = set(topology.state_layout) - {"rigid_anchor", "pair_anchor"} == {"rigid"}
     in_lanes = device.type == "cpu" and topology.is_native and only_rigid
     return lane_count(dtype) if in_lanes else 1
 
@@ -232,7 +232,7 @@ class Layout:
         """Returns the native rollout of all rigid bodies with their contacts and pushes.
 
         Args:
-            buffers: Arrays of the states and their adjoints, by name.
+            buffers: Arrays of the states and their adjoints, by name such as "rigid.p_adj".
             integrator: Time integrator.
             batch: Worlds of all shards.
             coupled: Whether bodies advance together with the nodes of their world.
@@ -248,7 +248,7 @@ class Layout:
         shapes, pushes = elements.get("shape", 0), elements.get("push", 0)
         own = SIZES.pair_scratch * shapes + SIZES.push_scratch * pushes
         step = SIZES.body_scratch + SIZES.stage_scratch * len(integrator.stages) + 4
-        pairs = pair_arrays(self, lanes, lane_count(self.dtype)) if "pair" in elements else no_pairs()
+        pairs = pair_arrays(self, buffers, lanes, lane_count(self.dtype)) if "pair" in elements else PairArrays()
         together = coupled or "pair" in elements
         size = (elements["rigid"] * (own + step) if together else own) * lanes
         scratch = bridge.scalars((size,), self.dtype, self.device)
@@ -263,7 +263,9 @@ class Layout:
             **{name: array.ptr for name, array in constants.items()},
             **{field: table_of(table) for field, table in parameters.items()},
             **{
-                f"{state}{suffix}": buffers[f"{state}{suffix}"].ptr for state in RIGID_STATES for suffix in ("", "_adj")
+                f"{state}{suffix}": buffers[f"rigid.{state}{suffix}"].ptr
+                for state in RIGID_STATES
+                for suffix in ("", "_adj")
             },
             "scratch": scratch.array.ptr,
             **anchors.fields,
@@ -304,7 +306,7 @@ class Layout:
             "anchor_blocks": own[0].ptr,
             "anchor_elements": own[1].ptr,
             "anchor_scratch": scratch.array.ptr,
-            **{f"xi{suffix}": buffers[f"xi{suffix}"].ptr for suffix in ("", "_adj")},
+            **{f"xi{suffix}": buffers[f"rigid_anchor.xi{suffix}"].ptr for suffix in ("", "_adj")},
         }
         return AnchorMemory(3 * width * row, fields, (*own, scratch))
 

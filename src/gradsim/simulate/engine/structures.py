@@ -36,7 +36,7 @@ SIZES = Constants(
     collider_scratch=20,  # for the shape of a body in contact with others
     neighbour_scratch=4,  # for a body in a list of neighbours
     neighbour_integers=16,  # and integers for it
-    law_scratch=24,  # for the contact parameters of pairs of bodies
+    law_scratch=26,  # for the contact parameters of pairs of bodies
 )
 
 TABLE = Structure(
@@ -147,6 +147,16 @@ PAIRS = Structure(
         "grids": "const void*",
         **dict.fromkeys(("law", "collider"), TABLE),
         "scratch": "T*",
+        # anchors of sticking friction: of a world; samples of one body in another; their flags; scalars and rows
+        **dict.fromkeys(("anchor_count", "anchor_numbers", "anchor_flags", "anchor_row", "anchor_rows"), INT64),
+        "anchor_pairs": "const int*",  # number of each pair of bodies
+        "anchor_blocks": "const int*",  # of samples of one body in another: first block in a row, first element, shape
+        "anchor_elements": "const int*",
+        "anchor_shapes": "const int*",
+        "sample_order": "const int*",  # index of the sample in every lane of the blocks of samples
+        **dict.fromkeys(("xi", "xi_adj"), "T*"),
+        "anchors": "T*",  # [blocks of worlds, rows, anchor_row]
+        "anchor_scratch": "T*",
     },
     comment="Contact between the rigid bodies of some worlds.",
 )
