@@ -37,6 +37,7 @@ from gradsim.render.softras import SoftRas
 from gradsim.report.fit_page import write_report
 from gradsim.report.plan_page import write_plan
 from gradsim.scene import errors
+from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.ball import Ball
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.camera import Camera
@@ -56,6 +57,7 @@ from gradsim.scene.files.schema import scene_schema
 from gradsim.scene.forces import BodyForce, Force, Tether
 from gradsim.scene.friction import Regularized, Sticking
 from gradsim.scene.integrators import Integrator, Midpoint, RungeKutta4, SymplecticEuler, explicit_runge_kutta
+from gradsim.scene.joints import Fixed, Free, Prismatic, Revolute, Spherical, Universal
 from gradsim.scene.lights import AmbientLight, DirectionalLight, PointLight
 from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
@@ -87,6 +89,7 @@ __all__ = [
     "Adam",
     "Adjoint",
     "AmbientLight",
+    "Articulated",
     "Ball",
     "Bending",
     "Blur",
@@ -116,9 +119,11 @@ __all__ = [
     "FacePoint",
     "Feedback",
     "Fit",
+    "Fixed",
     "Force",
     "ForceFamily",
     "ForceKernels",
+    "Free",
     "GaussNewton",
     "GoalImage",
     "GoalState",
@@ -130,6 +135,7 @@ __all__ = [
     "InvalidInput",
     "Keyframes",
     "LBFGS",
+    "Link",
     "LogNormal",
     "MinimumNorm",
     "Look",
@@ -149,12 +155,14 @@ __all__ = [
     "Pixels",
     "Plan",
     "Prepared",
+    "Prismatic",
     "PointLight",
     "Push",
     "Quantity",
     "RandomSearch",
     "Region",
     "Regularized",
+    "Revolute",
     "Rigid",
     "RungeKutta4",
     "Scene",
@@ -166,6 +174,7 @@ __all__ = [
     "Smoke",
     "Soft",
     "SoftRas",
+    "Spherical",
     "Springs",
     "StabilityWarning",
     "State",
@@ -182,6 +191,7 @@ __all__ = [
     "Trajectory",
     "TriMesh",
     "Trial",
+    "Universal",
     "Vertex",
     "Video",
     "TorchOptimizer",

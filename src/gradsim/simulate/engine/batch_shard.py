@@ -13,7 +13,8 @@ from gradsim import bridge
 from gradsim.scene.errors import UnsupportedDevice
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
-from gradsim.simulate.engine.launch import PartArrays, PortableSystem, RolloutClock, stage_weights
+from gradsim.simulate.engine.articulated_rollout import ArticulatedRollout
+from gradsim.simulate.engine.launch import PartArrays, PortableForce, PortableSystem, RolloutClock, stage_weights
 from gradsim.simulate.engine.layout import Layout, column_counts, in_blocks, padded
 from gradsim.simulate.engine.memory import GRAPH_STEPS
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
@@ -150,7 +151,10 @@ class BatchShard:
 
     def _build_system(self, batch: int) -> System:
         """Returns all that a step reads and writes but the history."""
-        forces = () if self.native else tuple(map(self.layout.portable_force, self.topology.forces))
+        forces: tuple[PortableForce, ...] = ()
+        if not self.native:
+            own = map(self.layout.portable_force, self.topology.forces)
+            forces = (*own, *self.layout.portable_dynamics())
         portable = PortableSystem(
             clock=RolloutClock(self.clock.array, self.dt.array),
             integrator=self.integrator,
@@ -164,7 +168,8 @@ class BatchShard:
             return System(portable)
         rigid = self._rigid_rollout(batch) if "rigid" in self.state_layout else None
         world = self._world_rollout() if "node" in self.state_layout else None
-        return System(portable, rigid, world, self.coupled)
+        joints = self._articulated_rollout(batch) if "joint" in self.state_layout else None
+        return System(portable, rigid, world, joints, self.coupled)
 
     def _no_anchors(self) -> PartArrays:
         """Returns empty arrays of anchors, for contact without sticking friction."""
@@ -183,6 +188,11 @@ class BatchShard:
         }
         signals = self.layout.signals(self.samples)
         return self.layout.rigid_rollout(buffers, self.integrator, batch, self.coupled, signals)
+
+    def _articulated_rollout(self, batch: int) -> ArticulatedRollout:
+        names = [f"{state}{suffix}" for state in self.state_layout["joint"].states for suffix in ("", "_adj")]
+        buffers = {name: self.buffers[f"joint.{name}"].array for name in names}
+        return self.layout.articulated_rollout(buffers, self.integrator, batch, self.layout.signals(self.samples))
 
     def _world_rollout(self) -> WorldRollout:
         buffers = {name: self.buffers[f"node.{name}"].array for name in NODE_BUFFERS}
@@ -244,6 +254,8 @@ class BatchShard:
             scalars += rigid.row_size
         anchors = 0 if rigid is None else rigid.anchor_row * rigid.world_blocks
         anchors += 3 * self._node_anchors
+        joints = self.system.articulated_rollout
+        anchors += 0 if joints is None else joints.row_size
         return (self.integrator.evaluations * scalars + anchors) * self.dtype.itemsize
 
     @property
@@ -259,7 +271,7 @@ class BatchShard:
     @property
     def _row_parts(self) -> list[str]:
         """Parts whose history has one row per evaluation for all worlds together."""
-        own = ("rigid", "rigid_anchor", "node_anchor") if self.native else ()
+        own = ("rigid", "rigid_anchor", "node_anchor", "joint") if self.native else ()
         return [part for part in self.state_layout if part not in own]
 
     @property
@@ -300,13 +312,22 @@ class BatchShard:
             anchors = bridge.vectors((steps, self._node_anchors), *kind)
             history = [self.history[f"node.{state}"].array for state in "xvf"]
             world = world.with_history([*history, anchors.array], *coupled)
+        joints = system.articulated_rollout
+        if joints is not None:
+            shape = (joints.threads, steps, joints.row_size // joints.threads)
+            self.history["joint"] = bridge.scalars(shape, *kind)
+            joints = joints.with_history(self.history["joint"].array)
         part_arrays = {name: self._part_arrays(name) for name in self._portable_parts}
         portable = dataclasses.replace(system.portable, part_arrays=part_arrays)
-        self.system = dataclasses.replace(system, portable=portable, rigid_rollout=rigid, world_rollout=world)
+        self.system = dataclasses.replace(
+            system, portable=portable, rigid_rollout=rigid, world_rollout=world, articulated_rollout=joints
+        )
 
     def recorded(self, name: str) -> torch.Tensor:
         """Returns the history of a state, [rows, count, width]."""
         rigid, part = self.system.rigid_rollout, name.partition(".")[0]
+        if part == "joint" and self.system.articulated_rollout is not None:
+            return self._recorded_joints(name)
         if rigid is None or part != "rigid":
             rows = self.history[name].tensor.unflatten(1, (self.world_count, -1))
             return rows[:, :, : self.topology.elements[part]].flatten(1, 2)
@@ -314,6 +335,15 @@ class BatchShard:
         rows = self.history["rigid"].tensor.view(bodies, rigid.threads // bodies, -1, SIZES.rigid_state, rigid.lanes)
         worlds = rows.permute(2, 1, 4, 0, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)
         return worlds.split(list(widths.values()), -1)[list(widths).index(name.partition(".")[2])]
+
+    def _recorded_joints(self, name: str) -> torch.Tensor:
+        """Returns the history of joints that the native rollout writes, repeated for all evaluations of a step."""
+        count, widths = self.topology.elements["joint"], self.state_layout["joint"].states
+        history = self.history["joint"].tensor
+        rows = history.view(*history.shape[:2], count, sum(widths.values()), -1)  # [threads, steps, joints, 7, lanes]
+        worlds = rows.permute(1, 0, 4, 2, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)
+        own = worlds.split(list(widths.values()), -1)[list(widths).index(name.partition(".")[2])]
+        return own.repeat_interleave(self.integrator.evaluations, 0)
 
     def release(self) -> None:
         """Frees the history; the next rollout allocates it again."""
