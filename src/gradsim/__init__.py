@@ -48,6 +48,7 @@ from gradsim.scene.errors import (
     GradsimError,
     InvalidInput,
     MissingExtra,
+    RobotWarning,
     SceneFileError,
     SilhouetteWarning,
     StabilityWarning,
@@ -69,6 +70,7 @@ from gradsim.scene.pendula import DoublePendulum, Pendulum
 from gradsim.scene.priors import LogNormal, Normal
 from gradsim.scene.quantity import Quantity, Signal, per_element, quantity
 from gradsim.scene.rigid import Drag, Push, Rigid
+from gradsim.scene.robots.load import Robot, load_robot
 from gradsim.scene.scene import Scene
 from gradsim.scene.self_contact import SelfContact
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticSphere
@@ -164,6 +166,8 @@ __all__ = [
     "Regularized",
     "Revolute",
     "Rigid",
+    "Robot",
+    "RobotWarning",
     "RungeKutta4",
     "Scene",
     "SelfContact",
@@ -206,6 +210,7 @@ __all__ = [
     "explicit_runge_kutta",
     "identifiability",
     "load_mesh",
+    "load_robot",
     "load_scene",
     "load_scene_file",
     "load_video",

@@ -25,6 +25,7 @@ from gradsim.simulate.forces.colliders import KINDS as COLLIDER_KINDS
 from gradsim.simulate.forces.colliders import ROWS as COLLIDER
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT
 from gradsim.simulate.forces.family import ForceFamily, no_rate
+from gradsim.simulate.state.joint_stability import joint_rates
 from gradsim.simulate.state.kernels.rigid import FORMS
 from gradsim.simulate.state.kernels.rigid import ROWS as RIGID
 
@@ -64,6 +65,11 @@ def stable_step(compiled: CompiledScene, integrator: Integrator) -> StableStep:
         totals[owner] = totals.get(owner, 0.0) + rate
         if owner not in largest or rate > largest[owner][0]:
             largest[owner] = (rate, family.reason)
+    for owner in compiled.topology.owners.get("joint", ()):
+        rate = compiled.batcher.cached(
+            ("stable rate", "joint", owner, integrator), partial(_squared_joint_rate, compiled, owner, integrator)
+        )
+        totals[owner], largest[owner] = rate, (rate, "springs, limits, friction and motors of the joints")
     for owner, total in totals.items():
         if total > 0 and total**-0.5 < best.dt:
             best = StableStep(total**-0.5, owner, largest[owner][1])
@@ -85,6 +91,21 @@ def _squared_rate(compiled: CompiledScene, family: ForceFamily, owner: str, inte
     """Returns dt^-2 for the stable step dt of one owner under one force family [1/s^2]."""
     view = StabilityView(compiled, family, owner)
     squared_frequency, damping = view.family.stable_rate(view)
+    dt = integrator.stable_dt(math.sqrt(max(squared_frequency, 0.0)), damping)
+    return dt**-2 if dt > 0 else math.inf
+
+
+def _squared_joint_rate(compiled: CompiledScene, owner: str, integrator: Integrator) -> float:
+    """Returns dt^-2 for the stable step dt of an articulated body [1/s^2]."""
+    topology = compiled.topology
+    first, end = topology.ranges["joint", owner]
+    parents = topology.arrays["joint.parents"][first:end]
+    squared_frequency, damping = joint_rates(
+        np.asarray(compiled.array("joint")[:, :, first:end], dtype=np.float64),
+        compiled.state("joint.q")[:, first:end].cpu().numpy().astype(np.float64),
+        topology.arrays["joint.kinds"][first:end],
+        np.where(parents >= 0, parents - first, -1),
+    )
     dt = integrator.stable_dt(math.sqrt(max(squared_frequency, 0.0)), damping)
     return dt**-2 if dt > 0 else math.inf
 

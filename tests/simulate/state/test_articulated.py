@@ -61,3 +61,132 @@ def test_single_precision_agrees():
     for values in (single, portable):
         for one, other in zip(values, double, strict=True):
             assert float((one - other).abs().max()) < 2e-4 * max(1.0, float(other.abs().max()))
+
+
+def pendulum(**joint):
+    return gs.Articulated("bar", {"rod": gs.Link(gs.Revolute(**joint), mass=1.0, center=(0.0, -0.5, 0.0))})
+
+
+def run(scene, **options):
+    return gs.simulate(scene, **{"frames": 5, "fps": 50.0, "substeps": 10, "integrator": SymplecticEuler(), **options})
+
+
+def test_a_rollout_continues_where_another_ended():
+    scene = TREE.build(TREE.values())
+    whole = run(scene, frames=9)
+    first = run(scene)
+    second = run(scene, start=first.final)
+    torch.testing.assert_close(second.vertices, whole[4:].vertices, rtol=0, atol=1e-12)
+
+
+def test_recomputed_gradients_are_those_of_a_stored_history():
+    gradients = []
+    for memory in (None, 1.0):
+        angle = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+        trajectory = run(gs.Scene([pendulum(angle=angle)]), memory=memory)
+        trajectory["bar"].angles.sum().backward()
+        gradients.append(float(angle.grad))
+    assert gradients[0] == gradients[1] != 0.0
+
+
+def test_worlds_of_a_batch_are_independent():
+    angles = torch.linspace(-1.0, 1.0, 11, dtype=torch.float64)
+    batch = run(gs.Scene([pendulum(angle=angles, damping=0.1)]))["bar"].angles
+    for k in (0, 7, 10):
+        alone = run(gs.Scene([pendulum(angle=float(angles[k]), damping=0.1)]))["bar"].angles
+        torch.testing.assert_close(batch[k], alone, rtol=0, atol=1e-13)
+
+
+def test_a_step_that_is_too_large_is_named():
+    stiff = gs.Scene([pendulum(angle=0.5, stiffness=1e6)])
+    limit = gs.stable_dt(stiff, SymplecticEuler())
+    assert limit == pytest.approx(2.0 / math.sqrt(1e6 / 0.25), rel=1e-6)
+    with pytest.warns(gs.StabilityWarning, match="joints"), pytest.raises(gs.Diverged) as caught:
+        run(stiff, frames=40)
+    assert caught.value.body == "bar"
+
+
+def test_the_mass_matrix_of_the_stability_estimate_is_that_of_the_dynamics():
+    """Springs of one kind at all joints: the frequencies are those of small oscillations, against a rollout."""
+    links = {
+        "a": gs.Link(gs.Revolute(angle=1e-4, stiffness=30.0), mass=1.0, center=(0.0, -0.5, 0.0)),
+        "b": gs.Link(gs.Revolute(stiffness=30.0), "a", (0.0, -1.0, 0.0), mass=2.0, center=(0.1, -0.3, 0.0)),
+        "c": gs.Link(gs.Prismatic(stiffness=30.0), "b", (0.0, -0.2, 0.0), mass=0.5, center=(0.0, -0.3, 0.1)),
+    }
+    scene = gs.Scene([gs.Articulated("chain", links)], gravity=(0.0, 0.0, 0.0))
+    dt = gs.stable_dt(scene, SymplecticEuler())
+    stable, unstable = (
+        run(scene, frames=2, fps=1 / (2000 * factor * dt), substeps=2000)["chain"].angles.abs().max()
+        for factor in (0.98, 1.02)
+    )
+    assert float(stable) < 1e-2
+    assert float(unstable) > 1e3
+
+
+def test_scene_files_keep_articulated_bodies(tmp_path):
+    values = {name: value.numpy() for name, value in ARM.values().items()}
+    scene = ARM.build({name: torch.as_tensor(value) for name, value in values.items()})
+    scene = scene.with_values({"arm.links.upper.mass": gs.unknown(0.9, low=0.1, high=2.0)})
+    scene.save(tmp_path / "arm.yaml")
+    loaded = gs.load_scene(tmp_path / "arm.yaml")
+    assert list(loaded.unknowns) == ["arm.links.upper.mass"]
+    known = {"arm.links.upper.mass": 0.9}
+    first, second = (run(s.with_values(known)).vertices for s in (scene, loaded))
+    torch.testing.assert_close(first, second, rtol=0, atol=1e-12)
+
+
+def test_links_are_drawn_where_their_vertices_are():
+    box = gs.meshes.box((0.2, 0.6, 0.2))
+    link = gs.Link(gs.Revolute(angle=0.8), density=100.0, mesh=box, look=gs.Look(color=(1.0, 0.0, 0.0)))
+    camera = gs.Camera(eye=(0, 0, 3), target=(0, 0, 0), fov=40)
+    scene = gs.Scene([gs.Articulated("door", {"leaf": link})], camera=camera)
+    trajectory = run(scene, frames=2)
+    rigid = gs.Rigid("box", box, 100.0, rotation=(0.0, 0.0, math.sin(0.4), math.cos(0.4)), look=link.look)
+    other = gs.Scene([rigid], camera=camera)
+    images = [gs.render(s, t, size=(48, 48))[0] for s, t in ((scene, trajectory), (other, run(other, frames=2)))]
+    assert float((images[0] - images[1]).abs().max()) < 1e-6
+    marker = gs.Marker("door", (0.1, 0.3, 0.1), link="leaf").positions(scene, trajectory)
+    assert float((trajectory.vertices - marker[:, None]).norm(dim=-1).min(-1).values.max()) < 1e-12
+
+
+def test_a_motion_is_interpolated_between_frames():
+    scene = TREE.build(TREE.values())
+    coarse, fine = run(scene, frames=5, fps=50.0), run(scene, frames=17, fps=200.0, substeps=40)
+    sampled = coarse.sample(fine.time)
+    reference = run(scene, frames=17, fps=200.0, substeps=10)
+    assert float((sampled.vertices - reference.vertices).abs().max()) < 5e-3
+    assert sampled["tree"].angles.shape == (17, 0)
+
+
+BAD = {
+    "parent": lambda: gs.Articulated("a", {"x": gs.Link(parent="y")}),
+    "low": lambda: gs.Articulated("a", {"x": gs.Link(gs.Revolute(low=1.0, high=0.0))}),
+    "axis": lambda: gs.Articulated("a", {"x": gs.Link(gs.Revolute(axis=(0, 0, 0)))}),
+    "mass": lambda: gs.Articulated("a", {"x": gs.Link(mass=-1.0)}),
+    "density": lambda: gs.Articulated("a", {"x": gs.Link(density=1.0)}),
+    "links": lambda: gs.Articulated("a", {}),
+    "signal of 3": lambda: gs.Articulated(
+        "a", {"x": gs.Link(gs.Revolute(torque=gs.Signal([1.0, 2.0]))), "y": gs.Link(gs.Revolute(torque=gs.Signal([1.0, 2.0, 3.0])))}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_invalid_bodies_are_refused_by_name(name):
+    with pytest.raises(gs.InvalidInput, match=name):
+        BAD[name]()
+
+
+def test_the_reference_of_the_double_rods_is_that_of_scipy():
+    from scipy.integrate import solve_ivp
+
+    from gradsim.check.physics.articulated import ROD_ANGLES
+
+    def rates(_, y):
+        c, s = np.cos(y[0] - y[1]), np.sin(y[0] - y[1])
+        force = (-0.5 * s * y[3] ** 2 - 1.5 * 9.81 * np.sin(y[0]), 0.5 * s * y[2] ** 2 - 0.5 * 9.81 * np.sin(y[1]))
+        return [y[2], y[3], *np.linalg.solve([[4 / 3, 0.5 * c], [0.5 * c, 1 / 3]], force)]
+
+    times = list(ROD_ANGLES)
+    found = solve_ivp(rates, (0, 2), [1.5, 2.0, 0.5, 0.5], "DOP853", times, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(found.y[:2].T, list(ROD_ANGLES.values()), atol=2e-10)

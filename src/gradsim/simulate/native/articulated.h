@@ -370,7 +370,7 @@ LANES_INLINE void joint_adjoint(
         w_adj += cross(spin, own.alpha_adj);
         adj.v += transposed_product(k.R, spin_adj);
         own.turn_adj += cross(spin, spin_adj) + cross(push, own.alpha_adj) + cross(virtual_spin, own.nu_w_adj);
-        adj.q = adj.q + s.q * (transposed_product(k.R, own.turn_adj) * 2);
+        adj.q = adj.q + s.q * (transposed_product(k.R, own.turn_adj) * (S{} + 2));
     }
     if (kind == joint_kind::revolute || kind == joint_kind::prismatic) {
         joint_force_adjoint(p, s.q.a.x, s.v.x, own.mu.x, grad, adj.q.a.x, adj.v.x);
@@ -393,7 +393,7 @@ LANES_INLINE void joint_adjoint(
         grad.offset += origin_adj;
         grad.gravity -= own.a_adj;
     }
-    grad.frame = grad.frame + p.frame * (transposed_product(F, own.turn_adj) * 2);
+    grad.frame = grad.frame + p.frame * (transposed_product(F, own.turn_adj) * (S{} + 2));
 }
 
 // Adds to the adjoints of parameters and states what follows from the adjoints of the accelerations.
