@@ -24,7 +24,9 @@ noise = 0.002 * torch.randn(61, 2, generator=torch.Generator().manual_seed(0), d
 telemetry = motion["arm"].angles + noise
 telemetry[20:25, 1] = torch.nan  # the encoder of the elbow failed for a while
 
-guess = arm(gs.unknown(0.05, low=0.0, high=1.0), gs.unknown(0.02, low=0.0, high=1.0), gs.unknown(1.5, low=0.2, high=5.0))
+guess = arm(
+    gs.unknown(0.05, low=0.0, high=1.0), gs.unknown(0.02, low=0.0, high=1.0), gs.unknown(1.5, low=0.2, high=5.0)
+)
 fit = gs.estimate(guess, gs.States({"arm.angles": telemetry}, noise=0.002), fps=30)
 print(fit)
 for path, true in {"upper.joint.damping": 0.15, "fore.joint.friction": 0.08, "fore.mass": 0.9}.items():

@@ -31,7 +31,8 @@ URDF = """<robot name="arm">
     <limit lower="-2" upper="2" effort="10" velocity="5"/><dynamics damping="0.3"/></joint>
   <joint name="elbow" type="continuous"><parent link="upper-arm"/><child link="forearm"/>
     <origin xyz="0 0 0.4" rpy="0 0.3 0.1"/><axis xyz="1 1 0"/></joint>
-  <joint name="wrist" type="fixed"><parent link="forearm"/><child link="tool"/><origin xyz="0 0 0.3" rpy="0.4 0 0"/></joint>
+  <joint name="wrist" type="fixed"><parent link="forearm"/><child link="tool"/>
+    <origin xyz="0 0 0.3" rpy="0.4 0 0"/></joint>
 </robot>"""
 OBJ = "v 0 0 0\nv 0.1 0 0\nv 0 0.1 0\nv 0 0 0.3\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n"
 
@@ -44,27 +45,35 @@ ARM = """<mujoco model="six"><compiler angle="radian"/><worldbody>
         <geom type="box" size="0.04 0.05 0.15" pos="0 0 0.15"/>
         <body name="b4" pos="0 0 0.3"><joint name="j4" type="slide" axis="1 0 1" ref="0.1" stiffness="5"/>
           <geom type="cylinder" size="0.03 0.1"/>
-          <body name="b5" pos="0.1 0 0" quat="0.9 0.1 0.3 0"><joint name="j5" axis="1 0 0"/><geom type="sphere" size="0.07"/>
+          <body name="b5" pos="0.1 0 0" quat="0.9 0.1 0.3 0"><joint name="j5" axis="1 0 0"/>
+            <geom type="sphere" size="0.07"/>
             <body name="b6" pos="0 0.1 0"><joint name="j6" axis="0 1 1" pos="0 -0.05 0"/>
               <geom type="ellipsoid" size="0.03 0.06 0.02"/></body></body></body></body></body></body>
 </worldbody></mujoco>"""
 
 FLOATING = """<mujoco><worldbody><body name="trunk" pos="0.1 0.2 1" quat="0.9 0.2 0.1 0.3"><freejoint name="root"/>
   <geom type="box" size="0.2 0.1 0.05" pos="0.01 0.02 0.03"/>
-  <body name="arm" pos="0.2 0 0"><joint name="ball" type="ball" damping="0.1"/><geom type="capsule" size="0.03 0.1" pos="0 0 0.1"/>
-    <body name="hand" pos="0 0 0.2"><joint name="hinge" axis="0 1 0"/><geom type="box" size="0.05 0.02 0.06"/></body></body>
+  <body name="arm" pos="0.2 0 0"><joint name="ball" type="ball" damping="0.1"/>
+    <geom type="capsule" size="0.03 0.1" pos="0 0 0.1"/>
+    <body name="hand" pos="0 0 0.2"><joint name="hinge" axis="0 1 0"/>
+      <geom type="box" size="0.05 0.02 0.06"/></body></body>
 </body></worldbody></mujoco>"""
 
-GIMBAL = """<mujoco><worldbody><body name="cart"><joint name="x" type="slide" axis="1 0 0"/><joint name="y" type="slide" axis="0 1 0"/>
+GIMBAL = """<mujoco><worldbody><body name="cart">
+  <joint name="x" type="slide" axis="1 0 0"/><joint name="y" type="slide" axis="0 1 0"/>
   <joint name="a" axis="0 0 1" pos="0.1 0 0"/><joint name="b" axis="0 1 0" pos="0 0.05 0.1" damping="0.05"/>
   <geom type="box" size="0.1 0.2 0.05" pos="0.05 0 0"/>
-  <body name="pole" pos="0.2 0 0.1"><joint name="p" axis="1 0 0" pos="0 0 -0.05"/><geom type="capsule" size="0.02 0.3" pos="0 0 0.3"/></body>
+  <body name="pole" pos="0.2 0 0.1"><joint name="p" axis="1 0 0" pos="0 0 -0.05"/>
+    <geom type="capsule" size="0.02 0.3" pos="0 0 0.3"/></body>
 </body></worldbody></mujoco>"""
 
-LEG = """<body name="hip{k}" pos="{x} {y} 0"><joint name="hip{k}" axis="1 0 0" armature="0.01"/><geom type="capsule" size="0.02 0.05"/>
-  <body name="knee{k}" pos="0 0 -0.2"><joint name="knee{k}" axis="0 1 0" damping="0.1"/><geom type="capsule" size="0.02 0.08" pos="0 0 -0.1"/></body></body>"""
+LEG = """<body name="hip{k}" pos="{x} {y} 0"><joint name="hip{k}" axis="1 0 0" armature="0.01"/>
+  <geom type="capsule" size="0.02 0.05"/>
+  <body name="knee{k}" pos="0 0 -0.2"><joint name="knee{k}" axis="0 1 0" damping="0.1"/>
+    <geom type="capsule" size="0.02 0.08" pos="0 0 -0.1"/></body></body>"""
 QUADRUPED = (
-    '<mujoco><worldbody><body name="trunk" pos="0 0 0.5"><freejoint name="root"/><geom type="box" size="0.3 0.15 0.05"/>'
+    '<mujoco><worldbody><body name="trunk" pos="0 0 0.5"><freejoint name="root"/>'
+    '<geom type="box" size="0.3 0.15 0.05"/>'
     + "".join(LEG.format(k=k, x=(-0.25, 0.25)[k % 2], y=(-0.15, 0.15)[k // 2]) for k in range(4))
     + "</body></worldbody></mujoco>"
 )
@@ -176,9 +185,10 @@ def test_fitted_values_are_written_back(text, name, tmp_path):
     np.testing.assert_allclose(again.inertia, inertia, atol=1e-9)
 
 
+VISUAL = """<robot name="r"><link name="a"><visual><geometry><mesh filename="{}"/></geometry></visual></link></robot>"""
 OUTSIDE = {
-    "mesh": '<robot name="r"><link name="a"><visual><geometry><mesh filename="../secret.obj"/></geometry></visual></link></robot>',
-    "package": '<robot name="r"><link name="a"><visual><geometry><mesh filename="package://x/../../secret.obj"/></geometry></visual></link></robot>',
+    "mesh": VISUAL.format("../secret.obj"),
+    "package": VISUAL.format("package://x/../../secret.obj"),
     "include": '<mujoco><include file="../secret.xml"/></mujoco>',
     "asset": '<mujoco><asset><mesh file="../secret.obj"/></asset></mujoco>',
     "asset folder": '<mujoco><compiler meshdir=".."/><asset><mesh file="secret.obj"/></asset></mujoco>',

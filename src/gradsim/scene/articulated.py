@@ -15,8 +15,8 @@ from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName, WrongSha
 from gradsim.scene.joints import Fixed, Joint
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.meshes import TriMesh
-from gradsim.scene.rigid import check_closed_once
 from gradsim.scene.quantity import Quantity, Signal, quantities, quantity, sample_count, to_numpy, unwrap
+from gradsim.scene.rigid import check_closed_once
 from gradsim.scene.validation import validate_quantities
 
 

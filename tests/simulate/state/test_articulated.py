@@ -158,6 +158,10 @@ def test_a_motion_is_interpolated_between_frames():
     assert sampled["tree"].angles.shape == (17, 0)
 
 
+def driven(samples):
+    return gs.Link(gs.Revolute(torque=gs.Signal([1.0] * samples)))
+
+
 BAD = {
     "parent": lambda: gs.Articulated("a", {"x": gs.Link(parent="y")}),
     "low": lambda: gs.Articulated("a", {"x": gs.Link(gs.Revolute(low=1.0, high=0.0))}),
@@ -165,10 +169,8 @@ BAD = {
     "mass": lambda: gs.Articulated("a", {"x": gs.Link(mass=-1.0)}),
     "density": lambda: gs.Articulated("a", {"x": gs.Link(density=1.0)}),
     "links": lambda: gs.Articulated("a", {}),
-    "signal of 3": lambda: gs.Articulated(
-        "a", {"x": gs.Link(gs.Revolute(torque=gs.Signal([1.0, 2.0]))), "y": gs.Link(gs.Revolute(torque=gs.Signal([1.0, 2.0, 3.0])))}
-    ),
-}  # fmt: skip
+    "signal of 3": lambda: gs.Articulated("a", {f"x{n}": driven(n) for n in (2, 3)}),
+}
 
 
 @pytest.mark.parametrize("name", BAD)

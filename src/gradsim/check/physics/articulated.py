@@ -7,7 +7,7 @@ import math
 import numpy as np
 import torch
 
-from gradsim.check.physics.measure import G, NO_GRAVITY, PhysicsCheck
+from gradsim.check.physics.measure import NO_GRAVITY, G, PhysicsCheck
 from gradsim.check.physics.pendula import zero_crossings
 from gradsim.check.result import CheckResult, expect_close, expect_zero
 from gradsim.scene.articulated import Articulated, Link
@@ -29,9 +29,7 @@ def double_rods() -> Articulated:
     """Returns two uniform rods, the second suspended from the first."""
     links = {
         "upper": Link(Revolute(angle=1.5, rate=0.5), mass=1.0, center=(0.0, -0.5, 0.0), inertia=ROD),
-        "lower": Link(
-            Revolute(angle=0.5), "upper", (0.0, -1.0, 0.0), mass=1.0, center=(0.0, -0.5, 0.0), inertia=ROD
-        ),
+        "lower": Link(Revolute(angle=0.5), "upper", (0.0, -1.0, 0.0), mass=1.0, center=(0.0, -0.5, 0.0), inertia=ROD),
     }
     return Articulated("rods", links)
 

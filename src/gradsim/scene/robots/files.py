@@ -103,7 +103,7 @@ def _add_asset(source: RobotSource, path: Path, name: str) -> str:
     return asset
 
 
-# --- URDF --------------------------------------------------------------------------------------------------------------
+# --- URDF ------------------------------------------------------------------------------------------------------------
 
 
 def _prepare_urdf(source: RobotSource) -> None:
@@ -138,7 +138,7 @@ def _urdf_path(source: RobotSource, name: str) -> Path:
     return inner if inner.is_file() else source.folder / rest
 
 
-# --- MJCF --------------------------------------------------------------------------------------------------------------
+# --- MJCF ------------------------------------------------------------------------------------------------------------
 
 
 def _expand_includes(source: RobotSource) -> None:
@@ -177,7 +177,9 @@ def _prepare_mjcf(source: RobotSource) -> None:
                 source.unsupported.append(f"{child.tag} {child.get('plugin', child.get('name', ''))}".strip())
                 parent.remove(child)
             elif child.tag == "model":
-                raise InvalidInput("path", f"<model> {child.get('name', '')}", "models of further files are not supported")
+                raise InvalidInput(
+                    "path", f"<model> {child.get('name', '')}", "models of further files are not supported"
+                )
     for element in source.root.iter():
         base = source.path.parent / folders.get(element.tag, "")
         for name in [name for name in element.attrib if name.startswith("file")]:

@@ -22,6 +22,7 @@ class RobotLinks:
     links: dict[str, Link] = field(default_factory=dict)
     bodies: dict[str, str] = field(default_factory=dict)  # body or link of the file -> link
     joints: dict[str, str] = field(default_factory=dict)  # joint of the file -> link
+    anchors: dict[str, np.ndarray] = field(default_factory=dict)  # origins of the links in the axes of their bodies
     unsupported: list[str] = field(default_factory=list)
 
 
@@ -65,6 +66,7 @@ def _add_body(
             found.joints[model.joint(joint).name or f"joint_{joint}"] = name
         parent, place, turn = name, np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])
     names[body], anchors[body] = own, anchor
+    found.anchors[own] = anchor
     found.bodies[model.body(body).name or f"body_{body}"] = own
 
 
@@ -141,7 +143,9 @@ def _unsupported(model: Any) -> list[str]:
         found.append("fluid forces")
     if np.any(model.geom_contype) or np.any(model.geom_conaffinity):
         found.append("contact of links")
-    found += [f"geometry {model.geom(k).name or k} of the world" for k in range(model.ngeom) if not model.geom_bodyid[k]]
+    found += [
+        f"geometry {model.geom(k).name or k} of the world" for k in range(model.ngeom) if not model.geom_bodyid[k]
+    ]
     return found
 
 

@@ -36,6 +36,7 @@ class Robot:
     unsupported: tuple[str, ...]
     path: Path
     source: RobotSource = field(repr=False)
+    anchors: Mapping[str, Any] = field(repr=False)  # origins of links in the axes of the file's bodies [m], [3]
 
     def save(self, path: str | os.PathLike[str], body: Articulated | None = None) -> None:
         """Writes the file with the values of a body, such as `fit.scene["arm"]`, in the format that was read.
@@ -92,7 +93,7 @@ def load_robot(
         warnings.warn(f"{source.path.name}: not simulated: {', '.join(unsupported)}", RobotWarning, stacklevel=2)
     own = name or _identifier(source)
     body = Articulated(own, found.links, rotation=Y_UP if y_up else None)
-    return Robot(body, found.joints, found.bodies, unsupported, source.path, source)
+    return Robot(body, found.joints, found.bodies, unsupported, source.path, source, found.anchors)
 
 
 def _identifier(source: RobotSource) -> str:

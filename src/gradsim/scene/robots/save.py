@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from pathlib import Path
 from typing import Any
@@ -47,11 +48,11 @@ def _text(values: Any) -> str:
     return " ".join(repr(float(value)) for value in np.ravel(values))
 
 
-# --- URDF --------------------------------------------------------------------------------------------------------------
+# --- URDF ------------------------------------------------------------------------------------------------------------
 
 
 def _urdf(robot: Any, body: Articulated) -> str:
-    root = robot.source.original
+    root = copy.deepcopy(robot.source.original)
     for element in root.findall("link"):
         link, before = _pair(robot, body, robot.links.get(element.get("name")))
         if link is not None and "mass" in link and _changed(link, before, "mass", "center", "inertia"):
@@ -96,50 +97,45 @@ def _set_inertial(element: Any, link: dict[str, Any]) -> None:
             inertia.set(f"i{'xyz'[row]}{'xyz'[column]}", _text(link["inertia"][row, column]))
 
 
-# --- MJCF --------------------------------------------------------------------------------------------------------------
+# --- MJCF ------------------------------------------------------------------------------------------------------------
 
 
 def _mjcf(robot: Any, body: Articulated, target: Path) -> str:
-    """Changes the parsed model and writes it; files are named relative to the new one."""
-    import mujoco
-
+    """Changes the file, with its includes; files are named relative to the new one."""
     source = robot.source
-    spec = mujoco.MjSpec.from_string(source.xml, assets=source.assets)
-    model = spec.compile()
-    bodies = {name: link for name, link in robot.links.items()}
-    for name, own in bodies.items():
+    root = copy.deepcopy(source.root)
+    bodies = {element.get("name"): element for element in root.iter("body")}
+    for name, own in robot.links.items():
         link, before = _pair(robot, body, own)
-        element = spec.body(name)
+        element = bodies.get(name)
         if link is None or element is None:
             continue
         if "mass" in link and _changed(link, before, "mass", "center", "inertia"):
-            shift = np.array(model.body(name).ipos) - before["center"]  # from the link's origin to the body's
-            element.explicitinertial = True
-            element.mass = float(link["mass"])
-            element.ipos = link["center"] + shift
-            moments, axes = np.linalg.eigh(link["inertia"])
-            axes[:, 0] *= np.sign(np.linalg.det(axes))
-            turn = np.zeros(4)
-            mujoco.mju_mat2Quat(turn, axes.ravel())
-            element.inertia, element.iquat = moments, turn
+            _set_mjcf_inertial(element, link, np.asarray(robot.anchors[own]))
         if _changed(link, before, "position"):
-            element.pos = np.array(model.body(name).pos) + link["position"] - before["position"]
-    fields = {"damping": "damping", "friction": "frictionloss", "armature": "armature", "stiffness": "stiffness"}
-    for name, own in robot.joints.items():
-        link, before = _pair(robot, body, own)
-        for row, attribute in fields.items():
+            place = np.array([float(x) for x in element.get("pos", "0 0 0").split()])
+            element.set("pos", _text(place + link["position"] - before["position"]))
+    attributes = {"damping": "damping", "friction": "frictionloss", "armature": "armature", "stiffness": "stiffness"}
+    for element in root.iter("joint"):
+        link, before = _pair(robot, body, robot.joints.get(element.get("name")))
+        for row, attribute in attributes.items():
             if link is not None and _changed(link, before, row):
-                _set_first(spec.joint(name), attribute, float(link[row]))
-    text = str(spec.to_xml())
-    for asset, place in source.places.items():
-        text = text.replace(asset, os.path.relpath(place, target.resolve().parent))
-    return text
+                element.set(attribute, _text(link[row]))
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            if name.startswith("file") and value in source.places:
+                element.set(name, os.path.relpath(source.places[value], target.resolve().parent))
+    for compiler in root.iter("compiler"):
+        compiler.attrib.pop("inertiafromgeom", None)  # which would ignore the inertias written here
+    return ElementTree.tostring(root, encoding="unicode")
 
 
-def _set_first(element: Any, attribute: str, value: float) -> None:
-    """Sets a number, or the first of several coefficients."""
-    present = getattr(element, attribute)
-    if np.ndim(present):
-        present[0] = value
-    else:
-        setattr(element, attribute, value)
+def _set_mjcf_inertial(element: Any, link: dict[str, Any], anchor: np.ndarray) -> None:
+    """Sets the inertia of a body; `anchor` is the origin of the link in the axes of the body."""
+    inertial = _child(element, "inertial")
+    inertial.attrib.clear()
+    matrix = link["inertia"]
+    six = (matrix[0, 0], matrix[1, 1], matrix[2, 2], matrix[0, 1], matrix[0, 2], matrix[1, 2])
+    inertial.set("pos", _text(link["center"] + anchor))
+    inertial.set("mass", _text(link["mass"]))
+    inertial.set("fullinertia", _text(six))

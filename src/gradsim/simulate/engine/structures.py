@@ -18,7 +18,6 @@ from gradsim.simulate.forces import colliders, shapes
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT_ROWS
 from gradsim.simulate.forces.family import INTERPOLATIONS
 from gradsim.simulate.forces.registry import FORCE_FAMILIES
-from gradsim.simulate.state.kernels.articulated import KINDS as JOINT_KINDS
 from gradsim.simulate.state.kernels.rigid import FORMS
 from gradsim.simulate.state.prescribed import NODE_MOTION, RIGID_MOTION
 from gradsim.simulate.state.registry import STATE_PARTS

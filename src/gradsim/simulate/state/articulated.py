@@ -123,7 +123,9 @@ def _link_mass(link: Link, batcher: SceneBatcher) -> tuple[torch.Tensor, torch.T
     if link.center is not None:
         center = batcher(link.center, 1, (3,))
     else:
-        center = torch.zeros_like(mass)[..., None].expand(-1, -1, 3) if unit is None else unit.center.expand(*mass.shape, 3)
+        center = (
+            torch.zeros_like(mass)[..., None].expand(-1, -1, 3) if unit is None else unit.center.expand(*mass.shape, 3)
+        )
     if link.inertia is not None:
         return mass, center, batcher(link.inertia, 1, (3, 3))
     if unit is None:

@@ -9,7 +9,6 @@ from gradsim.native import kernel_module
 from gradsim.simulate.forces.family import ForceKernels, types_of
 from gradsim.simulate.state.kernels.articulated import KINDS, PLACES, ROWS, joint_functions
 
-
 P: Any = type("P", (), {name: wp.constant(row) for name, row in PLACES.items()})  # rows of scratch memory
 REVOLUTE, PRISMATIC, BALL = (wp.constant(KINDS.index(name)) for name in ("revolute", "prismatic", "ball"))
 OFFSET, FRAME, MASS, MOMENT, INERTIA, GRAVITY, ARMATURE = (
