@@ -103,8 +103,8 @@ def test_a_door_closes_in_a_video(kind):
         angles[3] = torch.nan
         observed = gs.States({"door.angles": angles}, noise=1e-3)
     else:
-        colors, coverage = gs.render(truth, motion, size=(32, 32), alpha=True)
-        observed = gs.Masks(coverage, noise=0.01) if kind == "masks" else gs.Pixels(colors, noise=0.01)
+        images = gs.render(truth, motion, size=(32, 32), alpha=True)
+        observed = gs.Masks(images[..., 3], noise=0.01) if kind == "masks" else gs.Pixels(images[..., :3], noise=0.01)
     scene = door(gs.unknown(0.2, low=0.01, high=2.0), gs.unknown(2.5, low=0.1, high=10.0))
     fit = gs.estimate(scene, observed, fps=8.0, substeps=10)
     assert float(fit.values["door.links.leaf.joint.damping"]) == pytest.approx(0.4, rel=0.05)

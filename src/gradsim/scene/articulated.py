@@ -136,12 +136,14 @@ def _check_link(label: str, link: Link) -> None:
     rotation: Any = link.rotation
     if rotation is not None and not bool((unwrap(rotation) ** 2).sum(-1).min() > 0):
         raise OutOfRange(f"{label}.rotation", "(0, 0, 0, 0)", "must not be zero; (0, 0, 0, 1) is the identity")
-    if not isinstance(link.joint, Joint):
+    joint: Any = link.joint
+    if not isinstance(joint, Joint):
         kinds = ", ".join(f"gs.{kind.__name__}" for kind in Joint.kinds)
-        raise WrongType(f"{label}.joint", type(link.joint).__name__, f"must be one of {kinds}")
-    link.joint.check(f"{label}.joint")
-    if link.mesh is not None and not isinstance(link.mesh, TriMesh):
-        raise WrongType(f"{label}.mesh", type(link.mesh).__name__, "must be a TriMesh")
+        raise WrongType(f"{label}.joint", type(joint).__name__, f"must be one of {kinds}")
+    joint.check(f"{label}.joint")
+    mesh: Any = link.mesh
+    if mesh is not None and not isinstance(mesh, TriMesh):
+        raise WrongType(f"{label}.mesh", type(mesh).__name__, "must be a TriMesh")
     if link.mass is not None and link.density is not None:
         raise InvalidInput(f"{label}.mass/density", "both", "give at most one of the two")
     if link.density is not None:
@@ -150,7 +152,6 @@ def _check_link(label: str, link: Link) -> None:
         check_closed_once(f"{label}.mesh", link.mesh)
     elif link.mass is not None and link.mesh is not None and (link.center is None or link.inertia is None):
         check_closed_once(f"{label}.mesh", link.mesh)
-    mesh = link.mesh
     if mesh is not None:
         check_look(label, link.look, lambda: (len(mesh.vertices), len(mesh.faces)))
     inertia = to_numpy(link.inertia)

@@ -77,7 +77,7 @@ def _pair(robot: Any, body: Articulated, name: str | None) -> tuple[dict[str, An
 
 
 def _changed(link: dict[str, Any], before: dict[str, Any], *names: str) -> bool:
-    return any(name in link and not np.array_equal(link[name], before.get(name)) for name in names)
+    return any(name in link and not np.array_equal(link[name], before.get(name, ())) for name in names)
 
 
 def _child(element: Any, tag: str) -> Any:

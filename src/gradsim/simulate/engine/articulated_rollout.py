@@ -13,9 +13,10 @@ import warp as wp
 
 from gradsim.native import kernel_module
 from gradsim.scene.integrators import Integrator
-from gradsim.simulate.engine.structures import JOINT_KINDS, JOINTS, SHARED_DEFINITIONS, Tableau, packed
+from gradsim.simulate.engine.structures import JOINTS, SHARED_DEFINITIONS, Tableau, packed
 from gradsim.simulate.engine.world_rollout import HEADERS
 from gradsim.simulate.forces.family import types_of
+from gradsim.simulate.state.kernels.articulated import KINDS
 
 STATE = 7  # scalars of a joint: coordinates and rates
 
@@ -34,7 +35,7 @@ def articulated_rollout_kernels(real: Any, integrator: Integrator, lanes: int) -
     reals, ints, structures, c = types.reals, types.ints, wp.array(dtype=wp.uint8, ndim=2), types.name
     tableau = Tableau(integrator)
     stem = f"articulated_rollout_{tableau.name}_{'one' if lanes == 1 else 'worlds'}"
-    definitions = (*SHARED_DEFINITIONS, JOINT_KINDS, JOINTS, tableau)
+    definitions = (*SHARED_DEFINITIONS, KINDS, JOINTS, tableau)
     module = kernel_module(stem, real, HEADERS / "articulated_rollout.h", definitions=definitions)
     number = c if lanes == 1 else f"gradsim::Lanes<{c}>"
     arguments = f"thread, steps, clock.data, dt.data, *(const gradsim::Joints<{c}>*)joints.data"

@@ -151,10 +151,10 @@ class Layout:
         """Returns the forces of articulated bodies on their own joints, for portable kernels."""
         if "joint" not in self.topology.elements:
             return ()
-        count = self.topology.elements["joint"] * self.world_count
+        count = self.topology.elements["joint"]
         kernels = articulated_dynamics(bridge.real_type(self.dtype))
-        scratch = bridge.scalars((SCRATCH_ROWS, count), self.dtype, self.device)
-        arrays = (*self._joint_constants(), scratch.array)
+        scratch = bridge.scalars((SCRATCH_ROWS, count * self.world_count), self.dtype, self.device)
+        arrays = (count, *self._joint_constants(), scratch.array)
         return (PortableForce(ARTICULATED_DYNAMICS, kernels, self.world_count, arrays, (self.parameters["joint"],)),)
 
     def _joint_constants(self) -> list[Any]:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 1.0])
 PASSIVE = ("stiffness", "rest", "damping", "armature", "friction", "slip")  # rows that are quantities of every joint
-MOTOR = ("low", "high", "limit_stiffness", "limit_damping", "limit_width", "force", "target", "gain", "target_rate")
-MOTOR += ("rate_gain",)  # rows of joints with one coordinate
+LIMITS = ("low", "high", "limit_stiffness", "limit_damping", "limit_width")  # rows of joints with one coordinate
+MOTOR = ("force", "target", "gain", "target_rate", "rate_gain")  # rows of these, too
 DEFAULTS = {"slip": 1.0, "limit_width": 1.0, "low": -NO_LIMIT, "high": NO_LIMIT}  # 0 for all others
 
 
@@ -156,7 +156,7 @@ def joint_value(element: JointElement, link: Link, row: str) -> Any:
         return getattr(joint, joint.effort if row == "force" else row)
     if row not in PASSIVE or isinstance(joint, Free):
         return None
-    value = getattr(joint, row, None)
+    value: Any = getattr(joint, row, None)
     return value[..., element.part] if isinstance(joint, Universal) and row != "slip" else value
 
 
@@ -176,7 +176,7 @@ def joint_columns(body: Articulated, scene: Scene, topology: Topology, batcher: 
     count = len(elements)
     offset, rotation = _frames(body, batcher)
     gravity = batcher(scene.gravity, 1, (3,)).expand(-1, count, -1)
-    numbers = torch.stack([stacked(_row_values(body, row), (), batcher) for row in (*PASSIVE, *MOTOR)], -1)
+    numbers = torch.stack([stacked(_row_values(body, row), (), batcher) for row in (*PASSIVE, *LIMITS, *MOTOR)], -1)
     balls = stacked([np.array(float(element.kind == "ball")) for element in elements], (), batcher)
     rows = [offset, rotation, _mass_rows(body, batcher), gravity, numbers, balls[..., None]]
     return torch.cat([part.expand(batcher.world_count, -1, -1) for part in rows], -1).transpose(1, 2)
@@ -221,10 +221,9 @@ def initial_coordinates(body: Articulated, topology: Topology, batcher: SceneBat
 
 
 def _coordinate(joint: Any, element: JointElement) -> Any:
-    if isinstance(joint, Free):
-        return joint.displacement[..., element.part]
-    if isinstance(joint, Universal):
-        return joint.angles[..., element.part]
+    if isinstance(joint, (Free, Universal)):
+        values: Any = joint.displacement if isinstance(joint, Free) else joint.angles
+        return values[..., element.part]
     return getattr(joint, joint.coordinate) if is_scalar(joint) else np.zeros(())
 
 
@@ -238,7 +237,8 @@ def initial_speeds(body: Articulated, topology: Topology, batcher: SceneBatcher)
             continue
         rate: Any = np.zeros(())
         if isinstance(joint, (Free, Universal)):
-            rate = (joint.velocity if isinstance(joint, Free) else joint.rates)[..., element.part]
+            rates: Any = joint.velocity if isinstance(joint, Free) else joint.rates
+            rate = rates[..., element.part]
         elif is_scalar(joint):
             rate = joint.rate
         parts.append(torch.nn.functional.pad(batcher(rate, 1)[..., None], (0, 2)))

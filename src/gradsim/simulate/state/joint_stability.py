@@ -44,8 +44,10 @@ def _inverse_mass_matrix(
     """Returns the joint of every degree of freedom, and the inverse mass matrix [B, D, D]."""
     owners = [e for e, kind in enumerate(kinds) for _ in range({KINDS.ball: 3, KINDS.fixed: 0}.get(int(kind), 1))]
     worlds, count = len(table), len(owners)
-    turns, slides = [], []  # Jacobians of angular velocity and of the origin's velocity of each link, [B, 3, D]
-    rotations, mass_matrix = [], np.zeros((worlds, count, count))
+    turns: list[np.ndarray] = []  # Jacobians of the angular velocity of each link, [B, 3, D]
+    slides: list[np.ndarray] = []  # of the velocity of its origin
+    rotations: list[np.ndarray] = []
+    mass_matrix = np.zeros((worlds, count, count))
     frames = _matrix(table[:, ROWS.frame_x : ROWS.frame_w + 1])  # [B, 3, 3, E]
     for e, kind in enumerate(kinds):
         parent = int(parents[e])

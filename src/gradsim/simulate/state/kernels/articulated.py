@@ -32,9 +32,11 @@ FORCES = ROWS.stiffness  # first of the rows of `PASSIVE_AND_MOTOR`
 
 # Rows of scratch memory: matrices of nine numbers, then vectors of three, then numbers.
 MATRICES = ("R", "Io", "A", "M", "H", "D")
-VECTORS = ("r", "w", "turn", "shift", "h", "n", "f", "Uw", "Uv", "u", "alpha", "a", "acceleration")
-VECTORS += ("virtual_n", "virtual_f", "virtual_u", "nu_w", "nu_v", "mu")
-VECTORS += ("nu_w_adj", "nu_v_adj", "w_adj", "alpha_adj", "a_adj", "turn_adj")
+VECTORS = (
+    "r", "w", "turn", "shift", "h", "n", "f", "Uw", "Uv", "u", "alpha", "a", "acceleration",
+    "virtual_n", "virtual_f", "virtual_u", "nu_w", "nu_v", "mu",
+    "nu_w_adj", "nu_v_adj", "w_adj", "alpha_adj", "a_adj", "turn_adj",
+)  # fmt: skip
 PLACES = {name: 9 * k for k, name in enumerate(MATRICES)}
 PLACES |= {name: 9 * len(MATRICES) + 3 * k for k, name in enumerate(VECTORS)}
 PLACES["d"] = 9 * len(MATRICES) + 3 * len(VECTORS)

@@ -164,8 +164,7 @@ def evaluation_functions(real: Any) -> dict[str, Any]:
         return result
 
     @wp.func
-    def evaluate(world: int, kinds: ints, parents: ints, joint: table, q: quats, v: vec3s, scratch: table):
-        count = kinds.shape[0]
+    def evaluate(world: int, count: int, kinds: ints, parents: ints, joint: table, q: quats, v: vec3s, scratch: table):
         first = world * count
         for i in range(count):
             e = first + i
@@ -195,8 +194,7 @@ def evaluation_functions(real: Any) -> dict[str, Any]:
             set3(scratch, P.a, e, a + sliding(kinds[i], e, scratch, found))
 
     @wp.func
-    def virtual_motion(world: int, kinds: ints, parents: ints, adjoint: vec3s, scratch: table):
-        count = kinds.shape[0]
+    def virtual_motion(world: int, count: int, kinds: ints, parents: ints, adjoint: vec3s, scratch: table):
         first = world * count
         for i in range(count):
             for row in range(P.virtual_n, P.d):
@@ -367,24 +365,22 @@ def articulated_dynamics(real: Any) -> ForceKernels:
 
     @wp.kernel(enable_backward=False, module=module)
     def articulated_acceleration(
-        kinds: ints, parents: ints, scratch: table, joint: table, q: quats, v: vec3s, a: vec3s
+        count: int, kinds: ints, parents: ints, scratch: table, joint: table, q: quats, v: vec3s, a: vec3s
     ):
         world = wp.tid()
-        evaluate(world, kinds, parents, joint, q, v, scratch)
-        count = kinds.shape[0]
+        evaluate(world, count, kinds, parents, joint, q, v, scratch)
         for i in range(count):
             e = world * count + i
             a[e] = a[e] + get3(scratch, P.acceleration, e)
 
     @wp.kernel(enable_backward=False, module=module)
     def articulated_acceleration_adjoint(
-        kinds: ints, parents: ints, scratch: table, joint: table, q: quats, v: vec3s, a_adj: vec3s,
+        count: int, kinds: ints, parents: ints, scratch: table, joint: table, q: quats, v: vec3s, a_adj: vec3s,
         joint_adj: table, q_adj: quats, v_adj: vec3s,
     ):  # fmt: skip
         world = wp.tid()
-        count = kinds.shape[0]
-        evaluate(world, kinds, parents, joint, q, v, scratch)
-        virtual_motion(world, kinds, parents, a_adj, scratch)
+        evaluate(world, count, kinds, parents, joint, q, v, scratch)
+        virtual_motion(world, count, kinds, parents, a_adj, scratch)
         for k in range(count):
             i = count - 1 - k
             e = world * count + i
