@@ -12,7 +12,8 @@ import numpy as np
 from gradsim.scene.bodies import check_name, check_rotation
 from gradsim.scene.body import Body
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName, WrongShape, WrongType
-from gradsim.scene.joints import Fixed, Joint
+from gradsim.scene.joint_tree import JointElement, joint_elements
+from gradsim.scene.joints import Fixed, Joint, is_scalar
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.meshes import TriMesh
 from gradsim.scene.quantity import Quantity, Signal, quantities, quantity, sample_count, to_numpy, unwrap
@@ -114,6 +115,16 @@ class Articulated(Body):
         for name, link in self.links.items():
             yield f"{self.name}.links.{name}", link
             yield f"{self.name}.links.{name}.joint", link.joint
+
+    @cached_property
+    def elements(self) -> tuple[JointElement, ...]:
+        """The joints as a tree of hinges, sliders, balls and fixed connections."""
+        return joint_elements(self.links)
+
+    @cached_property
+    def scalar_joints(self) -> tuple[str, ...]:
+        """Names of the links whose joints have one coordinate, in the order of `ArticulatedMotion.angles`."""
+        return tuple(name for name, link in self.links.items() if is_scalar(link.joint))
 
     @cached_property
     def mesh_links(self) -> tuple[str, ...]:

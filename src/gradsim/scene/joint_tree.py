@@ -5,10 +5,10 @@ A universal joint is two hinges, a free joint three sliders and a ball; the link
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gradsim.scene.articulated import Articulated
 from gradsim.scene.joints import Fixed, Free, Prismatic, Revolute, Spherical, Universal
 
 KINDS = ("revolute", "prismatic", "ball", "fixed")
@@ -34,11 +34,11 @@ class JointElement:
     carries: bool  # whether it carries the link
 
 
-def joint_elements(body: Articulated) -> tuple[JointElement, ...]:
-    """Returns the expanded tree, parents first."""
+def joint_elements(links: Mapping[str, Any]) -> tuple[JointElement, ...]:
+    """Returns the expanded tree of links by name, parents first."""
     elements: list[JointElement] = []
     last: dict[str, int] = {}
-    for name, link in body.links.items():
+    for name, link in links.items():
         parent = -1 if link.parent is None else last[link.parent]
         kinds = EXPANSION[type(link.joint)]
         for part, kind in enumerate(kinds):
@@ -46,8 +46,3 @@ def joint_elements(body: Articulated) -> tuple[JointElement, ...]:
             parent = len(elements) - 1
         last[name] = parent
     return tuple(elements)
-
-
-def scalar_joints(body: Any) -> tuple[str, ...]:
-    """Returns the names of the links whose joints have one coordinate, in the order of `ArticulatedMotion.angles`."""
-    return tuple(name for name, link in body.links.items() if isinstance(link.joint, (Revolute, Prismatic)))

@@ -81,7 +81,7 @@ def test_a_rollout_continues_where_another_ended():
 
 def test_recomputed_gradients_are_those_of_a_stored_history():
     gradients = []
-    for memory in (None, 1.0):
+    for memory in (None, 500.0):
         angle = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
         trajectory = run(gs.Scene([pendulum(angle=angle)]), memory=memory)
         trajectory["bar"].angles.sum().backward()
@@ -115,12 +115,10 @@ def test_the_mass_matrix_of_the_stability_estimate_is_that_of_the_dynamics():
     }
     scene = gs.Scene([gs.Articulated("chain", links)], gravity=(0.0, 0.0, 0.0))
     dt = gs.stable_dt(scene, SymplecticEuler())
-    stable, unstable = (
-        run(scene, frames=2, fps=1 / (2000 * factor * dt), substeps=2000)["chain"].angles.abs().max()
-        for factor in (0.98, 1.02)
-    )
-    assert float(stable) < 1e-2
-    assert float(unstable) > 1e3
+    below = run(scene, frames=2, fps=1 / (2000 * 0.98 * dt), substeps=2000)
+    assert float(below["chain"].angles.abs().max()) < 1e-2
+    with pytest.raises(gs.Diverged):
+        run(scene, frames=2, fps=1 / (2000 * 1.02 * dt), substeps=2000)
 
 
 def test_scene_files_keep_articulated_bodies(tmp_path):

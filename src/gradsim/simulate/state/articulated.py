@@ -14,7 +14,7 @@ import torch
 
 from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.articulated_motion import ArticulatedMotion
-from gradsim.scene.joint_tree import JointElement, joint_elements, scalar_joints
+from gradsim.scene.joint_tree import JointElement
 from gradsim.scene.joints import NO_LIMIT, Free, Universal, is_scalar
 from gradsim.scene.quantity import PerElement, Signal, is_zero, unwrap
 from gradsim.scene.rigid import unit_solid
@@ -39,11 +39,11 @@ DEFAULTS = {"slip": 1.0, "limit_width": 1.0, "low": -NO_LIMIT, "high": NO_LIMIT}
 
 def joint_key(body: Articulated) -> Hashable:
     """Returns a key that is equal for bodies with equal trees of joints."""
-    return tuple((element.kind, element.parent) for element in joint_elements(body))
+    return tuple((element.kind, element.parent) for element in body.elements)
 
 
 def joint_arrays(body: Articulated, place: Placement) -> Elements:
-    elements = joint_elements(body)
+    elements = body.elements
     first = max((end for (family, _), (_, end) in place.ranges.items() if family == "joint"), default=0)
     kinds = [KINDS.index(element.kind) for element in elements]
     parents = [element.parent + first if element.parent >= 0 else -1 for element in elements]
@@ -72,7 +72,7 @@ def alignments(body: Articulated, batcher: SceneBatcher) -> torch.Tensor:
     """Returns the rotations that turn the z axis to the axes of the joints, [B, E, 4]."""
 
     def build() -> torch.Tensor:
-        axis = stacked([_axis(element, body.links[element.link]) for element in joint_elements(body)], (3,), batcher)
+        axis = stacked([_axis(element, body.links[element.link]) for element in body.elements], (3,), batcher)
         axis = axis / axis.norm(dim=-1, keepdim=True)
         down = axis[..., 2:] < 0.0  # the rotation to an axis near -z is that to its opposite, after half a turn about x
         x, y, z = torch.where(down, -axis, axis).unbind(-1)
@@ -91,7 +91,7 @@ def _inverse(q: torch.Tensor) -> torch.Tensor:
 
 def _frames(body: Articulated, batcher: SceneBatcher) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns offset [m], [B, E, 3], and rotation [B, E, 4] of the joints' frames in aligned axes of their parents."""
-    elements = joint_elements(body)
+    elements = body.elements
     links = [body.links[element.link] if element.part == 0 else None for element in elements]
     offset = stacked([np.zeros(3) if link is None else link.position for link in links], (3,), batcher)
     rotations = [IDENTITY if link is None or link.rotation is None else link.rotation for link in links]
@@ -137,7 +137,7 @@ def _mass_rows(body: Articulated, batcher: SceneBatcher) -> torch.Tensor:
     """Returns mass, first moment and inertia about the origin of each link in aligned axes, [B, E, 10]."""
     zeros = (np.zeros(()), np.zeros(3), np.zeros((3, 3)))
     empty = tuple(batcher(value, 1, value.shape) for value in zeros)
-    links = [(body.links[element.link], element.carries) for element in joint_elements(body)]
+    links = [(body.links[element.link], element.carries) for element in body.elements]
     masses = [_link_mass(link, batcher) if carries else empty for link, carries in links]
     mass, center, inertia = (torch.cat(list(parts), 1) for parts in zip(*masses, strict=True))
     identity = torch.eye(3, dtype=mass.dtype, device=mass.device)
@@ -163,7 +163,7 @@ def joint_value(element: JointElement, link: Link, row: str) -> Any:
 def _row_values(body: Articulated, row: str) -> list[Any]:
     """Returns a row of the table, with zeros for signals."""
     values = []
-    for element in joint_elements(body):
+    for element in body.elements:
         value = joint_value(element, body.links[element.link], row)
         unset = value is None or isinstance(value, Signal)
         values.append(np.array(DEFAULTS.get(row, 0.0)) if unset else value)
@@ -172,7 +172,7 @@ def _row_values(body: Articulated, row: str) -> list[Any]:
 
 def joint_columns(body: Articulated, scene: Scene, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Returns all parameters of the joints, [B, rows, E]."""
-    elements = joint_elements(body)
+    elements = body.elements
     count = len(elements)
     offset, rotation = _frames(body, batcher)
     gravity = batcher(scene.gravity, 1, (3,)).expand(-1, count, -1)
@@ -186,7 +186,7 @@ def motor_signal(row: str) -> Callable[[Articulated], Any]:
     """Returns a function for one row of a body's motors: a signal of all joints, or zero if none is a signal."""
 
     def value(body: Articulated) -> Any:
-        elements = joint_elements(body)
+        elements = body.elements
         values = [joint_value(element, body.links[element.link], row) for element in elements]
         samples = [unwrap(value).shape[-1] for value in values if isinstance(value, Signal)]
         if not samples:
@@ -211,7 +211,7 @@ def _joined_samples(values: Sequence[Any], samples: int, default: float) -> Any:
 def initial_coordinates(body: Articulated, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Returns angles and displacements as (value, 0, 0, 0), balls as unit quaternions, [B, E, 4]."""
     parts = []
-    for element in joint_elements(body):
+    for element in body.elements:
         joint: Any = body.links[element.link].joint
         if element.kind == "ball":
             parts.append(batcher.unit_quaternion(("joint", body.name, element.link), joint.rotation))
@@ -230,7 +230,7 @@ def _coordinate(joint: Any, element: JointElement) -> Any:
 def initial_speeds(body: Articulated, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Returns the rates (value, 0, 0) of the joints, and angular velocities of balls, [B, E, 3]."""
     parts = []
-    for element in joint_elements(body):
+    for element in body.elements:
         joint: Any = body.links[element.link].joint
         if element.kind == "ball":
             parts.append(batcher(joint.angular_velocity, 1, (3,)))
@@ -259,7 +259,7 @@ def joint_motion(
         align = alignments(body, batcher).expand(batcher.world_count, -1, -1).reshape(*compiled.batch, 1, count, 4)
         meshes = {name: _vertices(body, name, batcher) for name in body.mesh_links}
         return ArticulatedMotion(
-            q, v, frames[..., :3], frames[..., 3:], align, joint_elements(body), scalar_joints(body), meshes
+            q, v, frames[..., :3], frames[..., 3:], align, body.elements, body.scalar_joints, meshes
         )
 
     return motion

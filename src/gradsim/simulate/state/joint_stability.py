@@ -29,13 +29,10 @@ def joint_rates(table: np.ndarray, q: np.ndarray, kinds: np.ndarray, parents: np
     if not stiffness.any() and not damping.any():
         return 0.0, 0.0
     owners, inverse = _inverse_mass_matrix(table, q, kinds, parents)
-    return tuple(_largest(inverse, values[:, owners]) for values in (stiffness, damping))  # type: ignore[return-value]
-
-
-def _largest(inverse: np.ndarray, weights: np.ndarray) -> float:
-    """Returns the largest eigenvalue of the inverse mass matrix times a diagonal matrix, over all worlds."""
-    root = np.sqrt(np.maximum(weights, 0.0))
-    return float(np.linalg.eigvalsh(root[:, :, None] * inverse * root[:, None, :])[:, -1].max())
+    # eigenvalues of the inverse mass matrix times a diagonal matrix
+    roots = np.sqrt(np.maximum(np.stack([stiffness, damping])[..., owners], 0.0))
+    largest = np.linalg.eigvalsh(roots[..., :, None] * inverse * roots[..., None, :])[..., -1].max(-1)
+    return float(largest[0]), float(largest[1])
 
 
 def _inverse_mass_matrix(
@@ -55,13 +52,13 @@ def _inverse_mass_matrix(
         frame, arm = frames[..., e], table[:, ROWS.offset_x : ROWS.offset_z + 1, e]
         if parent >= 0:
             frame = rotations[parent] @ frame
-            arm = np.einsum("bij,bj->bi", rotations[parent], arm)
+            arm = (rotations[parent] @ arm[:, :, None])[:, :, 0]
             turn, slide = turns[parent].copy(), slides[parent].copy()
         axis = frame[:, :, 2]
         own = [k for k, owner in enumerate(owners) if owner == e]
         if kind == KINDS.prismatic:
             arm = arm + axis * q[:, e, :1]
-        slide += np.cross(turn, arm[:, :, None], axis=1)
+        slide += _cross(turn, arm)
         if kind == KINDS.prismatic:
             slide[:, :, own[0]] += axis
         elif kind == KINDS.revolute:
@@ -78,15 +75,15 @@ def _inverse_mass_matrix(
             mass_matrix[:, k, k] += table[:, ROWS.armature, e]
     trace = np.trace(mass_matrix, axis1=1, axis2=2) / max(count, 1)
     regular = mass_matrix + 1e-12 * trace[:, None, None] * np.eye(count)
-    return owners, np.linalg.pinv(regular, hermitian=True)
+    return owners, np.linalg.inv(regular)
 
 
 def _link_mass_matrix(row: np.ndarray, R: np.ndarray, turn: np.ndarray, slide: np.ndarray) -> np.ndarray:
     xx, yy, zz, yz, zx, xy = (row[:, ROWS.inertia_xx + k] for k in range(6))
-    inertia = np.stack([np.stack([xx, xy, zx], -1), np.stack([xy, yy, yz], -1), np.stack([zx, yz, zz], -1)], -2)
+    inertia = np.stack([xx, xy, zx, xy, yy, yz, zx, yz, zz], -1).reshape(-1, 3, 3)
     inertia = R @ inertia @ R.swapaxes(1, 2)
-    h = np.einsum("bij,bj->bi", R, row[:, ROWS.moment_x : ROWS.moment_z + 1])
-    moved = np.cross(turn, h[:, :, None], axis=1)  # velocity of the centre of mass relative to the origin, times mass
+    h = (R @ row[:, ROWS.moment_x : ROWS.moment_z + 1, None])[:, :, 0]
+    moved = _cross(turn, h)  # velocity of the centre of mass relative to the origin, times mass
     coupling = slide.swapaxes(1, 2) @ moved
     mass = row[:, ROWS.mass, None, None]
     return np.asarray(
@@ -97,17 +94,24 @@ def _link_mass_matrix(row: np.ndarray, R: np.ndarray, turn: np.ndarray, slide: n
     )
 
 
+def _cross(columns: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Returns the cross products of all columns [B, 3, D] with vectors [B, 3]."""
+    bx, by, bz = (b[:, k, None] for k in range(3))
+    x, y, z = columns[:, 0], columns[:, 1], columns[:, 2]
+    return np.stack([y * bz - z * by, z * bx - x * bz, x * by - y * bx], 1)
+
+
 def _matrix(q: np.ndarray) -> np.ndarray:
     """Returns the matrices of unit quaternions [B, 4, ...], [B, 3, 3, ...]."""
     x, y, z, w = (q[:, k] for k in range(4))
     rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+        *(1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)),
+        *(2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)),
+        *(2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)),
     ]
-    return np.stack([np.stack(row, 1) for row in rows], 1)
+    return np.stack(rows, 1).reshape(len(q), 3, 3, *q.shape[2:])
 
 
 def _about_z(angle: np.ndarray) -> np.ndarray:
     c, s, zero, one = np.cos(angle), np.sin(angle), np.zeros_like(angle), np.ones_like(angle)
-    return np.stack([np.stack([c, -s, zero], -1), np.stack([s, c, zero], -1), np.stack([zero, zero, one], -1)], -2)
+    return np.stack([c, -s, zero, s, c, zero, zero, zero, one], -1).reshape(-1, 3, 3)
