@@ -21,6 +21,7 @@ from gradsim.scene.rigid import unit_solid
 from gradsim.scene.rotation import axes_of, multiply, rotate
 from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.family import Elements, ForceFamily
+from gradsim.simulate.state.joint_stability import joint_rates
 from gradsim.simulate.state.kernels.articulated import KINDS, ROWS, joint_kernels
 from gradsim.simulate.state.kernels.articulated_dynamics import articulated_dynamics
 from gradsim.simulate.state.part import StatePart
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gradsim.simulate.compile.batcher import SceneBatcher
     from gradsim.simulate.compile.compiled_scene import CompiledScene
     from gradsim.simulate.compile.topology import Placement, Topology
+    from gradsim.simulate.stability import StabilityView
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 1.0])
 PASSIVE = ("stiffness", "rest", "damping", "armature", "friction", "slip")  # rows that are quantities of every joint
@@ -287,6 +289,20 @@ JOINTS = StatePart(
     stage_sums=(4, 3),
 )
 
+
+def stable_rate(view: StabilityView) -> tuple[float, float]:
+    """Returns the largest squared frequency [1/s^2] and damping rate [1/s] of a body's joints at the initial state."""
+    compiled, topology = view.compiled, view.compiled.topology
+    first, end = topology.ranges["joint", view.owner]
+    parents = topology.arrays["joint.parents"][first:end]
+    return joint_rates(
+        np.asarray(compiled.array("joint")[:, :, first:end], dtype=np.float64),
+        compiled.state("joint.q")[:, first:end].cpu().numpy().astype(np.float64),
+        topology.arrays["joint.kinds"][first:end],
+        np.where(parents >= 0, parents - first, -1),
+    )
+
+
 # Accelerations of the joints as a force on them. Portable steps add it to the forces of a scene; the native rollout of
 # joints has it built in.
 ARTICULATED_DYNAMICS = ForceFamily(
@@ -296,4 +312,6 @@ ARTICULATED_DYNAMICS = ForceFamily(
     elements=joint_arrays,
     acts_on=("joint",),
     kernels=articulated_dynamics,
+    stable_rate=stable_rate,
+    reason="springs, limits, friction and motors of the joints",
 )
