@@ -22,11 +22,11 @@ def _inertia(value: Any) -> Any:
 
 
 def _arm_values() -> Values:
-    hinge = {"angle": 0.4, "rate": 3.0, "stiffness": 0.8, "rest": 0.1, "damping": 0.05, "friction": 0.3, "slip": 0.5}
-    hinge |= {"armature": 0.02, "low": -0.2, "high": 0.43, "limit_stiffness": 40.0, "limit_damping": 0.3}
+    hinge = {"angle": 0.4, "rate": 3.0, "stiffness": 0.8, "rest": 0.1, "damping": 0.05, "friction": 1.0, "slip": 1.0}
+    hinge |= {"armature": 0.02, "low": 0.41, "high": 0.43, "limit_stiffness": 40.0, "limit_damping": 0.3}
     hinge |= {"limit_width": 0.05, "target": 0.3, "gain": 2.0, "target_rate": 1.0, "rate_gain": 0.1}
     slider = {"displacement": 0.02, "rate": -1.0, "stiffness": 30.0, "rest": 0.01, "damping": 0.5, "friction": 0.4}
-    slider |= {"slip": 0.3, "armature": 0.1, "low": 0.015, "high": 0.2, "limit_stiffness": 300.0, "limit_damping": 3.0}
+    slider |= {"slip": 0.3, "armature": 0.1, "low": 0.015, "high": 0.019, "limit_stiffness": 300.0, "limit_damping": 3.0}
     slider |= {"limit_width": 0.02, "gain": 20.0, "rate_gain": 0.5, "force": 1.5, "target_rate": 0.3}
     return {
         **{f"hinge.{name}": tensor(value) for name, value in hinge.items()},
@@ -85,8 +85,8 @@ def _tree_values() -> Values:
         "ball.angular_velocity": tensor([-2.0, 1.0, 3.0]),
         "ball.stiffness": tensor(0.7),
         "ball.damping": tensor(0.02),
-        "ball.friction": tensor(0.05),
-        "ball.slip": tensor(0.8),
+        "ball.friction": tensor(0.3),
+        "ball.slip": tensor(2.0),
         "ball.armature": tensor(0.01),
         "universal.axis": tensor([1.0, 0.2, 0.1]),
         "universal.second_axis": tensor([-0.1, 0.9, -0.4]),
@@ -95,8 +95,8 @@ def _tree_values() -> Values:
         "universal.stiffness": tensor([0.5, 0.3]),
         "universal.rest": tensor([0.1, -0.1]),
         "universal.damping": tensor([0.02, 0.03]),
-        "universal.friction": tensor([0.04, 0.02]),
-        "universal.slip": tensor(0.6),
+        "universal.friction": tensor([0.2, 0.1]),
+        "universal.slip": tensor(2.0),
         "universal.armature": tensor([0.01, 0.02]),
         "masses": tensor([1.2, 0.7, 0.5]),
         "centers": tensor(noise(51, 3, 3, scale=0.05)),
