@@ -26,7 +26,14 @@ def _arm_values() -> Values:
     hinge |= {"armature": 0.02, "low": 0.41, "high": 0.43, "limit_stiffness": 40.0, "limit_damping": 0.3}
     hinge |= {"limit_width": 0.05, "target": 0.3, "gain": 2.0, "target_rate": 1.0, "rate_gain": 0.1}
     slider = {"displacement": 0.02, "rate": -1.0, "stiffness": 30.0, "rest": 0.01, "damping": 0.5, "friction": 0.4}
-    slider |= {"slip": 0.3, "armature": 0.1, "low": 0.015, "high": 0.019, "limit_stiffness": 300.0, "limit_damping": 3.0}
+    slider |= {
+        "slip": 0.3,
+        "armature": 0.1,
+        "low": 0.015,
+        "high": 0.019,
+        "limit_stiffness": 300.0,
+        "limit_damping": 3.0,
+    }
     slider |= {"limit_width": 0.02, "gain": 20.0, "rate_gain": 0.5, "force": 1.5, "target_rate": 0.3}
     return {
         **{f"hinge.{name}": tensor(value) for name, value in hinge.items()},

@@ -10,6 +10,7 @@ import numpy as np
 
 from gradsim.scene.articulated import Link
 from gradsim.scene.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical
+from gradsim.scene.robots.rotations import matrix, product, rotated, xyzw
 from gradsim.scene.robots.shapes import link_shape
 
 FREE, BALL, SLIDE, HINGE = range(4)  # types of joints in MuJoCo
@@ -45,7 +46,7 @@ def _add_body(
     own = _identifier(model.body(body).name or f"body_{body}", found.links)
     parent, anchor = names[parent_body], np.zeros(3)
     place = model.body_pos[body] - anchors[parent_body]
-    turn = _xyzw(model.body_quat[body])
+    turn = xyzw(model.body_quat[body])
     joints = list(range(first, first + count)) if count else [None]
     for number, joint in enumerate(joints):
         last = number == len(joints) - 1
@@ -54,7 +55,7 @@ def _add_body(
         if joint is not None and model.jnt_type[joint] in (HINGE, BALL):
             at = np.array(model.jnt_pos[joint])
         kind = Fixed() if joint is None else _joint(model, joint)
-        frame_place, frame_turn = place + _rotated(turn, at - anchor), turn
+        frame_place, frame_turn = place + rotated(turn, at - anchor), turn
         if joint is not None:
             frame_place, frame_turn = _reference(model, joint, frame_place, frame_turn)
         anchor = at
@@ -75,14 +76,14 @@ def _joint(model: Any, joint: int) -> Joint:
     kind, dof, at = int(model.jnt_type[joint]), int(model.jnt_dofadr[joint]), int(model.jnt_qposadr[joint])
     start = np.array(model.qpos0[at:])
     if kind == FREE:
-        return Free(displacement=start[:3], rotation=_xyzw(start[3:7]))
+        return Free(displacement=start[:3], rotation=xyzw(start[3:7]))
     damping, armature, friction = (
         float(getattr(model, f"dof_{name}")[dof]) for name in ("damping", "armature", "frictionloss")
     )
     stiffness = float(model.jnt_stiffness[joint])
     passive = {"stiffness": stiffness, "damping": damping, "armature": armature, "friction": friction}
     if kind == BALL:
-        return Spherical(rotation=_xyzw(start[:4]), **passive)
+        return Spherical(rotation=xyzw(start[:4]), **passive)
     limits: dict[str, Any] = {}
     if model.jnt_limited[joint]:
         limits = {"low": float(model.jnt_range[joint][0]), "high": float(model.jnt_range[joint][1])}
@@ -98,9 +99,9 @@ def _reference(model: Any, joint: int, place: np.ndarray, turn: np.ndarray) -> t
     axis = np.array(model.jnt_axis[joint])
     if kind == HINGE and reference:
         back = np.append(axis * np.sin(-reference / 2), np.cos(-reference / 2))
-        return place, _product(turn, back)
+        return place, product(turn, back)
     if kind == SLIDE and reference:
-        return place - _rotated(turn, axis * reference), turn
+        return place - rotated(turn, axis * reference), turn
     return place, turn
 
 
@@ -109,7 +110,7 @@ def _mass(model: Any, body: int, anchor: np.ndarray) -> dict[str, Any]:
     mesh, look = link_shape(model, body, anchor)
     given: dict[str, Any] = {"mesh": mesh, "look": look}
     if model.body_mass[body] > 0.0:
-        axes = _matrix(_xyzw(model.body_iquat[body]))
+        axes = matrix(xyzw(model.body_iquat[body]))
         given["mass"] = float(model.body_mass[body])
         given["center"] = np.array(model.body_ipos[body]) - anchor
         given["inertia"] = axes @ np.diag(model.body_inertia[body]) @ axes.T
@@ -157,28 +158,3 @@ def _identifier(name: str, taken: dict[str, Link]) -> str:
     while unique in taken:
         unique, number = f"{base}_{number}", number + 1
     return unique
-
-
-def _xyzw(q: Any) -> np.ndarray:
-    """MuJoCo's quaternions have the real part first."""
-    return np.array([q[1], q[2], q[3], q[0]], dtype=np.float64)
-
-
-def _matrix(q: np.ndarray) -> np.ndarray:
-    x, y, z, w = q / np.linalg.norm(q)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-
-
-def _rotated(q: np.ndarray, x: np.ndarray) -> np.ndarray:
-    return np.asarray(_matrix(q) @ x)
-
-
-def _product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    vector = np.cross(p[:3], q[:3]) + p[:3] * q[3] + q[:3] * p[3]
-    return np.append(vector, p[3] * q[3] - p[:3] @ q[:3])

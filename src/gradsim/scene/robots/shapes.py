@@ -8,6 +8,7 @@ import numpy as np
 
 from gradsim.scene.looks import Look
 from gradsim.scene.meshes import TriMesh
+from gradsim.scene.robots.rotations import matrix, xyzw
 from gradsim.scene.surfaces import box, capsule, cylinder, icosphere
 
 SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 2, 3, 4, 5, 6, 7  # types of geometry in MuJoCo
@@ -28,7 +29,7 @@ def link_shape(model: Any, body: int, anchor: np.ndarray) -> tuple[TriMesh | Non
         if shape is None:
             continue
         points, triangles = shape
-        turned = points @ _axes(model.geom_quat[geom]).T + model.geom_pos[geom] - anchor
+        turned = points @ matrix(xyzw(model.geom_quat[geom])).T + model.geom_pos[geom] - anchor
         vertices.append(turned)
         faces.append(triangles + first)
         colors.append(np.tile(_color(model, geom), (len(triangles), 1)))
@@ -61,14 +62,6 @@ def _surface(model: Any, geom: int) -> tuple[np.ndarray, np.ndarray] | None:
         tube = (capsule if kind == CAPSULE else cylinder)(float(size[0]), 2.0 * float(size[1]), 24)
         return tube.vertices @ Z_TO_Y.T, tube.faces
     return None
-
-
-def _axes(quaternion: Any) -> np.ndarray:
-    """Returns the matrix of a quaternion (w, x, y, z)."""
-    w, x, y, z = quaternion / np.linalg.norm(quaternion)
-    v = np.array([x, y, z])
-    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    return np.asarray(np.eye(3) * (w * w - v @ v) + 2.0 * np.outer(v, v) + 2.0 * w * cross)
 
 
 def _color(model: Any, geom: int) -> np.ndarray:
