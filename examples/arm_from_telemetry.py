@@ -10,8 +10,8 @@ TORQUES = [2.0 * np.sin(np.linspace(0.0, 9.0, 61)), 0.8 * np.cos(np.linspace(0.0
 
 
 def arm(damping, friction, mass):
-    shoulder = gs.Revolute(angle=0.3, damping=damping, friction=0.05, torque=gs.Signal(TORQUES[0]))
-    elbow = gs.Revolute(damping=0.02, friction=friction, torque=gs.Signal(TORQUES[1]))
+    shoulder = gs.Revolute(angle=0.3, damping=damping, friction=0.05, slip=0.1, torque=gs.Signal(TORQUES[0]))
+    elbow = gs.Revolute(damping=0.02, friction=friction, slip=0.1, torque=gs.Signal(TORQUES[1]))
     links = {
         "upper": gs.Link(shoulder, mass=1.5, center=(0.0, -0.2, 0.0), mesh=BAR),
         "fore": gs.Link(elbow, "upper", (0.0, -0.4, 0.0), mass=mass, center=(0.0, -0.2, 0.0), mesh=BAR),
