@@ -17,7 +17,7 @@ COVER := $(if $(filter 1,$(COVERAGE)),--cov=gradsim --cov-report=term:skip-cover
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench clean
+.PHONY: help demo test bench fuzz clean
 
 help: ## Show this list
 	@echo "gradsim: differentiable simulation from pixels to physics and back"
@@ -42,6 +42,9 @@ test: $(READY) ## Check style, vocabulary, types and layers; run the tests
 
 bench: $(PEERS) ## Run all benchmarks with their peers, write benchmarks/results.md and results.json
 	@$(BIN)/python -m benchmarks all
+
+fuzz: $(READY) ## Try 10,000 odd, hostile and damaged inputs; goes on where it was interrupted: out/fuzz
+	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz.py
 
 clean: ## Remove .venv, caches and build products
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage

@@ -68,7 +68,11 @@ class Scene:
         object.__setattr__(self, "bodies", tuple(self.bodies))
         if not self.bodies:
             raise InvalidInput("scene.bodies", "()", "a scene needs at least one body")
-        names: set[str] = {"scene", "ground", "camera", "pairs", *map(str, self.shapes)}
+        shapes: Any = self.shapes
+        if not isinstance(shapes, Mapping):
+            remedy = "must be shapes by name, {'ramp': gs.StaticBox(...)}"
+            raise WrongType("scene.shapes", type(shapes).__name__, remedy)
+        names: set[str] = {"scene", "ground", "camera", "pairs", *map(str, shapes)}
         for body in given:
             if not isinstance(body, Body):
                 raise WrongType("scene.bodies", type(body).__name__, f"must hold {_names(Body.kinds)}")
@@ -77,11 +81,6 @@ class Scene:
             names.add(body.name)
         if self.ground is not None and not isinstance(self.ground, Ground):
             raise WrongType("scene.ground", type(self.ground).__name__, "must be a gs.Ground or None")
-        shapes: Any = self.shapes
-        if not isinstance(shapes, Mapping):
-            raise WrongType(
-                "scene.shapes", type(shapes).__name__, "must be shapes by name, {'ramp': gs.StaticBox(...)}"
-            )
         for name, shape in shapes.items():
             if not isinstance(shape, SHAPES) or name == "ground":
                 raise WrongType(f"scene.shapes[{name!r}]", type(shape).__name__, "must be a static shape, not 'ground'")

@@ -275,7 +275,7 @@ def check_positive_length(name: str, value: Any) -> None:
 def has_zero_vector(value: Any) -> bool:
     """Returns whether a vector quantity is zero, in one of its worlds or samples; False if it holds no values."""
     array = to_numpy(value)
-    if array is None:
+    if array is None or not array.size:
         return False
     if array.ndim == 1:
         return sum(part * part for part in array.tolist()) <= 0.0

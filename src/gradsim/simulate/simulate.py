@@ -69,6 +69,7 @@ def simulate(
     frames, substeps = _positive_integer("frames", frames), _positive_integer("substeps", substeps)
     fps = _number("fps", fps, "must be a number [1/s]")
     check_integrator("integrator", integrator)
+    _check_types(scene, start, dtype)
     time = _time(frames, fps, substeps, integrator)
     compiled = compile_scene(scene, dtype=dtype, start=start)
     limit = _memory_limit(memory)
@@ -84,6 +85,15 @@ def simulate(
     begin = compiled.batcher.begin
     span = (begin, begin + (frames - 1) / time.fps)
     return Trajectory(times, _motions(scene, compiled, states), states, nodes, span)
+
+
+def _check_types(scene: Any, start: Any, dtype: Any) -> None:
+    if not isinstance(scene, Scene):
+        raise WrongType("scene", type(scene).__name__, "must be a gs.Scene")
+    if start is not None and not isinstance(start, State):
+        raise WrongType("start", type(start).__name__, "must be a gs.State, such as trajectory.final, or None")
+    if dtype is not None and dtype is not torch.float64 and dtype is not torch.float32:
+        raise WrongType("dtype", repr(dtype), "must be torch.float64, torch.float32 or None")
 
 
 def _motions(scene: Scene, compiled: CompiledScene, states: dict[str, torch.Tensor]) -> Motions:
