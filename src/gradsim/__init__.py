@@ -41,6 +41,7 @@ from gradsim.render.softras import SoftRas
 from gradsim.report.fit_page import write_report
 from gradsim.report.plan_page import write_plan
 from gradsim.scene import errors
+from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.ball import Ball
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.camera import Camera
@@ -51,6 +52,7 @@ from gradsim.scene.errors import (
     GradsimError,
     InvalidInput,
     MissingExtra,
+    RobotWarning,
     SceneFileError,
     SilhouetteWarning,
     StabilityWarning,
@@ -60,6 +62,7 @@ from gradsim.scene.files.schema import scene_schema
 from gradsim.scene.forces import BodyForce, Force, Tether
 from gradsim.scene.friction import Regularized, Sticking
 from gradsim.scene.integrators import Integrator, Midpoint, RungeKutta4, SymplecticEuler, explicit_runge_kutta
+from gradsim.scene.joints import Fixed, Free, Prismatic, Revolute, Spherical, Universal
 from gradsim.scene.lights import AmbientLight, DirectionalLight, PointLight
 from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
@@ -71,6 +74,7 @@ from gradsim.scene.pendula import DoublePendulum, Pendulum
 from gradsim.scene.priors import LogNormal, Normal
 from gradsim.scene.quantity import Quantity, Signal, per_element, quantity
 from gradsim.scene.rigid import Drag, Push, Rigid
+from gradsim.scene.robots.load import Robot, load_robot
 from gradsim.scene.scene import Scene
 from gradsim.scene.self_contact import SelfContact
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticSphere
@@ -94,6 +98,7 @@ __all__ = [
     "Adam",
     "Adjoint",
     "AmbientLight",
+    "Articulated",
     "Ball",
     "Bending",
     "Blur",
@@ -123,9 +128,11 @@ __all__ = [
     "FacePoint",
     "Feedback",
     "Fit",
+    "Fixed",
     "Force",
     "ForceFamily",
     "ForceKernels",
+    "Free",
     "GaussNewton",
     "GoalImage",
     "GoalState",
@@ -137,6 +144,7 @@ __all__ = [
     "InvalidInput",
     "Keyframes",
     "LBFGS",
+    "Link",
     "LogNormal",
     "MinimumNorm",
     "Look",
@@ -156,13 +164,17 @@ __all__ = [
     "Pixels",
     "Plan",
     "Prepared",
+    "Prismatic",
     "PointLight",
     "Push",
     "Quantity",
     "RandomSearch",
     "Region",
     "Regularized",
+    "Revolute",
     "Rigid",
+    "Robot",
+    "RobotWarning",
     "RungeKutta4",
     "Scene",
     "SelfContact",
@@ -173,6 +185,7 @@ __all__ = [
     "Smoke",
     "Soft",
     "SoftRas",
+    "Spherical",
     "Springs",
     "StabilityWarning",
     "State",
@@ -189,6 +202,7 @@ __all__ = [
     "Trajectory",
     "TriMesh",
     "Trial",
+    "Universal",
     "Vertex",
     "Video",
     "TorchOptimizer",
@@ -204,6 +218,7 @@ __all__ = [
     "explicit_runge_kutta",
     "identifiability",
     "load_mesh",
+    "load_robot",
     "load_scene",
     "load_scene_file",
     "load_states",

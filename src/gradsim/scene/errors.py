@@ -172,5 +172,9 @@ class SilhouetteWarning(UserWarning):
     """A loss uses only the colours of a renderer whose colours have no gradient from moving silhouettes."""
 
 
+class RobotWarning(UserWarning):
+    """A robot file has features that are not simulated; the message lists them."""
+
+
 class StabilityWarning(UserWarning):
     """The time step is well above the estimated largest stable one."""

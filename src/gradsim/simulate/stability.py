@@ -26,6 +26,7 @@ from gradsim.simulate.forces.colliders import KINDS as COLLIDER_KINDS
 from gradsim.simulate.forces.colliders import ROWS as COLLIDER
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT
 from gradsim.simulate.forces.family import ForceFamily, no_rate
+from gradsim.simulate.state.articulated import ARTICULATED_DYNAMICS
 from gradsim.simulate.state.kernels.rigid import FORMS
 from gradsim.simulate.state.kernels.rigid import ROWS as RIGID
 
@@ -79,6 +80,7 @@ def _limiting(topology: Topology) -> dict[str, dict[str, ForceFamily]]:
 
     def build() -> dict[str, dict[str, ForceFamily]]:
         names = {force.name: force for force in topology.forces if force.stable_rate is not no_rate}
+        names[ARTICULATED_DYNAMICS.name] = ARTICULATED_DYNAMICS
         found: dict[str, dict[str, ForceFamily]] = {}
         for family, owner in topology.ranges:
             if family in names:
