@@ -55,7 +55,14 @@ from gradsim.scene.files.load import load_scene, load_scene_file
 from gradsim.scene.files.schema import scene_schema
 from gradsim.scene.forces import BodyForce, Force, Tether
 from gradsim.scene.friction import Regularized, Sticking
-from gradsim.scene.integrators import Integrator, Midpoint, RungeKutta4, SymplecticEuler, explicit_runge_kutta
+from gradsim.scene.integrators import (
+    Integrator,
+    Midpoint,
+    RungeKutta4,
+    SymplecticEuler,
+    Verlet,
+    explicit_runge_kutta,
+)
 from gradsim.scene.lights import AmbientLight, DirectionalLight, PointLight
 from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
@@ -183,6 +190,7 @@ __all__ = [
     "TriMesh",
     "Trial",
     "Vertex",
+    "Verlet",
     "Video",
     "TorchOptimizer",
     "best_design",

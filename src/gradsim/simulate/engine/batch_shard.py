@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -54,10 +54,11 @@ class BatchShard:
         self.owner: object | None = None  # the rollout whose complete history is stored here
         self.rows = 0
         self.history: dict[str, bridge.Buffer] = {}
-        self._graphs: dict[tuple[bool, int], bridge.Graph] = {}
+        self.frame_steps: int | None = None  # all of the rollout if None
+        self._graphs: dict[tuple[bool, int, bool], bridge.Graph] = {}
 
-        self.dt = bridge.Settings(4, dtype, device)
-        self.clock = bridge.Settings(4, torch.int32, device)
+        self.dt = bridge.Settings(5, dtype, device)
+        self.clock = bridge.Settings(5, torch.int32, device)
         self.native = device.type == "cpu" and topology.is_native if native is None else native
         if self.native and device.type != "cpu":
             raise UnsupportedDevice("device", device, "the native kernels read memory of the CPU: use portable kernels")
@@ -139,6 +140,11 @@ class BatchShard:
         self._forces = [
             self.buffers[f"{name}.{force}"].tensor for name, part in self.state_layout.items() for force in part.forces
         ]
+        carrying = [part for part in self.state_layout.values() if part.stage_sums and self.integrator.carries]
+        self._carried = {
+            suffix: [self._vectors[f"{part.name}.{force}{suffix}"] for part in carrying for force in part.forces]
+            for suffix in ("", "_adj")
+        }
         self._values = {family: by_world(table.tensor, family) for family, table in self.parameters.items()}
         self._gradients = {family: by_world(table.tensor_grad, family) for family, table in self.parameters.items()}
         shapes = [(worlds, signal.samples, signal.count) for signal in topology.signals]
@@ -178,7 +184,7 @@ class BatchShard:
             f"{state}{suffix}": self.buffers[f"{part}.{state}{suffix}"].array
             for part in ("rigid", "rigid_anchor")
             if part in self.state_layout
-            for state in self.state_layout[part].states
+            for state in (*self.state_layout[part].states, *self.state_layout[part].forces)
             for suffix in ("", "_adj")
         }
         signals = self.layout.signals(self.samples)
@@ -235,7 +241,7 @@ class BatchShard:
 
     # --- history --------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @functools.cached_property
     def step_bytes(self) -> int:
         """History of one step [bytes]: states and forces at every evaluation, and the anchors."""
         scalars = sum(self.state_layout[part].width * self.columns[part] for part in self._row_parts) * self.world_count
@@ -244,7 +250,7 @@ class BatchShard:
             scalars += rigid.row_size
         anchors = 0 if rigid is None else rigid.anchor_row * rigid.world_blocks
         anchors += 3 * self._node_anchors
-        return (self.integrator.evaluations * scalars + anchors) * self.dtype.itemsize
+        return (len(self.integrator.stages) * scalars + anchors) * self.dtype.itemsize
 
     @property
     def _node_anchors(self) -> int:
@@ -265,7 +271,7 @@ class BatchShard:
     @property
     def history_bytes(self) -> int:
         """Memory of the history [bytes]."""
-        return self.rows * self.step_bytes // self.integrator.evaluations
+        return self.rows * self.step_bytes // len(self.integrator.stages)
 
     def graph_steps(self, batch_bytes: int) -> int:
         """Returns the length of the longest graph [steps]; native graphs are longer if their history fits the caches.
@@ -277,7 +283,7 @@ class BatchShard:
 
     def reserve(self, steps: int, limit: float) -> None:
         """Allocates the history of `steps` steps; a longer one is kept up to `limit` [bytes]."""
-        rows = steps * self.integrator.evaluations
+        rows = steps * len(self.integrator.stages)
         if rows <= self.rows and (rows == self.rows or self.history_bytes <= limit):
             return
         self.owner, self.rows, self._graphs = None, rows, {}
@@ -340,18 +346,28 @@ class BatchShard:
         self._replay(True, step, count, row, total, True)
 
     def capture(self, backward: bool, count: int) -> None:
-        """Captures the graph of `count` steps unless it exists."""
-        if (backward, count) not in self._graphs:
-            self._graphs[backward, count] = bridge.Graph(lambda: self._launch(backward, count), self.device)
+        """Captures the graphs of `count` steps unless they exist: native kernels know which step starts a frame."""
+        for starts_frame in (True, False) if self.integrator.carries and not self.native else (True,):
+            key = backward, count, starts_frame
+            if key not in self._graphs:
+                self._graphs[key] = bridge.Graph(functools.partial(self._launch, *key), self.device)
 
     def _replay(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
         self.capture(backward, count)
-        self.clock.set(step, row * self.integrator.evaluations, max(total, 1), keep)
-        self._graphs[backward, count].replay()
+        frame = self.frame_steps or max(total, 1)
+        self.clock.set(step, row * len(self.integrator.stages), max(total, 1), keep, frame)
+        starts, ends = step % frame == 0, (step + count) % frame == 0
+        if self.integrator.carries and (ends if backward else starts):
+            self._clear_carried("_adj" if backward else "")
+        self._graphs[backward, count, starts or not self.integrator.carries or self.native].replay()
 
-    def _launch(self, backward: bool, count: int) -> None:
+    def _clear_carried(self, suffix: str) -> None:
+        for force in self._carried[suffix]:
+            force.zero_()
+
+    def _launch(self, backward: bool, count: int, starts_frame: bool) -> None:
         take = take_steps_adjoint if backward else take_steps
-        take(self.system, count)
+        take(self.system, count, starts_frame)
 
     # --- values ---------------------------------------------------------------------------------------------------
 
@@ -366,7 +382,7 @@ class BatchShard:
             dt: Time step [s].
             begin: Start time [s].
         """
-        self.dt.set(dt, begin, *self.integrator.force_slope)
+        self.dt.set(dt, begin, *self.integrator.force_slope, self.integrator.carries)
         for family, values in parameters.items():
             if self._loaded.get(family) is not values:
                 self._values[family].copy_(values)
@@ -400,6 +416,10 @@ class BatchShard:
     def states(self, suffix: str = "") -> list[torch.Tensor]:
         """Returns all states, or with "_adj" their adjoints, as [worlds, count, width]."""
         return self._states[suffix]
+
+    def checkpoint(self) -> list[torch.Tensor]:
+        """Returns what determines the steps that follow: all states, then the forces that the integrator carries."""
+        return [*self._states[""], *self._carried[""]]
 
     def fast_states(self, suffix: str = "") -> list[Any]:
         """Returns the same as views that are fast to read and write, see `bridge.fast_view`."""

@@ -15,7 +15,16 @@ from gradsim.simulate.engine.pair_arrays import no_pairs, pair_arrays
 from gradsim.simulate.engine.point_blocks import point_blocks, point_order
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.signals import SignalArrays
-from gradsim.simulate.engine.structures import NODE_ROW, PRESCRIBED_NODES, RIGID_STATES, SIGNAL, SIZES, packed, table_of
+from gradsim.simulate.engine.structures import (
+    NODE_ROW,
+    PRESCRIBED_NODES,
+    RIGID_FORCES,
+    RIGID_STATES,
+    SIGNAL,
+    SIZES,
+    packed,
+    table_of,
+)
 from gradsim.simulate.engine.world_rollout import NativeForce, native_signal
 from gradsim.simulate.forces.family import INTERPOLATIONS, ForceFamily
 from gradsim.simulate.forces.node_pairs import NEIGHBOURS, skipped_lists
@@ -263,7 +272,9 @@ class Layout:
             **{name: array.ptr for name, array in constants.items()},
             **{field: table_of(table) for field, table in parameters.items()},
             **{
-                f"{state}{suffix}": buffers[f"{state}{suffix}"].ptr for state in RIGID_STATES for suffix in ("", "_adj")
+                f"{state}{suffix}": buffers[f"{state}{suffix}"].ptr
+                for state in (*RIGID_STATES, *RIGID_FORCES)
+                for suffix in ("", "_adj")
             },
             "scratch": scratch.array.ptr,
             **anchors.fields,
