@@ -40,6 +40,7 @@ from gradsim.scene import errors
 from gradsim.scene.ball import Ball
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.camera import Camera
+from gradsim.scene.elements import LinearTet, SmoothedTet
 from gradsim.scene.errors import (
     BrokenGradient,
     ContactWarning,
@@ -139,6 +140,7 @@ __all__ = [
     "LBFGS",
     "LogNormal",
     "MinimumNorm",
+    "LinearTet",
     "Look",
     "Marker",
     "Masks",
@@ -171,6 +173,7 @@ __all__ = [
     "SilhouetteWarning",
     "Sinusoids",
     "Smoke",
+    "SmoothedTet",
     "Soft",
     "SoftRas",
     "Springs",

@@ -20,6 +20,7 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
+from gradsim.scene.elements import LinearTet
 from gradsim.scene.meshes import TetMesh
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 
@@ -118,6 +119,7 @@ TETRAHEDRA = ForceFamily(
         "actuation": "actuation",
     },
     signals=("actuation",),
+    present=lambda body, scene: isinstance(body.element, LinearTet),
     kernels=tet_kernels,
     indices={"nodes": Index("node")},
     constants=("rest", "volume"),

@@ -1,0 +1,245 @@
+"""Smoothed tetrahedra: shear from deformation gradients averaged over edges, pressure from volumes averaged over nodes.
+
+The smoothing domain of an edge is a sixth of the volume of each of its tetrahedra, that of a node a quarter. With the
+mean deformation gradient F_e of an edge and the mean change of volume J_a of a node, weighted by volume, the energy is
+that of `tetrahedra.py` with mu and lam_e = 5/8 mu on the edges, and (lam - lam_e)/2 (J_a - 1 - actuation)^2 on the
+nodes: lam - 5/8 mu is the Lamé parameter of the material at small strain. A homogeneous deformation so has the stress
+of linear tetrahedra, which is then
+
+    P_t = 1/6 sum_e P(F_e; mu, lam_e) + 1/4 sum_a (lam - lam_e) (J_a - 1 - actuation) cof F_t
+
+for the six edges and four nodes of a tetrahedron. Parameters that differ between elements are averaged in the same way,
+products with the actuation before the average. Damping acts on the strain rate of the edges.
+
+(Liu and Nguyen-Thoi, Smoothed Finite Element Methods, 2010; Ong, Heaney, Lee, Liu and Nguyen-Xuan 2015.)
+"""
+
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from gradsim.native import kernel_module
+from gradsim.native.structures import Rows
+from gradsim.scene.bodies import Soft
+from gradsim.scene.elements import SmoothedTet
+from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, types_of
+from gradsim.simulate.forces.tetrahedra import tet_shapes
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement, Topology
+    from gradsim.simulate.engine.layout import Layout
+    from gradsim.simulate.stability import StabilityView
+
+ROWS = Rows("smoothed_tet", "mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
+EDGES = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])  # of a tetrahedron
+EDGE_LAM = 0.625  # of mu: that part of lam stays with the edges
+
+
+class Domains(NamedTuple):
+    """Smoothing domains of tetrahedra: those of the edges, then those of the nodes."""
+
+    offsets: np.ndarray  # of the tetrahedra of each domain in `members`, [D + 1]
+    members: np.ndarray  # tetrahedra
+    edge_count: int
+    tet_edges: np.ndarray  # domains of the edges of each tetrahedron, [T, 6]
+    tet_nodes: np.ndarray  # those of its nodes, [T, 4]
+
+
+def smoothing_domains(tets: np.ndarray) -> Domains:
+    """Returns the smoothing domains of tetrahedra [T, 4]."""
+    ends = np.sort(tets[:, EDGES], axis=-1).reshape(-1, 2).astype(np.int64)
+    _, edges = np.unique(ends @ [int(tets.max()) + 1, 1], return_inverse=True)
+    _, nodes = np.unique(tets.ravel(), return_inverse=True)
+    edge_count, tet_edges = int(edges.max()) + 1, edges.reshape(-1, 6)
+    tet_nodes = nodes.reshape(-1, 4) + edge_count
+    domains = np.concatenate([tet_edges, tet_nodes], axis=1)
+    order = np.argsort(domains.ravel(), kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(domains.ravel()))])
+    kinds = (offsets, order // domains.shape[1])
+    offsets, members = (array.astype(np.int32) for array in kinds)
+    return Domains(offsets, members, edge_count, tet_edges.astype(np.int32), tet_nodes.astype(np.int32))
+
+
+def smoothed_tet_elements(body: Soft, place: "Placement") -> Elements:
+    mesh = body.mesh
+    rest, volume = tet_shapes(mesh), mesh.volumes
+    arrays = {"nodes": mesh.tets + place.first("node", body), "rest": rest, "volume": volume}
+    shear, pressure = domain_stretches(mesh.tets, rest, volume)
+    return Elements(len(mesh.tets), arrays | {"shear": shear, "pressure": pressure})
+
+
+def domain_stretches(tets: np.ndarray, rest: np.ndarray, volume: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns factors per element [1/m^2], [T] each, that times modulus / density are squared frequencies.
+
+    As `stretches` of linear tetrahedra, for the domains of the edges and of the nodes: the largest of those of an
+    element. The share of a domain in the mass of a node is that of their common volume.
+    """
+    domains = smoothing_domains(tets)
+    gradients = np.concatenate([-rest.sum(1, keepdims=True), rest], axis=1)  # of the shape functions, [T, 4, 3]
+    found = []
+    for own, share in ((domains.tet_edges, 6), (domains.tet_nodes - domains.edge_count, 4)):
+        count, corners = own.max() + 1, own.shape[1]
+        total = np.bincount(own.ravel(), np.repeat(volume / share, corners), count)
+        pairs = (own[:, :, None] * (int(tets.max()) + 1) + tets[:, None, :]).reshape(-1)  # domain and node
+        keys, inverse = np.unique(pairs, return_inverse=True)
+        weights = np.broadcast_to((volume / share)[:, None, None, None], (*own.shape, 4, 3))
+        sums = np.zeros((len(keys), 3))
+        np.add.at(sums, inverse, (weights * gradients[:, None]).reshape(-1, 3))
+        masses = np.bincount(inverse, np.broadcast_to((volume / (4 * share))[:, None, None], (*own.shape, 4)).ravel())
+        domain = keys // (int(tets.max()) + 1)
+        outer = sums[:, :, None] * sums[:, None, :] / (masses * total[domain])[:, None, None]
+        matrices = np.zeros((count, 3, 3))
+        np.add.at(matrices, domain, outer)
+        largest = np.linalg.eigvalsh(matrices)[:, -1] if share == 6 else np.trace(matrices, axis1=1, axis2=2)
+        found.append(largest[own].max(1))
+    return found[0], found[1]
+
+
+def smoothed_tet_rate(view: "StabilityView") -> tuple[float, float]:
+    compliance = view.node_compliance("measure")  # 1 / density
+    shear, pressure = view.array("shear"), view.array("pressure")
+    mu, lam = view.row("mu"), view.row("lam")
+    bulk = np.maximum(lam - EDGE_LAM * mu, 0.0)
+    stiffness = view.largest(1.5 * mu * shear) + view.largest(bulk * pressure)
+    return stiffness * compliance, view.largest(view.row("damping") * shear) * compliance
+
+
+def domains_of(topology: "Topology") -> Domains:
+    """Returns the smoothing domains of all bodies of a world."""
+    return topology.constant("smoothing domains", lambda: smoothing_domains(topology.arrays["smoothed_tet.nodes"]))
+
+
+def smoothed_tet_arrays(layout: "Layout") -> tuple[Any, ...]:
+    """Returns nodes, rest shapes and volumes of the elements, then the domains within a world."""
+    topology = layout.topology
+    domains = domains_of(topology)
+    rest, volume = (layout.spread(topology.arrays[f"smoothed_tet.{name}"]) for name in ("rest", "volume"))
+    counts = [len(domains.offsets) - 1, domains.edge_count, topology.elements["smoothed_tet"]]
+    return (
+        layout.indices("smoothed_tet", "nodes", "node"),
+        layout.constant(rest, "matrix"),
+        layout.constant(volume),
+        *map(layout.constant, (domains.offsets, domains.members, np.array(counts, np.int32))),
+    )
+
+
+@functools.cache
+def smoothed_tet_kernels(real: Any) -> ForceKernels:
+    types = types_of(real)
+    vec3, mat33, vec3s = types.vec3, types.mat33, types.vec3s
+    one, half = real(1.0), real(0.5)
+    MU, LAM, DAMPING, ACTUATION = ROWS.mu, ROWS.lam, ROWS.damping, ROWS.actuation
+
+    @wp.func
+    def gradient(tet: wp.vec4i, B: mat33, x: vec3s):
+        a = x[tet[0]]
+        return wp.matrix_from_cols(x[tet[1]] - a, x[tet[2]] - a, x[tet[3]] - a) * B
+
+    @wp.func
+    def cofactor(F: mat33):
+        c0 = vec3(F[0, 0], F[1, 0], F[2, 0])
+        c1 = vec3(F[0, 1], F[1, 1], F[2, 1])
+        c2 = vec3(F[0, 2], F[1, 2], F[2, 2])
+        return wp.matrix_from_cols(wp.cross(c1, c2), wp.cross(c2, c0), wp.cross(c0, c1))
+
+    @wp.func
+    def determinant(F: mat33):
+        c0 = vec3(F[0, 0], F[1, 0], F[2, 0])
+        return wp.dot(c0, wp.cross(vec3(F[0, 1], F[1, 1], F[2, 1]), vec3(F[0, 2], F[1, 2], F[2, 2])))
+
+    @wp.func
+    def add_stress(tet: wp.vec4i, B: mat33, P: mat33, f: vec3s):
+        """Adds the forces of a stress times volume."""
+        H = P * wp.transpose(B)
+        h0 = vec3(H[0, 0], H[1, 0], H[2, 0])
+        h1 = vec3(H[0, 1], H[1, 1], H[2, 1])
+        h2 = vec3(H[0, 2], H[1, 2], H[2, 2])
+        wp.atomic_add(f, tet[0], h0 + h1 + h2)
+        wp.atomic_sub(f, tet[1], h0)
+        wp.atomic_sub(f, tet[2], h1)
+        wp.atomic_sub(f, tet[3], h2)
+
+    @wp.kernel(module=kernel_module("smoothed_tetrahedra", real))
+    def smoothed_tet_force(
+        nodes: wp.array(dtype=wp.vec4i),
+        rest: wp.array(dtype=mat33),  # inverse of the rest edges [1/m]
+        volume: types.reals,  # [m^3]
+        offsets: types.ints,
+        members: types.ints,
+        counts: types.ints,  # domains, those of edges, and tetrahedra of a world
+        values: types.table,
+        x: vec3s,
+        v: vec3s,
+        f: vec3s,
+    ):
+        thread = wp.tid()
+        world = thread / counts[0]
+        domain = thread - world * counts[0]
+        total = real(0.0)
+        mu = real(0.0)
+        if domain < counts[1]:
+            F = mat33()
+            dF = mat33()
+            damping = real(0.0)
+            active = real(0.0)
+            for m in range(offsets[domain], offsets[domain + 1]):
+                e = world * counts[2] + members[m]
+                w = volume[e]
+                total += w
+                F += gradient(nodes[e], rest[e], x) * w
+                dF += gradient(nodes[e], rest[e], v) * w
+                mu += values[MU, e] * w
+                damping += values[DAMPING, e] * w
+                active += values[MU, e] * values[ACTUATION, e] * w
+            Fe = F / total
+            dFe = dF / total
+            shear = mu / total * (one - one / (wp.ddot(Fe, Fe) + one))
+            pressure = (real(EDGE_LAM) * (mu * (determinant(Fe) - one) - active) - real(0.75) * mu) / total
+            FtdF = wp.transpose(Fe) * dFe
+            rate = (FtdF + wp.transpose(FtdF)) * half
+            P = Fe * shear + cofactor(Fe) * pressure + Fe * rate * (damping / total)
+            for m in range(offsets[domain], offsets[domain + 1]):
+                e = world * counts[2] + members[m]
+                add_stress(nodes[e], rest[e], P * (volume[e] / real(6.0)), f)
+        else:
+            J = real(0.0)
+            bulk = real(0.0)
+            active = real(0.0)
+            for m in range(offsets[domain], offsets[domain + 1]):
+                e = world * counts[2] + members[m]
+                w = volume[e]
+                own = values[LAM, e] - real(EDGE_LAM) * values[MU, e]
+                total += w
+                J += determinant(gradient(nodes[e], rest[e], x)) * w
+                bulk += own * w
+                active += own * values[ACTUATION, e] * w
+            pressure = (bulk * (J / total - one) - active) / total
+            for m in range(offsets[domain], offsets[domain + 1]):
+                e = world * counts[2] + members[m]
+                C = cofactor(gradient(nodes[e], rest[e], x))
+                add_stress(nodes[e], rest[e], C * (pressure * volume[e] * real(0.25)), f)
+
+    return ForceKernels(smoothed_tet_force)
+
+
+SMOOTHED_TETRAHEDRA = ForceFamily(
+    name="smoothed_tet",
+    rows=ROWS,
+    owners=(Soft,),
+    elements=smoothed_tet_elements,
+    parameters={
+        "mu": "material.mu",
+        "lam": "material.lam",
+        "damping": "material.damping",
+        "actuation": "actuation",
+    },
+    signals=("actuation",),
+    present=lambda body, scene: isinstance(body.element, SmoothedTet),
+    kernels=smoothed_tet_kernels,
+    arrays=smoothed_tet_arrays,
+    threads=lambda topology: len(domains_of(topology).offsets) - 1,
+    stable_rate=smoothed_tet_rate,
+    reason="material stiffness",
+)
