@@ -128,8 +128,10 @@ def smoothed_tet_arrays(layout: "Layout") -> tuple[Any, ...]:
 @functools.cache
 def smoothed_tet_kernels(real: Any) -> ForceKernels:
     types = types_of(real)
-    vec3, mat33, vec3s = types.vec3, types.mat33, types.vec3s
-    one, half = real(1.0), real(0.5)
+    vec3, mat33, vec3s, reals, ints, table = types.vec3, types.mat33, types.vec3s, types.reals, types.ints, types.table
+    tets, mat33s = wp.array(dtype=wp.vec4i), wp.array(dtype=mat33)
+    module = kernel_module("smoothed_tetrahedra", real)
+    one, half, four, six, share = (real(a) for a in (1.0, 0.5, 4.0, 6.0, EDGE_LAM))
     MU, LAM, DAMPING, ACTUATION = ROWS.mu, ROWS.lam, ROWS.damping, ROWS.actuation
 
     @wp.func
@@ -143,6 +145,21 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
         c1 = vec3(F[0, 1], F[1, 1], F[2, 1])
         c2 = vec3(F[0, 2], F[1, 2], F[2, 2])
         return wp.matrix_from_cols(wp.cross(c1, c2), wp.cross(c2, c0), wp.cross(c0, c1))
+
+    @wp.func
+    def cofactor_gradient(F: mat33, A: mat33):
+        """Gradient of <A, cof F> with respect to F."""
+        c0 = vec3(F[0, 0], F[1, 0], F[2, 0])
+        c1 = vec3(F[0, 1], F[1, 1], F[2, 1])
+        c2 = vec3(F[0, 2], F[1, 2], F[2, 2])
+        a0 = vec3(A[0, 0], A[1, 0], A[2, 0])
+        a1 = vec3(A[0, 1], A[1, 1], A[2, 1])
+        a2 = vec3(A[0, 2], A[1, 2], A[2, 2])
+        return wp.matrix_from_cols(
+            wp.cross(c1, a2) + wp.cross(a1, c2),
+            wp.cross(c2, a0) + wp.cross(a2, c0),
+            wp.cross(c0, a1) + wp.cross(a0, c1),
+        )
 
     @wp.func
     def determinant(F: mat33):
@@ -161,67 +178,169 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
         wp.atomic_sub(f, tet[2], h1)
         wp.atomic_sub(f, tet[3], h2)
 
-    @wp.kernel(module=kernel_module("smoothed_tetrahedra", real))
-    def smoothed_tet_force(
-        nodes: wp.array(dtype=wp.vec4i),
-        rest: wp.array(dtype=mat33),  # inverse of the rest edges [1/m]
-        volume: types.reals,  # [m^3]
-        offsets: types.ints,
-        members: types.ints,
-        counts: types.ints,  # domains, those of edges, and tetrahedra of a world
-        values: types.table,
+    @wp.struct
+    class EdgeMean:
+        F: mat33
+        dF: mat33
+        mu: real
+        damping: real
+        active: real  # mean of mu times actuation
+        total: real  # volume of the tetrahedra
+
+    @wp.struct
+    class NodeMean:
+        J: real
+        bulk: real
+        active: real  # mean of bulk modulus times actuation
+        total: real
+
+    @wp.func
+    def sym(A: mat33, B: mat33):
+        product = wp.transpose(A) * B
+        return (product + wp.transpose(product)) * half
+
+    @wp.func
+    def edge_mean(
+        first: int, end: int, base: int, members: ints, nodes: tets, rest: mat33s, volume: reals, values: table,
+        x: vec3s, v: vec3s,
+    ):  # fmt: skip
+        mean = EdgeMean()
+        for m in range(first, end):
+            e = base + members[m]
+            w = volume[e]
+            mean.total += w
+            mean.F += gradient(nodes[e], rest[e], x) * w
+            mean.dF += gradient(nodes[e], rest[e], v) * w
+            mean.mu += values[MU, e] * w
+            mean.damping += values[DAMPING, e] * w
+            mean.active += values[MU, e] * values[ACTUATION, e] * w
+        per = one / mean.total
+        mean.F = mean.F * per
+        mean.dF = mean.dF * per
+        mean.mu = mean.mu * per
+        mean.damping = mean.damping * per
+        mean.active = mean.active * per
+        return mean
+
+    @wp.func
+    def node_mean(
+        first: int,
+        end: int,
+        base: int,
+        members: ints,
+        nodes: tets,
+        rest: mat33s,
+        volume: reals,
+        values: table,
         x: vec3s,
-        v: vec3s,
-        f: vec3s,
     ):
+        mean = NodeMean()
+        for m in range(first, end):
+            e = base + members[m]
+            w = volume[e]
+            own = values[LAM, e] - share * values[MU, e]
+            mean.total += w
+            mean.J += determinant(gradient(nodes[e], rest[e], x)) * w
+            mean.bulk += own * w
+            mean.active += own * values[ACTUATION, e] * w
+        per = one / mean.total
+        mean.J = mean.J * per
+        mean.bulk = mean.bulk * per
+        mean.active = mean.active * per
+        return mean
+
+    @wp.func
+    def edge_pressure(mean: EdgeMean):
+        return share * (mean.mu * (determinant(mean.F) - one) - mean.active) - real(0.75) * mean.mu
+
+    @wp.func
+    def edge_stress(mean: EdgeMean):
+        shear = mean.mu * (one - one / (wp.ddot(mean.F, mean.F) + one))
+        rate = sym(mean.F, mean.dF)
+        return mean.F * shear + cofactor(mean.F) * edge_pressure(mean) + mean.F * rate * mean.damping
+
+    @wp.kernel(enable_backward=False, module=module)
+    def smoothed_tet_force(
+        nodes: tets, rest: mat33s, volume: reals, offsets: ints, members: ints, counts: ints, values: table,
+        x: vec3s, v: vec3s, f: vec3s,
+    ):  # fmt: skip
         thread = wp.tid()
         world = thread / counts[0]
         domain = thread - world * counts[0]
-        total = real(0.0)
-        mu = real(0.0)
+        base = world * counts[2]
+        first = offsets[domain]
+        end = offsets[domain + 1]
         if domain < counts[1]:
-            F = mat33()
-            dF = mat33()
-            damping = real(0.0)
-            active = real(0.0)
-            for m in range(offsets[domain], offsets[domain + 1]):
-                e = world * counts[2] + members[m]
-                w = volume[e]
-                total += w
-                F += gradient(nodes[e], rest[e], x) * w
-                dF += gradient(nodes[e], rest[e], v) * w
-                mu += values[MU, e] * w
-                damping += values[DAMPING, e] * w
-                active += values[MU, e] * values[ACTUATION, e] * w
-            Fe = F / total
-            dFe = dF / total
-            shear = mu / total * (one - one / (wp.ddot(Fe, Fe) + one))
-            pressure = (real(EDGE_LAM) * (mu * (determinant(Fe) - one) - active) - real(0.75) * mu) / total
-            FtdF = wp.transpose(Fe) * dFe
-            rate = (FtdF + wp.transpose(FtdF)) * half
-            P = Fe * shear + cofactor(Fe) * pressure + Fe * rate * (damping / total)
-            for m in range(offsets[domain], offsets[domain + 1]):
-                e = world * counts[2] + members[m]
-                add_stress(nodes[e], rest[e], P * (volume[e] / real(6.0)), f)
+            P = edge_stress(edge_mean(first, end, base, members, nodes, rest, volume, values, x, v))
+            for m in range(first, end):
+                e = base + members[m]
+                add_stress(nodes[e], rest[e], P * (volume[e] / six), f)
         else:
-            J = real(0.0)
-            bulk = real(0.0)
-            active = real(0.0)
-            for m in range(offsets[domain], offsets[domain + 1]):
-                e = world * counts[2] + members[m]
-                w = volume[e]
-                own = values[LAM, e] - real(EDGE_LAM) * values[MU, e]
-                total += w
-                J += determinant(gradient(nodes[e], rest[e], x)) * w
-                bulk += own * w
-                active += own * values[ACTUATION, e] * w
-            pressure = (bulk * (J / total - one) - active) / total
-            for m in range(offsets[domain], offsets[domain + 1]):
-                e = world * counts[2] + members[m]
+            mean = node_mean(first, end, base, members, nodes, rest, volume, values, x)
+            pressure = mean.bulk * (mean.J - one) - mean.active
+            for m in range(first, end):
+                e = base + members[m]
                 C = cofactor(gradient(nodes[e], rest[e], x))
-                add_stress(nodes[e], rest[e], C * (pressure * volume[e] * real(0.25)), f)
+                add_stress(nodes[e], rest[e], C * (pressure * volume[e] / four), f)
 
-    return ForceKernels(smoothed_tet_force)
+    @wp.kernel(enable_backward=False, module=module)
+    def smoothed_tet_force_adjoint(
+        nodes: tets, rest: mat33s, volume: reals, offsets: ints, members: ints, counts: ints, values: table,
+        x: vec3s, v: vec3s, f_adj: vec3s, values_adj: table, x_adj: vec3s, v_adj: vec3s,
+    ):  # fmt: skip
+        thread = wp.tid()
+        world = thread / counts[0]
+        domain = thread - world * counts[0]
+        base = world * counts[2]
+        first = offsets[domain]
+        end = offsets[domain + 1]
+        if domain < counts[1]:
+            mean = edge_mean(first, end, base, members, nodes, rest, volume, values, x, v)
+            A = mat33()  # adjoint of the stress
+            for m in range(first, end):
+                e = base + members[m]
+                A -= gradient(nodes[e], rest[e], f_adj) * (volume[e] / six)
+            F = mean.F
+            C = cofactor(F)
+            r = one / (wp.ddot(F, F) + one)
+            AF = wp.ddot(A, F)
+            AC = wp.ddot(A, C)
+            E = sym(F, mean.dF)
+            S = sym(F, A)
+            F_adj = A * (mean.mu * (one - r)) + F * (real(2.0) * mean.mu * AF * r * r) + C * (share * mean.mu * AC)
+            F_adj += cofactor_gradient(F, A) * edge_pressure(mean) + (A * E + mean.dF * S) * mean.damping
+            dF_adj = F * S * mean.damping
+            mu_adj = (one - r) * AF + (share * (determinant(F) - one) - real(0.75)) * AC
+            for m in range(first, end):
+                e = base + members[m]
+                w = volume[e] / mean.total
+                add_stress(nodes[e], rest[e], F_adj * -w, x_adj)
+                add_stress(nodes[e], rest[e], dF_adj * -w, v_adj)
+                wp.atomic_add(values_adj, MU, e, (mu_adj - share * AC * values[ACTUATION, e]) * w)
+                wp.atomic_add(values_adj, DAMPING, e, wp.ddot(S, E) * w)
+                wp.atomic_add(values_adj, ACTUATION, e, -share * AC * values[MU, e] * w)
+        else:
+            node = node_mean(first, end, base, members, nodes, rest, volume, values, x)
+            pressure = node.bulk * (node.J - one) - node.active
+            p_adj = real(0.0)
+            for m in range(first, end):
+                e = base + members[m]
+                own = gradient(nodes[e], rest[e], f_adj)
+                p_adj -= wp.ddot(own, cofactor(gradient(nodes[e], rest[e], x))) * (volume[e] / four)
+            for m in range(first, end):
+                e = base + members[m]
+                w = volume[e] / node.total
+                Ft = gradient(nodes[e], rest[e], x)
+                At = gradient(nodes[e], rest[e], f_adj) * (-volume[e] / four)
+                Ft_adj = cofactor_gradient(Ft, At) * pressure + cofactor(Ft) * (node.bulk * p_adj * w)
+                add_stress(nodes[e], rest[e], -Ft_adj, x_adj)
+                actuation = values[ACTUATION, e]
+                bulk_adj = (node.J - one - actuation) * p_adj * w
+                wp.atomic_add(values_adj, LAM, e, bulk_adj)
+                wp.atomic_add(values_adj, MU, e, -share * bulk_adj)
+                wp.atomic_add(values_adj, ACTUATION, e, -(values[LAM, e] - share * values[MU, e]) * p_adj * w)
+
+    return ForceKernels(smoothed_tet_force, smoothed_tet_force_adjoint)
 
 
 SMOOTHED_TETRAHEDRA = ForceFamily(
