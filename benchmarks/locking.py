@@ -43,7 +43,8 @@ def strain_rows(columns: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray,
     rows = np.arange(count)[:, None, None, None] * 9 + np.arange(9).reshape(3, 3)
     found = columns[:, :, None, None] * 3 + np.arange(3)[:, None]
     values = np.broadcast_to(gradients[:, :, None, :], shape)
-    return tuple(np.broadcast_to(array, shape).ravel() for array in (rows, found, values))
+    rows, found, values = (np.broadcast_to(array, shape).ravel() for array in (rows, found, values))
+    return rows, found, values
 
 
 def stiffness(gradient: scipy.sparse.csr_matrix, volume: np.ndarray, mu: float, lam: float) -> scipy.sparse.csr_matrix:

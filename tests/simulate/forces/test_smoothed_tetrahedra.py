@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.simulate.differences import F64, assert_gradients, tensors
+from tests.simulate.differences import F64, assert_gradients, assert_native_equals_portable, tensors
 
 import gradsim as gs
 from benchmarks import locking
@@ -96,11 +96,11 @@ def test_a_cantilever_bends_as_it_should(poisson, error, locked):
     reference = locking.reference_tip(poisson, ((10, 2, 2), (20, 4, 4)))
     for element, matrix_of in ((gs.SmoothedTet(), locking.smoothed_matrix), (gs.LinearTet(), locking.linear_matrix)):
         moved = locking.displacements(mesh.vertices, volume, matrix_of(mesh, *locking.lame(poisson)))
-        scale = 1e-8 / np.abs(moved).max()
+        scale = 3e-8 / np.abs(moved).max()
         material = gs.NeoHookean.from_young(1.0, poisson)
         found = accelerations(mesh, mesh.vertices + scale * moved, steps=1e3, material=material, element=element)
         free = mesh.vertices[:, 0] > mesh.vertices[:, 0].min() + 1e-9
-        assert np.abs(found[free] - [0.0, scale, 0.0]).max() < 2e-3 * scale
+        assert np.abs(found[free] - [0.0, scale, 0.0]).max() < 5e-3 * scale
         ratio = locking.tip(mesh.vertices, moved) / reference
         if isinstance(element, gs.SmoothedTet):
             assert ratio == pytest.approx(1.0, abs=error)
@@ -135,3 +135,16 @@ def test_two_bodies_and_a_batch_equal_single_ones():
     found = (motion.velocities[:, 1] - motion.velocities[:, 0]).numpy() * 1e4
     assert np.abs(found[0] - alone).max() < 1e-10 * np.abs(alone).max()
     assert np.abs(2.0 * found[1] - alone).max() < 1e-10 * np.abs(alone).max()
+
+
+@pytest.mark.parametrize("dtype", [F64, torch.float32], ids=str)
+def test_native_kernels_equal_portable_ones(dtype):
+    rng, count = np.random.default_rng(6), len(MESH.tets)
+    mu, lam, damping, actuation = (torch.tensor(rng.uniform(0.5, 2.0, (3, count))) for _ in range(4))
+    material = gs.NeoHookean(*map(gs.per_element, (2e3 * mu, 9e3 * lam, 5.0 * damping)))
+    body = gs.Soft(
+        "body", MESH, 40.0, material=material, actuation=gs.per_element(0.1 * actuation), vertices=crumpled(), **SMOOTH
+    )
+    other = gs.Soft("other", gs.meshes.tet_box(0.2, 1), 60.0, position=(1.0, 0.0, 0.0), **SMOOTH)
+    scene = gs.Scene([body, other])
+    assert_native_equals_portable(scene, gs.Verlet(), dtype=dtype, steps=5, dt=2e-4)

@@ -49,7 +49,9 @@ def in_blocks(topology: Topology, name: str) -> bool:
     family = topology.families[name]
     if name in ("node", "node_anchor"):
         return True
-    return isinstance(family, ForceFamily) and family.acts_on == ("node",) and not family.per_world
+    if not isinstance(family, ForceFamily) or family.acts_on != ("node",):
+        return False
+    return not family.per_world or family.native_arrays is not None
 
 
 def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[str, int]:
@@ -158,6 +160,14 @@ class Layout:
         """Returns how many blocks of lanes a family has in one world."""
         return self.columns[family] // lane_count(self.dtype)
 
+    def element_blocks(self, family: str, indices: str, *constants: str) -> tuple[Any, Any]:
+        """Returns node indices and constants of a family's elements in blocks; those of unused lanes are zero."""
+        arrays, columns = self.topology.arrays, self.columns[family]
+        nodes = arrays[f"{family}.{indices}"] * np.int32(NODE_ROW)
+        rows = [arrays[f"{family}.{name}"].reshape(len(nodes), -1) for name in constants]
+        own = self._in_blocks(np.concatenate(rows, axis=1), columns, fill=0.0)
+        return self._in_blocks(nodes, columns, NODE_ROW * self.columns["node"]), own
+
     def _in_blocks(self, array: np.ndarray, columns: int, step: int = 0, fill: float | None = None) -> Any:
         """Returns the elements [E, width] of one world as blocks [worlds, blocks, width, lanes] for all worlds.
 
@@ -175,6 +185,9 @@ class Layout:
 
     def native_force(self, family: ForceFamily) -> NativeForce:
         """Returns the arguments of a native force on nodes: index arrays, one array of all constants, shared arrays."""
+        if family.native_arrays is not None:
+            own = family.native_arrays(self)
+            return NativeForce(family.name, self.blocks(family.name), own, (self.parameters[family.name],))
         if family.per_world:
             return self._node_pairs(family)
         arrays, columns, name = self.topology.arrays, self.columns[family.name], family.name

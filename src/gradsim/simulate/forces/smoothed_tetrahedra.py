@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 ROWS = Rows("smoothed_tet", "mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
 EDGES = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])  # of a tetrahedron
+EDGE_ROW, NODE_ROW, TET_ROW = 32, 4, 18  # scalars of working memory, as in `native/smoothed_tetrahedra.h`
 EDGE_LAM = 0.625  # of mu: that part of lam stays with the edges
 
 
@@ -123,6 +124,24 @@ def smoothed_tet_arrays(layout: "Layout") -> tuple[Any, ...]:
         layout.constant(volume),
         *map(layout.constant, (domains.offsets, domains.members, np.array(counts, np.int32))),
     )
+
+
+def native_arrays(layout: "Layout") -> tuple[Any, ...]:
+    """Returns elements in blocks, domains of each element, and volumes of the domains with working memory."""
+    topology, columns = layout.topology, layout.columns["smoothed_tet"]
+    domains, lanes = domains_of(topology), columns // layout.blocks("smoothed_tet")
+    lists = domains.tet_edges, domains.tet_nodes - domains.edge_count
+    counts = [-(-int(own.max() + 1) // lanes) * lanes for own in lists]
+    last = np.minimum(np.arange(columns), len(domains.tet_edges) - 1)
+    fixed = np.concatenate([counts, *(own[last].T.ravel() for own in lists)]).astype(np.int32)
+    volume = topology.arrays["smoothed_tet.volume"]
+    per_volume = []
+    for own, count in zip(lists, counts, strict=True):
+        total = np.bincount(own.ravel(), np.repeat(volume / own.shape[1], own.shape[1]), count)
+        per_volume.append(np.where(total > 0, 1.0 / np.where(total > 0, total, 1.0), 0.0))
+    memory = np.zeros(counts[0] * EDGE_ROW + counts[1] * NODE_ROW + columns * TET_ROW)
+    blocks = layout.element_blocks("smoothed_tet", "nodes", "rest", "volume")
+    return *blocks, layout.constant(fixed), layout.constant(np.concatenate([*per_volume, memory]))
 
 
 @functools.cache
@@ -359,6 +378,9 @@ SMOOTHED_TETRAHEDRA = ForceFamily(
     kernels=smoothed_tet_kernels,
     arrays=smoothed_tet_arrays,
     threads=lambda topology: len(domains_of(topology).offsets) - 1,
+    native="smoothed_tetrahedra.h",
+    per_world=True,
+    native_arrays=native_arrays,
     stable_rate=smoothed_tet_rate,
     reason="material stiffness",
 )
