@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -68,6 +69,9 @@ class BatchShard:
         self._loaded: dict[
             str, torch.Tensor | None
         ] = {}  # parameters of the last rollout that need no copy if they recur
+        self._times: tuple[float, float] | None = None  # time step and start of the last rollout
+        self._initial: Sequence[torch.Tensor] = ()  # initial states of the last rollout
+        self._initial_block: torch.Tensor | None = None  # the same in the layout of the pool, if they recurred
         self.layout = Layout(topology, world_count, self.parameters, dtype, device, self.native)
         self.system = self._build_system(batch or world_count)
 
@@ -99,11 +103,18 @@ class BatchShard:
         ]
         self.state_pool = bridge.Pool(states, dtype, device)
         self.adjoint_pool = bridge.Pool((*states, *shapes.values(), *samples), dtype, device)
+        forces = [
+            (self.columns[name] * worlds, rows[name] or width)
+            for name, part in self.state_layout.items()
+            for width in part.forces.values()
+        ]
+        self.force_pool = bridge.Pool(forces, dtype, device)
         self.buffers: dict[str, bridge.Buffer] = {}
         for name, part in self.state_layout.items():
             count = self.columns[name] * worlds
             for state, width in (dict(part.states) | dict(part.forces)).items():
-                pools = {"": self.state_pool, "_adj": self.adjoint_pool} if state in part.states else {}
+                state_pools = {"": self.state_pool, "_adj": self.adjoint_pool}
+                pools = state_pools if state in part.states else {"": self.force_pool}
                 for suffix in ("", "_adj", "_start"):
                     self.buffers[f"{name}.{state}{suffix}"] = bridge.vectors(
                         (count,), dtype, device, width, pools.get(suffix), rows[name]
@@ -137,9 +148,6 @@ class BatchShard:
             suffix: [self._vectors[name + suffix] for name in self.state_names] for suffix in ("", "_adj", "_start")
         }
         self._fast_states = {suffix: list(map(bridge.fast_view, views)) for suffix, views in self._states.items()}
-        self._forces = [
-            self.buffers[f"{name}.{force}"].tensor for name, part in self.state_layout.items() for force in part.forces
-        ]
         carrying = [part for part in self.state_layout.values() if part.stage_sums and self.integrator.carries]
         self._carried = {
             suffix: [self._vectors[f"{part.name}.{force}{suffix}"] for part in carrying for force in part.forces]
@@ -252,6 +260,16 @@ class BatchShard:
         anchors += 3 * self._node_anchors
         return (len(self.integrator.stages) * scalars + anchors) * self.dtype.itemsize
 
+    @functools.cached_property
+    def world_step_bytes(self) -> int:
+        """The same of one world, with lanes of its own [bytes]."""
+        rigid = self.system.rigid_rollout
+        if rigid is None:
+            return self.step_bytes // self.world_count
+        lanes = rigid.row_size * len(self.integrator.stages) + rigid.anchor_row * rigid.world_blocks
+        others = self.step_bytes // self.dtype.itemsize - lanes
+        return (others // self.world_count + lanes // rigid.world_blocks) * self.dtype.itemsize
+
     @property
     def _node_anchors(self) -> int:
         """Anchors of nodes that the native rollout advances."""
@@ -345,21 +363,28 @@ class BatchShard:
         """Takes the adjoint back over the `count` steps from `step`; arguments as for `run`."""
         self._replay(True, step, count, row, total, True)
 
-    def capture(self, backward: bool, count: int) -> None:
-        """Captures the graphs of `count` steps unless they exist: native kernels know which step starts a frame."""
-        for starts_frame in (True, False) if self.integrator.carries and not self.native else (True,):
-            key = backward, count, starts_frame
-            if key not in self._graphs:
-                self._graphs[key] = bridge.Graph(functools.partial(self._launch, *key), self.device)
+    def capture(self, backward: bool, count: int, starts_frame: bool = True) -> bridge.Graph:
+        """Returns the graph of `count` steps, captured unless it exists; `starts_frame` matters to portable kernels."""
+        key = backward, count, starts_frame
+        graph = self._graphs.get(key)
+        if graph is None:
+            graph = bridge.Graph(functools.partial(self._launch, *key), self.device)
+            self._graphs[key] = graph
+        return graph
+
+    @property
+    def frame_starts(self) -> tuple[bool, ...]:
+        """Values of `starts_frame` for which there are different graphs; native kernels know which step starts one."""
+        return (True, False) if self.integrator.carries and not self.native else (True,)
 
     def _replay(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
-        self.capture(backward, count)
-        frame = self.frame_steps or max(total, 1)
+        frame, carries = self.frame_steps or max(total, 1), self.integrator.carries
+        starts = step % frame == 0
+        graph = self.capture(backward, count, starts if len(self.frame_starts) > 1 else True)
         self.clock.set(step, row * len(self.integrator.stages), max(total, 1), keep, frame)
-        starts, ends = step % frame == 0, (step + count) % frame == 0
-        if self.integrator.carries and (ends if backward else starts):
+        if carries and ((step + count) % frame == 0 if backward else starts):
             self._clear_carried("_adj" if backward else "")
-        self._graphs[backward, count, starts or not self.integrator.carries or self.native].replay()
+        graph.replay()
 
     def _clear_carried(self, suffix: str) -> None:
         for force in self._carried[suffix]:
@@ -372,9 +397,9 @@ class BatchShard:
     # --- values ---------------------------------------------------------------------------------------------------
 
     def load(
-        self, parameters: dict[str, torch.Tensor], signals: tuple[torch.Tensor, ...], dt: float, begin: float = 0.0
+        self, parameters: dict[str, torch.Tensor], signals: Sequence[torch.Tensor], dt: float, begin: float = 0.0
     ) -> None:
-        """Copies the inputs of a rollout.
+        """Copies the parameters and signals of a rollout, and sets all forces to zero.
 
         Args:
             parameters: Family -> [worlds, rows, elements].
@@ -382,7 +407,9 @@ class BatchShard:
             dt: Time step [s].
             begin: Start time [s].
         """
-        self.dt.set(dt, begin, *self.integrator.force_slope, self.integrator.carries)
+        if self._times != (dt, begin):
+            self.dt.set(dt, begin, *self.integrator.force_slope, self.integrator.carries)
+            self._times = (dt, begin)
         for family, values in parameters.items():
             if self._loaded.get(family) is not values:
                 self._values[family].copy_(values)
@@ -390,6 +417,20 @@ class BatchShard:
         for samples, values in zip(self._samples, signals, strict=True):
             samples.copy_(values)
         self.clear_forces()
+
+    def load_states(self, values: Sequence[torch.Tensor]) -> None:
+        """Copies the initial states, [worlds, count, width] each; all at once if they are those of the last rollout.
+
+        The states of scenes without tensors are the same objects in every rollout and do not change.
+        """
+        recur = len(self._initial) == len(values) and all(map(operator.is_, self._initial, values))
+        if recur and self._initial_block is not None:
+            self.state_pool.tensor.copy_(self._initial_block)
+            return
+        for target, value in zip(self.states(), values, strict=True):
+            target.copy_(value)
+        self._initial_block = self.state_pool.tensor.clone() if recur else None
+        self._initial = values if recur or not any(value.requires_grad for value in values) else ()
 
     def gradients(self) -> tuple[dict[str, torch.Tensor], tuple[torch.Tensor, ...]]:
         """Returns the gradients of parameters and signals, in the shapes of `load`."""
@@ -401,8 +442,7 @@ class BatchShard:
 
     def clear_forces(self) -> None:
         """Sets all forces to zero."""
-        for force in self._forces:
-            force.zero_()
+        self.force_pool.tensor.zero_()
 
     @property
     def state_names(self) -> tuple[str, ...]:
