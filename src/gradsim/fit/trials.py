@@ -265,12 +265,13 @@ def _with_substeps(time: Time, scene: Scene, integrators: tuple[Integrator, ...]
         samples += [parameters.fill(z) for z in drawn]
     if not any(isinstance(body, NodeBody) for body in scene.bodies):
         integrators = integrators[:1]
-    times = [replace(time, substeps=_stable_substeps(samples, time.fps, own), integrator=own) for own in integrators]
-    return min(times, key=lambda own: own.steps_per_frame * own.integrator.evaluations)
+    counts = {integrator: _stable_substeps(samples, time.fps, integrator) for integrator in integrators}
+    integrator = min(counts, key=lambda own: counts[own] * own.evaluations)
+    return replace(time, substeps=min(counts[integrator], MAX_SUBSTEPS), integrator=integrator)
 
 
 def _stable_substeps(samples: Sequence[Scene], fps: float, integrator: Integrator) -> int:
+    """Returns a power of two, however large."""
     required = sorted(1.0 / (fps * stable_dt(sample, integrator)) for sample in samples)
     substeps = SUBSTEP_MARGIN * required[int(STABLE_FRACTION * len(required))]
-    power = 2 ** math.ceil(math.log2(max(substeps, 1.0)))
-    return int(min(max(power, MIN_SUBSTEPS), MAX_SUBSTEPS))
+    return max(2 ** math.ceil(math.log2(max(substeps, 1.0))), MIN_SUBSTEPS)
