@@ -25,7 +25,7 @@ from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
 from gradsim.scene.elements import SmoothedTet
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, types_of
-from gradsim.simulate.forces.tetrahedra import tet_shapes
+from gradsim.simulate.forces.tetrahedra import PARAMETERS, tet_shapes
 
 if TYPE_CHECKING:
     from gradsim.simulate.compile.topology import Placement, Topology
@@ -367,12 +367,7 @@ SMOOTHED_TETRAHEDRA = ForceFamily(
     rows=ROWS,
     owners=(Soft,),
     elements=smoothed_tet_elements,
-    parameters={
-        "mu": "material.mu",
-        "lam": "material.lam",
-        "damping": "material.damping",
-        "actuation": "actuation",
-    },
+    parameters=PARAMETERS,
     signals=("actuation",),
     present=lambda body, scene: isinstance(body.element, SmoothedTet),
     kernels=smoothed_tet_kernels,

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 ROWS = Rows("tet", "mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
 
 
+PARAMETERS = {"mu": "material.mu", "lam": "material.lam", "damping": "material.damping", "actuation": "actuation"}
+
+
 def tet_elements(body: Soft, place: "Placement") -> Elements:
     rest = tet_shapes(body.mesh)
     arrays = {"nodes": body.mesh.tets + place.first("node", body), "rest": rest, "volume": body.mesh.volumes}
@@ -112,12 +115,7 @@ TETRAHEDRA = ForceFamily(
     rows=ROWS,
     owners=(Soft,),
     elements=tet_elements,
-    parameters={
-        "mu": "material.mu",
-        "lam": "material.lam",
-        "damping": "material.damping",
-        "actuation": "actuation",
-    },
+    parameters=PARAMETERS,
     signals=("actuation",),
     present=lambda body, scene: isinstance(body.element, LinearTet),
     kernels=tet_kernels,
