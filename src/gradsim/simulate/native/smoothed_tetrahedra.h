@@ -21,7 +21,7 @@ template <class T> struct SmoothingDomains {
     long long block_count, tet_count, edge_count, node_count;  // padded to whole blocks
     const int *edges, *nodes;                                  // of each tetrahedron, [6, tets] and [4, tets]
     const T* per_volume;                                       // of the domains of edges, then of nodes
-    T *edge_rows, *node_rows, *kept;
+    T *edge_rows, *node_rows, *saved;
 
     LANES_MEMBER SmoothingDomains(const ForceArrays<T>& force) {
         const int* fixed = force.ints(2);
@@ -31,7 +31,7 @@ template <class T> struct SmoothingDomains {
         per_volume = force.reals(3);
         edge_rows = (T*)per_volume + edge_count + node_count;
         node_rows = edge_rows + edge_count * EdgeRow::count;
-        kept = node_rows + node_count * NodeRow::count;
+        saved = node_rows + node_count * NodeRow::count;
     }
     LANES_MEMBER void clear() const {
         __builtin_memset(edge_rows, 0, (edge_count * EdgeRow::count + node_count * NodeRow::count) * sizeof(T));
@@ -143,12 +143,12 @@ LANES_INLINE void sum_over_domains(const ForceArrays<T>& force, const SmoothingD
         store(rows[EdgeRow::active], tet.mu * tet.actuation * w);
         store(node[NodeRow::J], dot(F.x, C.x) * quarter), store(node[NodeRow::bulk], own * quarter);
         store(node[NodeRow::active], own * tet.actuation * quarter), store(node[NodeRow::pressure_adj], L{});
-        T(*kept)[width] = (T(*)[width])(all.kept + k * 18 * width);
-        put<T>(kept, F);
+        T(*saved)[width] = (T(*)[width])(all.saved + k * 18 * width);
+        put<T>(saved, F);
         if constexpr (adjoint) {
             const Matrix<L> A = edges(nodes.f_adj, tet.id) * tet.rest * -tet.volume;
             put<T>(rows + EdgeRow::stress_adj, A * (L{} + T(1.0 / 6)));
-            put<T>(kept + 9, A);
+            put<T>(saved + 9, A);
             store(node[NodeRow::pressure_adj], inner(A, C) * T(0.25));
         }
         all.template add_to_edges<adjoint ? EdgeRow::adjoint_sums : EdgeRow::sums>(k, rows);
@@ -180,7 +180,7 @@ template <class T> LANES_INLINE void smoothed_tet_force(const ForceArrays<T>& fo
         T node[NodeRow::count][width] __attribute__((aligned(64)));
         all.template sum_edges<9>(k, rows);
         all.sum_nodes(k, node);
-        const Matrix<L> F = get<T>((const T(*)[width])(all.kept + k * 18 * width));
+        const Matrix<L> F = get<T>((const T(*)[width])(all.saved + k * 18 * width));
         const Matrix<L> P = get<T>(rows) * (L{} + T(1.0 / 6)) + cofactor(F) * (load(node[NodeRow::pressure]) * T(0.25));
         add_edges(nodes.f, tet.id, P * transpose(tet.rest) * -tet.volume);
     }
@@ -231,8 +231,8 @@ LANES_INLINE void smoothed_tet_force_adjoint(const ForceArrays<T>& force, int wo
         T node[NodeRow::count][width] __attribute__((aligned(64)));
         all.template sum_edges<EdgeRow::sums>(k, rows);
         all.sum_nodes(k, node);
-        const T(*kept)[width] = (const T(*)[width])(all.kept + k * 18 * width);
-        const Matrix<L> F = get<T>(kept), A = get<T>(kept + 9);
+        const T(*saved)[width] = (const T(*)[width])(all.saved + k * 18 * width);
+        const Matrix<L> F = get<T>(saved), A = get<T>(saved + 9);
         const L w = tet.volume * T(1.0 / 6), quarter = tet.volume * T(0.25);
         const Matrix<L> F_adj = get<T>(rows + EdgeRow::F) * w + cofactor(F) * (load(node[NodeRow::J_adj]) * quarter) +
                                 cofactor_gradient(F, A) * (load(node[NodeRow::pressure]) * T(0.25));
