@@ -45,6 +45,7 @@ from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.ball import Ball
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.camera import Camera
+from gradsim.scene.elements import LinearTet, SmoothedTet
 from gradsim.scene.errors import (
     BrokenGradient,
     ContactWarning,
@@ -61,7 +62,14 @@ from gradsim.scene.files.load import load_scene, load_scene_file
 from gradsim.scene.files.schema import scene_schema
 from gradsim.scene.forces import BodyForce, Force, Tether
 from gradsim.scene.friction import Regularized, Sticking
-from gradsim.scene.integrators import Integrator, Midpoint, RungeKutta4, SymplecticEuler, explicit_runge_kutta
+from gradsim.scene.integrators import (
+    Integrator,
+    Midpoint,
+    RungeKutta4,
+    SymplecticEuler,
+    Verlet,
+    explicit_runge_kutta,
+)
 from gradsim.scene.joints import Fixed, Free, Prismatic, Revolute, Spherical, Universal
 from gradsim.scene.lights import AmbientLight, DirectionalLight, PointLight
 from gradsim.scene.looks import Checker, Look
@@ -147,6 +155,7 @@ __all__ = [
     "Link",
     "LogNormal",
     "MinimumNorm",
+    "LinearTet",
     "Look",
     "Marker",
     "Masks",
@@ -183,6 +192,7 @@ __all__ = [
     "SilhouetteWarning",
     "Sinusoids",
     "Smoke",
+    "SmoothedTet",
     "Soft",
     "SoftRas",
     "Spherical",
@@ -204,6 +214,7 @@ __all__ = [
     "Trial",
     "Universal",
     "Vertex",
+    "Verlet",
     "Video",
     "TorchOptimizer",
     "best_design",

@@ -17,6 +17,7 @@ from gradsim.fit.scatter import Scatter
 from gradsim.fit.trial_model import TrialModel
 from gradsim.fit.uncertainty import Identifiability
 from gradsim.scene.html import to_html
+from gradsim.scene.integrators import Integrator
 from gradsim.scene.robots.load import Robot
 from gradsim.scene.scene import Scene
 
@@ -73,6 +74,11 @@ class Fit:
         are determined."""
         identifiable = all(item.level == "identifiable" for item in self.identifiability.values())
         return self.status == "converged" and identifiable
+
+    @property
+    def integrator(self) -> Integrator:
+        """Time integrator of the first trial; `trials[0].time` has its steps too."""
+        return self.trials[0].time.integrator
 
     @property
     def outliers(self) -> dict[str, float]:
@@ -160,6 +166,8 @@ class Fit:
             },
             "scatter": {path: dataclasses.asdict(item) for path, item in self.scatter.items()},
             "alternative minima": minima,
+            "integrator": type(self.integrator).__name__,
+            "substeps": self.trials[0].time.substeps,
             "starts": self.starts,
             "agreeing starts": self.agreeing_starts,
             "seconds": self.seconds,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -53,7 +53,8 @@ class BatchShard(ShardMemory):
         self.owner: object | None = None  # the rollout whose complete history is stored here
         self.rows = 0
         self.history: dict[str, bridge.Buffer] = {}
-        self._graphs: dict[tuple[bool, int], bridge.Graph] = {}
+        self.frame_steps: int | None = None  # all of the rollout if None
+        self._graphs: dict[tuple[bool, int, bool], bridge.Graph] = {}
         self.layout = Layout(topology, world_count, self.parameters, dtype, device, self.native)
         self.system = self._build_system(batch or world_count)
 
@@ -105,7 +106,7 @@ class BatchShard(ShardMemory):
             f"{part}.{state}{suffix}": self.buffers[f"{part}.{state}{suffix}"].array
             for part in ("rigid", "rigid_anchor", "pair_anchor")
             if part in self.state_layout
-            for state in self.state_layout[part].states
+            for state in (*self.state_layout[part].states, *self.state_layout[part].forces)
             for suffix in ("", "_adj")
         }
         signals = self.layout.signals(self.samples)
@@ -167,13 +168,13 @@ class BatchShard(ShardMemory):
 
     # --- history --------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @functools.cached_property
     def step_bytes(self) -> int:
         """History of one step [bytes]: states and forces at every evaluation, and the anchors."""
         blocks = sum(count * size for count, size in self._lane_blocks)
         return (self._world_scalars * self.world_count + blocks) * self.dtype.itemsize
 
-    @cached_property
+    @functools.cached_property
     def world_step_bytes(self) -> int:
         """The same of one world, with lanes of its own [bytes]."""
         return (self._world_scalars + sum(size for _, size in self._lane_blocks)) * self.dtype.itemsize
@@ -182,7 +183,7 @@ class BatchShard(ShardMemory):
     def _world_scalars(self) -> int:
         """Scalars that a step stores for each world, beside those in lanes."""
         rows = sum(self.state_layout[part].width * self.columns[part] for part in self._row_parts)
-        return self.integrator.evaluations * rows + 3 * self._node_anchors // self.world_count
+        return len(self.integrator.stages) * rows + 3 * self._node_anchors // self.world_count
 
     @property
     def _lane_blocks(self) -> list[tuple[int, int]]:
@@ -190,7 +191,7 @@ class BatchShard(ShardMemory):
         blocks = []
         rigid, joints = self.system.rigid_rollout, self.system.articulated_rollout
         if rigid is not None:
-            states = self.integrator.evaluations * rigid.row_size // rigid.world_blocks
+            states = len(self.integrator.stages) * rigid.row_size // rigid.world_blocks
             blocks.append((rigid.world_blocks, states + rigid.anchor_row + rigid.pairs.anchor_row))
         if joints is not None:
             blocks.append((joints.threads, joints.row_size // joints.threads))
@@ -215,7 +216,7 @@ class BatchShard(ShardMemory):
     @property
     def history_bytes(self) -> int:
         """Memory of the history [bytes]."""
-        return self.rows * self.step_bytes // self.integrator.evaluations
+        return self.rows * self.step_bytes // len(self.integrator.stages)
 
     def graph_steps(self, batch_bytes: int) -> int:
         """Returns the length of the longest graph [steps]; native graphs are longer if their history fits the caches.
@@ -227,7 +228,7 @@ class BatchShard(ShardMemory):
 
     def reserve(self, steps: int, limit: float) -> None:
         """Allocates the history of `steps` steps; a longer one is kept up to `limit` [bytes]."""
-        rows = steps * self.integrator.evaluations
+        rows = steps * len(self.integrator.stages)
         if rows <= self.rows and (rows == self.rows or self.history_bytes <= limit):
             return
         self.owner, self.rows, self._graphs = None, rows, {}
@@ -284,7 +285,7 @@ class BatchShard(ShardMemory):
         rows = history.view(*history.shape[:2], count, sum(widths.values()), -1)  # [threads, steps, joints, 7, lanes]
         worlds = rows.permute(1, 0, 4, 2, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)
         own = worlds.split(list(widths.values()), -1)[list(widths).index(name.partition(".")[2])]
-        return own.repeat_interleave(self.integrator.evaluations, 0)
+        return own.repeat_interleave(len(self.integrator.stages), 0)
 
     def release(self) -> None:
         """Frees the history; the next rollout allocates it again."""
@@ -310,19 +311,33 @@ class BatchShard(ShardMemory):
         """Takes the adjoint back over the `count` steps from `step`; arguments as for `run`."""
         self._replay(True, step, count, row, total, True)
 
-    def capture(self, backward: bool, count: int) -> bridge.Graph:
-        """Returns the graph of `count` steps, captured unless it exists."""
-        graph = self._graphs.get((backward, count))
+    def capture(self, backward: bool, count: int, starts_frame: bool = True) -> bridge.Graph:
+        """Returns the graph of `count` steps, captured unless it exists; `starts_frame` matters to portable kernels."""
+        key = backward, count, starts_frame
+        graph = self._graphs.get(key)
         if graph is None:
-            graph = bridge.Graph(lambda: self._launch(backward, count), self.device)
-            self._graphs[backward, count] = graph
+            graph = bridge.Graph(functools.partial(self._launch, *key), self.device)
+            self._graphs[key] = graph
         return graph
 
+    @property
+    def frame_starts(self) -> tuple[bool, ...]:
+        """Values of `starts_frame` for which there are different graphs; native kernels know which step starts one."""
+        return (True, False) if self.integrator.carries and not self.native else (True,)
+
     def _replay(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
-        graph = self.capture(backward, count)
-        self.clock.set(step, row * self.integrator.evaluations, max(total, 1), keep)
+        frame, carries = self.frame_steps or max(total, 1), self.integrator.carries
+        starts = step % frame == 0
+        graph = self.capture(backward, count, starts if len(self.frame_starts) > 1 else True)
+        self.clock.set(step, row * len(self.integrator.stages), max(total, 1), keep, frame)
+        if carries and ((step + count) % frame == 0 if backward else starts):
+            self._clear_carried("_adj" if backward else "")
         graph.replay()
 
-    def _launch(self, backward: bool, count: int) -> None:
+    def _clear_carried(self, suffix: str) -> None:
+        for force in self._carried[suffix]:
+            force.zero_()
+
+    def _launch(self, backward: bool, count: int, starts_frame: bool) -> None:
         take = take_steps_adjoint if backward else take_steps
-        take(self.system, count)
+        take(self.system, count, starts_frame)

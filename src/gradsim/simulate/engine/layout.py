@@ -16,7 +16,16 @@ from gradsim.simulate.engine.pair_arrays import PairArrays, pair_arrays
 from gradsim.simulate.engine.point_blocks import point_blocks, point_order
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.signals import SignalArrays
-from gradsim.simulate.engine.structures import NODE_ROW, PRESCRIBED_NODES, RIGID_STATES, SIGNAL, SIZES, packed, table_of
+from gradsim.simulate.engine.structures import (
+    NODE_ROW,
+    PRESCRIBED_NODES,
+    RIGID_FORCES,
+    RIGID_STATES,
+    SIGNAL,
+    SIZES,
+    packed,
+    table_of,
+)
 from gradsim.simulate.engine.world_rollout import NativeForce, native_signal
 from gradsim.simulate.forces.family import INTERPOLATIONS, ForceFamily
 from gradsim.simulate.forces.node_pairs import NEIGHBOURS, skipped_lists
@@ -44,7 +53,9 @@ def in_blocks(topology: Topology, name: str) -> bool:
     family = topology.families[name]
     if name in ("node", "node_anchor"):
         return True
-    return isinstance(family, ForceFamily) and family.acts_on == ("node",) and not family.per_world
+    if not isinstance(family, ForceFamily) or family.acts_on != ("node",):
+        return False
+    return not family.per_world or family.native_arrays is not None
 
 
 def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[str, int]:
@@ -166,6 +177,14 @@ class Layout:
         """Returns how many blocks of lanes a family has in one world."""
         return self.columns[family] // lane_count(self.dtype)
 
+    def element_blocks(self, family: str, indices: str, *constants: str) -> tuple[Any, Any]:
+        """Returns node indices and constants of a family's elements in blocks; those of unused lanes are zero."""
+        arrays, columns = self.topology.arrays, self.columns[family]
+        nodes = arrays[f"{family}.{indices}"] * np.int32(NODE_ROW)
+        rows = [arrays[f"{family}.{name}"].reshape(len(nodes), -1) for name in constants]
+        own = self._in_blocks(np.concatenate(rows, axis=1), columns, fill=0.0)
+        return self._in_blocks(nodes, columns, NODE_ROW * self.columns["node"]), own
+
     def _in_blocks(self, array: np.ndarray, columns: int, step: int = 0, fill: float | None = None) -> Any:
         """Returns the elements [E, width] of one world as blocks [worlds, blocks, width, lanes] for all worlds.
 
@@ -183,6 +202,9 @@ class Layout:
 
     def native_force(self, family: ForceFamily) -> NativeForce:
         """Returns the arguments of a native force on nodes: index arrays, one array of all constants, shared arrays."""
+        if family.native_arrays is not None:
+            own = family.native_arrays(self)
+            return NativeForce(family.name, self.blocks(family.name), own, (self.parameters[family.name],))
         if family.per_world:
             return self._node_pairs(family)
         arrays, columns, name = self.topology.arrays, self.columns[family.name], family.name
@@ -281,7 +303,7 @@ class Layout:
             **{field: table_of(table) for field, table in parameters.items()},
             **{
                 f"{state}{suffix}": buffers[f"rigid.{state}{suffix}"].ptr
-                for state in RIGID_STATES
+                for state in (*RIGID_STATES, *RIGID_FORCES)
                 for suffix in ("", "_adj")
             },
             "scratch": scratch.array.ptr,

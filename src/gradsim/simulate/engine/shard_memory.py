@@ -31,8 +31,8 @@ class ShardMemory:
     ):
         self.topology, self.world_count, self.integrator = topology, world_count, integrator
         self.dtype, self.device = dtype, device
-        self.dt = bridge.Settings(4, dtype, device)
-        self.clock = bridge.Settings(4, torch.int32, device)
+        self.dt = bridge.Settings(5, dtype, device)
+        self.clock = bridge.Settings(5, torch.int32, device)
         self.native = device.type == "cpu" and topology.is_native if native is None else native
         if self.native and device.type != "cpu":
             raise UnsupportedDevice("device", device, "the native kernels read memory of the CPU: use portable kernels")
@@ -107,6 +107,11 @@ class ShardMemory:
             suffix: [self._vectors[name + suffix] for name in self.state_names] for suffix in ("", "_adj", "_start")
         }
         self._fast_states = {suffix: list(map(bridge.fast_view, views)) for suffix, views in self._states.items()}
+        carrying = [part for part in self.state_layout.values() if part.stage_sums and self.integrator.carries]
+        self._carried = {
+            suffix: [self._vectors[f"{part.name}.{force}{suffix}"] for part in carrying for force in part.forces]
+            for suffix in ("", "_adj")
+        }
         self._values = {family: by_world(table.tensor, family) for family, table in self.parameters.items()}
         self._gradients = {family: by_world(table.tensor_grad, family) for family, table in self.parameters.items()}
         shapes = [(worlds, signal.samples, signal.count) for signal in topology.signals]
@@ -126,7 +131,7 @@ class ShardMemory:
             begin: Start time [s].
         """
         if self._times != (dt, begin):
-            self.dt.set(dt, begin, *self.integrator.force_slope)
+            self.dt.set(dt, begin, *self.integrator.force_slope, self.integrator.carries)
             self._times = (dt, begin)
         for family, values in parameters.items():
             if self._loaded.get(family) is not values:
@@ -174,6 +179,10 @@ class ShardMemory:
     def states(self, suffix: str = "") -> list[torch.Tensor]:
         """Returns all states, or with "_adj" their adjoints, as [worlds, count, width]."""
         return self._states[suffix]
+
+    def checkpoint(self) -> list[torch.Tensor]:
+        """Returns what determines the steps that follow: all states, then the forces that the integrator carries."""
+        return [*self._states[""], *self._carried[""]]
 
     def fast_states(self, suffix: str = "") -> list[Any]:
         """Returns the same as views that are fast to read and write, see `bridge.fast_view`."""

@@ -8,8 +8,12 @@ namespace gradsim {
 template <int stage = 0, class T, class S>
 LANES_INLINE void pair_stages(const CoupledBodies<T, S>& bodies, Pairs<T, S>& pairs, int step) {
     if constexpr (stage < Tableau::stages) {
-        bodies.template begin_stage<stage>(step);
-        pairs.add_forces(step, stage);
+        if (bodies.template evaluates<stage>(step)) {
+            bodies.template begin_stage<stage>(step);
+            pairs.add_forces(step, stage);
+        } else {
+            bodies.begin_carried_stage(step);
+        }
         bodies.template update<stage>();
         pair_stages<stage + 1>(bodies, pairs, step);
     }
@@ -18,9 +22,13 @@ template <int stage = Tableau::stages - 1, class T, class S>
 LANES_INLINE void pair_stages_adjoint(const CoupledBodies<T, S>& bodies, Pairs<T, S>& pairs, int step) {
     if constexpr (stage >= 0) {
         bodies.template update_adjoint<stage>(step);
-        bodies.clear_forces();
-        pairs.add_adjoints(step, stage);
-        bodies.template forces_adjoint<stage>(step);
+        if (bodies.template evaluates<stage>(step)) {
+            bodies.clear_forces();
+            pairs.add_adjoints(step, stage);
+            bodies.template forces_adjoint<stage>(step);
+        } else {
+            bodies.carried_stage_adjoint(step);
+        }
         pair_stages_adjoint<stage - 1>(bodies, pairs, step);
     }
 }
