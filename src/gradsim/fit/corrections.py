@@ -210,8 +210,20 @@ def polish(
     *,
     iterations: int = POLISH_ITERATIONS,
     jacobian: torch.Tensor | None = None,
+    from_residuals: bool = False,
 ) -> tuple[torch.Tensor, bool]:
-    """Minimizes the cost at the finest level from z [P], with all priors; `jacobian` [P, N] is one near z if known."""
+    """Minimizes the cost at the finest level from z [P], with all priors.
+
+    Args:
+        problem: The problem.
+        z: Start.
+        optimizer: Options.
+        report: Called after every iteration.
+        stage: Name of the stage.
+        iterations: At most.
+        jacobian: Derivatives [P, N] near z, if they are known.
+        from_residuals: Whether the noise of the residuals limits the accuracy; see `EstimationProblem.resolution`.
+    """
     rough = len(problem.trials) > SEARCH_TRIALS and not problem.noise_is_known
     tolerance = ROUGH_TOLERANCE if rough else POLISH_TOLERANCE
     options = replace(optimizer, iterations=iterations, tolerance=tolerance, max_worlds=problem.batch_size(0))
@@ -224,7 +236,7 @@ def polish(
     extra: dict[str, Any] = {"prior": problem.prior(0), "structure": problem.structure(), "callback": callback}
     if not isinstance(optimizer.jacobian, Adjoint):
         extra["jacobian"] = jacobian
-    extra["resolution"] = POLISHED_CHI2 / NEGLIGIBLE_CHI2 * problem.resolution(0)
+    extra["resolution"] = POLISHED_CHI2 / NEGLIGIBLE_CHI2 * problem.resolution(0, from_residuals=from_residuals)
     state = solve(problem.residual(), z[None], problem.parameters.bounds(), options, **extra)
     return state.z[0], bool(state.converged[0])
 
@@ -260,7 +272,7 @@ def _with_residual_noise(
     kinds = len(sums) + len(lin.blocks) - len(unknown)
     has_prior = problem.prior(0) is not None
     if (kinds > 1 and largest > NOISE_CHANGE) or has_prior:
-        z, converged = polish(updated, z, optimizer, report, "noise from residuals")
+        z, converged = polish(updated, z, optimizer, report, "noise from residuals", from_residuals=True)
         return updated, z, _linearize(updated, z, steps=True), converged
     return updated, z, _linearize(updated, z, steps=True, columns=lin.columns), None
 
