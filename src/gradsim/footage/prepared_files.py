@@ -31,7 +31,7 @@ PLATE, MASKS, PREVIEW, PATHS = "plate.png", "masks.npz", "preview.mp4", "paths.p
 FRAMES, LENS = "frames.mp4", "lens.yaml"
 PREVIEW_MARGIN = 15  # frames before and after those with the object
 PREVIEW_SIDE = 540  # shorter side of the preview [px]
-PREVIEW_PICTURES = 600  # at most: every n-th frame of a longer recording
+PREVIEW_PICTURES = 400  # at most: every n-th frame of a longer recording
 OBSERVED, PREDICTED = (255, 220, 0), (0, 200, 255)  # colours of outlines and of the fitted motion
 
 
