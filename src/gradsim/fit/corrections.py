@@ -34,6 +34,7 @@ from gradsim.fit.nuisances.nuisance import Nuisance, batches, chosen
 from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
+from gradsim.fit.prior_conflicts import prior_conflicts
 from gradsim.fit.problem import NEGLIGIBLE_CHI2, EstimationProblem
 from gradsim.fit.scatter import Scatter, trial_scatter
 from gradsim.fit.search import UNEXPLAINED_ITERATIONS
@@ -196,7 +197,7 @@ def analyse(
     exact = problem.noise_is_known and misfit.chi2 <= misfit.chi2_limit
     groups = None if exact or not full else group_scatter(problem, z, optimizer, report)
     uncertainty = estimate_uncertainty(problem, lin, groups)
-    misfit = replace(misfit, holdout=uncertainty.holdout)
+    misfit = replace(misfit, holdout=uncertainty.holdout, conflicts=prior_conflicts(problem, z))
     scatter = trial_scatter(problem.parameters, z, uncertainty.standard_deviation)
     return Analysis(problem, z, uncertainty, misfit, polished, advice, scatter)
 
@@ -212,17 +213,9 @@ def polish(
     jacobian: torch.Tensor | None = None,
     from_residuals: bool = False,
 ) -> tuple[torch.Tensor, bool]:
-    """Minimizes the cost at the finest level from z [P], with all priors.
+    """Minimizes the cost at the finest level from z [P], with all priors; `jacobian` [P, N] is one near z if known.
 
-    Args:
-        problem: The problem.
-        z: Start.
-        optimizer: Options.
-        report: Called after every iteration.
-        stage: Name of the stage.
-        iterations: At most.
-        jacobian: Derivatives [P, N] near z, if they are known.
-        from_residuals: Whether the noise of the residuals limits the accuracy; see `EstimationProblem.resolution`.
+    With `from_residuals`, noise that was taken from residuals limits the accuracy; see `EstimationProblem.resolution`.
     """
     rough = len(problem.trials) > SEARCH_TRIALS and not problem.noise_is_known
     tolerance = ROUGH_TOLERANCE if rough else POLISH_TOLERANCE
