@@ -1,3 +1,3 @@
-from gradsim.cli import main
+from gradsim_command import main
 
 main()

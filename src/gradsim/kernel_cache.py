@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
+import time
 from pathlib import Path
 
+BUILD_FOLDER = re.compile(r"_p\d+_t\d+$")  # end of the name of a folder in which a process is compiling
+MOVING_TIME = 60.0  # by which a process has moved the metadata after the object [s]
 ELF_HEADER = struct.Struct("<4s36xQ10xHH")  # magic number, offset of the section table, size and number of its entries
 
 
@@ -21,12 +25,22 @@ def remove_damaged_modules(folder: Path, pattern: str = "wp_gradsim.*") -> list[
     """
     removed = []
     for module in sorted(folder.glob(pattern)):
+        if BUILD_FOLDER.search(module.name):
+            continue
         objects, metadata = list(module.glob("*.o")), list(module.glob("*.meta"))
-        if objects and not (metadata and all(map(_is_whole_object, objects)) and all(map(_is_whole_json, metadata))):
-            for file in (*objects, *metadata):
-                file.unlink(missing_ok=True)
-            removed.append(module.name)
+        if _are_whole(objects, metadata):
+            continue
+        for file in (*objects, *metadata):
+            file.unlink(missing_ok=True)
+        removed.append(module.name)
     return removed
+
+
+def _are_whole(objects: list[Path], metadata: list[Path]) -> bool:
+    """Whether the files of a module are complete; none at all are."""
+    if objects and not metadata:
+        return any(time.time() - file.stat().st_mtime < MOVING_TIME for file in objects)
+    return all(map(_is_whole_object, objects)) and all(map(_is_whole_json, metadata))
 
 
 def _is_whole_object(file: Path) -> bool:

@@ -45,3 +45,15 @@ def test_a_damaged_object_is_removed_with_its_metadata(tmp_path, damage):
     assert remove_damaged_modules(tmp_path) == ["wp_gradsim.a"]
     assert not list((tmp_path / "wp_gradsim.a").iterdir())
     assert len(list((tmp_path / "wp_other.b").iterdir())) == 2
+
+
+def test_a_module_that_another_process_is_compiling_is_left_alone(tmp_path):
+    building = tmp_path / "wp_gradsim.a_0123456_p77_t140518013225856"
+    moving = tmp_path / "wp_gradsim.b"
+    for folder in (building, moving):
+        folder.mkdir()
+    (building / "a.o").write_bytes(b"\x7fELF")  # partly written
+    (moving / "b.o").write_bytes(b"\x7fELF")  # moved just now, its metadata come next
+    assert remove_damaged_modules(tmp_path) == []
+    os.utime(moving / "b.o", (0.0, 0.0))
+    assert remove_damaged_modules(tmp_path) == ["wp_gradsim.b"]

@@ -17,6 +17,8 @@ from gradsim.scene.errors import (
     WrongShape,
     WrongType,
 )
+from gradsim.scene.quantity import quantities_of
+from gradsim.scene.validation import validated_array
 
 BOX = gs.meshes.tet_box(0.2, 1)
 SHEET = gs.meshes.grid(0.2, 2)
@@ -202,3 +204,43 @@ def test_trajectory_slices_by_frame_and_body():
     assert motion.state(2).time == pytest.approx(2 / 30)
     with pytest.raises(IndexError, match="frame 5"):
         motion[5]
+
+
+def test_plain_numbers_and_arrays_have_the_same_limits():
+    specs = [
+        spec
+        for kind in (gs.Rigid, gs.Ball, gs.Soft, gs.Cloth, gs.Contact, gs.Ground)
+        for _, spec in quantities_of(kind)
+    ]
+    for spec in {spec for spec in specs if not spec.shape}:
+        limits = {
+            spec.smallest,
+            spec.largest,
+            0.0,
+            1.0,
+            *(x for x in (spec.above, spec.low, spec.below, spec.high) if x),
+        }
+        for limit in limits:
+            for number in (limit, np.nextafter(limit, -np.inf), np.nextafter(limit, np.inf)):
+                plain, array = (accepts(value, spec) for value in (float(number), np.array([number])))
+                assert plain == array == accepts(torch.tensor(number, dtype=torch.float64), spec), (number, spec)
+
+
+def accepts(value, spec):
+    try:
+        validated_array("x", value, spec)
+    except InvalidInput:
+        return False
+    return True
+
+
+def test_objects_do_not_share_the_arrays_of_their_defaults():
+    first, second = gs.Ground(), gs.Ground()
+    np.asarray(first.normal)[1] = 2.0
+    assert np.asarray(second.normal).tolist() == [0.0, 1.0, 0.0]
+    assert np.asarray(gs.Ground().normal).tolist() == [0.0, 1.0, 0.0]
+
+
+def test_names_contain_no_separator_of_pairs():
+    with pytest.raises(InvalidInput, match=r"name = 'left-arm': a body's name must be an identifier"):
+        gs.Ball("left-arm", mass=1.0, radius=0.1)

@@ -39,8 +39,8 @@ def read_checkpoint(file: Path, function: str) -> Any:
     """Reads what `write_checkpoint` wrote; `function` is named in the error."""
     try:
         return torch.load(file, weights_only=True)
-    except Exception as error:
-        raise InvalidInput("checkpoint", str(file), f"must be a checkpoint of {function}: {error}") from None
+    except Exception as error:  # torch.load raises many kinds for files of other formats
+        raise InvalidInput("checkpoint", str(file), f"must be a checkpoint of {function}, and complete") from error
 
 
 class SolveRecord:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import torch
 
+from gradsim.fit.observations.base import brief
 from gradsim.fit.optimize import Optimizer, optimize
 from gradsim.fit.optimizers import LBFGS
 from gradsim.fit.parameters import Parameters
+from gradsim.scene.errors import WrongType
 from gradsim.scene.scene import Scene
 
 
@@ -58,6 +60,10 @@ def minimize(
             from them.
         progress: Called with the iteration and the lowest loss so far.
     """
+    if not callable(loss):
+        raise WrongType("loss", brief(loss), "must be a function of a scene: gs.minimize(loss, scene)")
+    if not isinstance(scene, Scene):
+        raise WrongType("scene", brief(scene), "must be a gs.Scene: gs.minimize(loss, scene)")
     parameters = Parameters(scene)
     generator = torch.Generator().manual_seed(seed)
     z = torch.cat([parameters.initial()[None], parameters.sample(starts - 1, generator)])

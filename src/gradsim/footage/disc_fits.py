@@ -161,8 +161,9 @@ class _Masks:
         target = np.zeros((len(problems), height, width), np.float32)
         usable = np.zeros(target.shape, np.bool_)
         for n, own in enumerate(problems):
-            place = (n, *(slice(length) for length in own.alpha.shape))
-            target[place], usable[place] = stretched(own.alpha, own.levels), own.usable
+            rows, columns = (slice(length) for length in own.alpha.shape)
+            target[n, rows, columns] = stretched(own.alpha, own.levels)
+            usable[n, rows, columns] = own.usable
         levels = np.array([own.levels for own in problems], np.float32).T[..., None, None]
         return _Masks(target, usable, levels)
 

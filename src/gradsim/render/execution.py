@@ -21,6 +21,8 @@ from gradsim.render.memory import empty
 from gradsim.render.triangles import Connectivity
 
 FIRST_SCRATCH = 1 << 20  # [bytes]
+LAUNCH_TIME = 0.2  # about that of the frames of one launch, after which Python handles an interrupt [s]
+PIXEL_TIME, FACE_TIME = 1e-7, 2e-6  # about those of a frame [s]
 
 
 class Inputs(NamedTuple):
@@ -63,7 +65,8 @@ class JobTemplate:
         job = RASTER_JOB.ctype.from_buffer_copy(self.job)
         job.frame_count, job.vertex_count = vertices.shape[:2]
         job.chunk_count = job.frame_count
-        job.corner_count = attributes.shape[1]
+        job.corner_count, job.attribute_count = attributes.shape[1:]
+        job.drawn_frame = -1
         job.attribute_stride = attributes.stride(0)
         job.background_frame_stride = background.stride(0) if background.shape[0] > 1 else 0
         job.background_pixel_stride = 3 if background.shape[1:3] != (1, 1) else 0
@@ -106,9 +109,12 @@ def run(kernel: RasterKernel, job: Any, lists: FrameLists, threads: int) -> bool
     job.chunks_taken = ctypes.addressof(chunks_taken)
     count = min(threads, job.chunk_count)
     jobs = [job, *(RASTER_JOB.ctype.from_buffer_copy(job) for _ in range(1, count))]
+    frame_time = PIXEL_TIME * job.height * job.width + FACE_TIME * job.face_count
+    launch_frames = max(1, int(LAUNCH_TIME / frame_time))
 
     def run_one(own: Any) -> None:
-        while True:  # the kernel returns early when a frame needs more memory
+        while True:  # the kernel returns early when a frame needs more memory, or after some frames
+            own.frames_left = launch_frames
             if own.list_needed:
                 lists.extend(own, max(1, 1 + (own.frame_count - chunks_taken.value) // count))
             own.scratch, own.scratch_size = _scratch(own.scratch_needed)
@@ -120,6 +126,9 @@ def run(kernel: RasterKernel, job: Any, lists: FrameLists, threads: int) -> bool
         running = [_pool(threads).submit(run_one, own) for own in jobs[1:]]
         try:
             run_one(job)
+        except BaseException:
+            chunks_taken.value = job.chunk_count  # the other threads end
+            raise
         finally:
             for future in running:
                 future.result()

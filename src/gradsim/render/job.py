@@ -27,6 +27,7 @@ RASTER_JOB = Structure(
         "edge_count": INT64,
         "texel_count": INT64,
         "frame_count": INT64,
+        "attribute_count": INT64,  # of a corner
         "attribute_stride": INT64,  # between frames; 0: all frames share them
         "background_frame_stride": INT64,  # 0: all frames share it
         "background_pixel_stride": INT64,  # 0: one colour
@@ -57,6 +58,9 @@ RASTER_JOB = Structure(
         "chunk_count": INT64,
         "next_frame": INT64,  # to be processed
         "chunk_end": INT64,  # end of the frames of the current chunk
+        "frames_left": INT64,  # of this launch
+        "copies": INT64,  # whether pixels may be copied from another frame: there is no backward pass
+        "drawn_frame": INT64,  # by this job before, -1: none
         "list_size": INT64,  # integers available
         "scratch_size": INT64,  # [bytes]
         "list_needed": INT64,  # by `next_frame`, which did not fit

@@ -172,6 +172,7 @@ class _Rasterize(torch.autograd.Function):
         lists = FrameLists(call.template, len(vertices))
         job = call.template.create(inputs, lists, image=image, saved=saved, front_triangle=front)
         job.list_needed = call.template.list_length
+        job.copies = not any(ctx.needs_input_grad)
         run(call.kernels(inputs).forward, job, lists, call.threads)
         ctx.call, ctx.lists = call, lists
         ctx.save_for_backward(*inputs, image, saved, front)

@@ -65,12 +65,18 @@ class Ball(Rigid):
 
     def unit_solid(self, dtype: torch.dtype, device: torch.device) -> MassProperties:
         """Returns the mass properties of a ball of radius 1 m at unit density."""
-        volume = torch.tensor(4.0 / 3.0 * math.pi, dtype=dtype, device=device)
-        inertia = 0.4 * volume * torch.eye(3, dtype=dtype, device=device)
-        return MassProperties(volume, torch.zeros(3, dtype=dtype, device=device), inertia)
+        return _unit_ball_solid(dtype, device)
 
     def scale(self, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """Returns the factors from mesh to body coordinates, [..., 3], which are the radius."""
         radius = unwrap(self.radius)
         tensor = radius if isinstance(radius, torch.Tensor) else torch.as_tensor(radius, dtype=dtype, device=device)
         return tensor[..., None].expand(*tensor.shape, 3)
+
+
+@functools.cache
+def _unit_ball_solid(dtype: torch.dtype, device: torch.device) -> MassProperties:
+    with torch.inference_mode(False):  # inference tensors could not be used in a differentiable call later
+        volume = torch.tensor(4.0 / 3.0 * math.pi, dtype=dtype, device=device)
+        inertia = 0.4 * volume * torch.eye(3, dtype=dtype, device=device)
+        return MassProperties(volume, torch.zeros(3, dtype=dtype, device=device), inertia)

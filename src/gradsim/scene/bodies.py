@@ -25,7 +25,13 @@ from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.motion import Motion, check_motion
 from gradsim.scene.quantity import Quantity, Spec, bare, quantities, quantity, to_numpy, unwrap
 from gradsim.scene.self_contact import SelfContact, check_self_contact
-from gradsim.scene.validation import check_element_count, check_exactly_one, validate_quantities, validated_array
+from gradsim.scene.validation import (
+    check_element_count,
+    check_exactly_one,
+    has_zero_vector,
+    validate_quantities,
+    validated_array,
+)
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ def check_name(name: Any) -> None:
 def check_rotation(body: Any) -> None:
     """Raises OutOfRange if the rotation of a body is the zero quaternion."""
     rotation = getattr(body, "rotation", None)
-    if rotation is not None and not bool((unwrap(rotation) ** 2).sum(-1).min() > 0):
+    if rotation is not None and has_zero_vector(rotation):
         raise OutOfRange(f"{body.name}.rotation", "(0, 0, 0, 0)", "must not be zero; (0, 0, 0, 1) is the identity")
 
 

@@ -13,7 +13,7 @@ from gradsim.scene.friction import Friction, Sticking
 from gradsim.scene.looks import Checker
 from gradsim.scene.motion import Motion, check_motion
 from gradsim.scene.quantity import PerElement, Quantity, is_per_element, is_unknown, quantity, to_numpy, unwrap
-from gradsim.scene.validation import check_exactly_one, validate_quantities
+from gradsim.scene.validation import check_exactly_one, has_zero_vector, validate_quantities
 
 DEFAULT_KF = 10.0  # of regularized friction [N s/m]
 
@@ -195,8 +195,8 @@ class Contact:
         self._check_friction(label)
         validate_quantities(self, label)
         check_exactly_one(label, self, "kd", "restitution")
-        slope = to_numpy(self.restitution_slope)
-        if self.restitution is None and slope is not None and slope.any():
+        slope = to_numpy(self.restitution_slope) if self.restitution is None else None
+        if slope is not None and slope.any():
             raise InvalidInput(
                 f"{label}.restitution_slope", self.restitution_slope, "needs a restitution, which it changes with speed"
             )
@@ -244,10 +244,7 @@ class Ground(Contact):
             raise InvalidInput(
                 "Ground.motion.rotation", "a rotation", "a plane can only be displaced: use gs.StaticBox"
             )
-        normal: Any = unwrap(self.normal)
-        normal = normal.detach() if isinstance(normal, torch.Tensor) else normal
-        lengths = (normal * normal).sum(-1)
-        if float(lengths.min()) <= 0.0:
+        if has_zero_vector(self.normal):
             raise OutOfRange("Ground.normal", "(0, 0, 0)", "must not be the zero vector")
         look: Any = self.look
         if look is not None and not isinstance(look, Checker):

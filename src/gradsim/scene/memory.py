@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from typing import Any
@@ -11,6 +12,7 @@ from gradsim.scene.errors import OutOfMemory
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
+@functools.cache
 def total_memory() -> int:
     """Memory of this machine [B]."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

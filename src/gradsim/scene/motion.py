@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
-from gradsim.scene.quantity import Quantity, Signal, is_per_element, quantity, sample_count, specs_of, unwrap
+from gradsim.scene.quantity import Quantity, Signal, is_per_element, quantity, sample_count, specs_of
 from gradsim.scene.rotation import aligned_signs, rotate
-from gradsim.scene.validation import check_element_count, validate_quantities
+from gradsim.scene.validation import check_element_count, has_zero_vector, validate_quantities
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +42,7 @@ class Motion:
         if len(set(counts.values())) > 1:
             found = f"{counts['displacement']} displacements and {counts['rotation']} rotations"
             raise WrongShape("Motion", found, "both signals need the same number of samples")
-        turns: Any = unwrap(self.rotation)
-        if turns is not None and not bool((turns**2).sum(-1).min() > 0):
+        if self.rotation is not None and has_zero_vector(self.rotation):
             raise OutOfRange("Motion.rotation", "(0, 0, 0, 0)", "must not be zero; (0, 0, 0, 1) is the identity")
 
     def _counts(self) -> dict[str, int]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Pairs: TypeAlias = "Mapping[str, Contact | None] | bool"  # contact parameters by "name-name", or whether bodies touch
 
-SEPARATOR = "-"
+SEPARATOR = "-"  # not part of a name, which is an identifier
 
 
 def check_pairs(scene: Scene) -> Pairs:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,6 +18,7 @@ import torch
 
 from gradsim.scene.components import Components, index_text
 from gradsim.scene.errors import InvalidInput
+from gradsim.scene.limits import LARGEST, SMALLEST
 from gradsim.scene.unknown import Unknown
 
 TensorLike: TypeAlias = "float | Sequence[Any] | np.ndarray | torch.Tensor"
@@ -75,6 +77,20 @@ class Spec:
     signal: bool = False  # whether a Signal is allowed
     optional: bool = False  # whether None is allowed
 
+    @functools.cached_property
+    def smallest(self) -> float:
+        """The smallest valid number."""
+        above = SMALLEST if self.above == 0.0 else None
+        if self.above is not None and above is None:
+            above = math.nextafter(self.above, math.inf)
+        return max(limit for limit in (-LARGEST, above, self.low) if limit is not None)
+
+    @functools.cached_property
+    def largest(self) -> float:
+        """The largest valid number."""
+        below = None if self.below is None else math.nextafter(self.below, -math.inf)
+        return min(limit for limit in (LARGEST, below, self.high) if limit is not None)
+
     def narrowed(self, other: Spec) -> Spec:
         """Returns this specification with the valid range of both."""
 
@@ -103,16 +119,17 @@ def quantity(default: Any, unit: str, *, implied: float | None = None, kw_only: 
 def quantities(scene_object: Any) -> tuple[tuple[str, Spec], ...]:
     """Returns the names and specifications of the quantities of a scene object."""
     cls: Any = type(scene_object)
-    return _quantities(cls)
+    return quantities_of(cls)
 
 
 def specs_of(cls: type) -> dict[str, Spec]:
     """Returns the specifications of the quantities of a class of scene objects, by name."""
-    return dict(_quantities(cls))
+    return dict(quantities_of(cls))
 
 
 @functools.cache  # one entry per class
-def _quantities(cls: type) -> tuple[tuple[str, Spec], ...]:
+def quantities_of(cls: Any) -> tuple[tuple[str, Spec], ...]:
+    """Returns the names and specifications of the quantities of a class of scene objects."""
     fields = dataclasses.fields(cls)
     return tuple((field.name, field.metadata["spec"]) for field in fields if "spec" in field.metadata)
 

@@ -212,16 +212,25 @@ class Rigid(Body):
         extents = torch.as_tensor(np.ptp(self.mesh.vertices, axis=0), dtype=dtype, device=device)
         return _tensor(self.size, dtype, device) / extents
 
-    def mass_properties(self, dtype: torch.dtype, device: torch.device) -> MassProperties:
-        """Computes mass [...], centre of mass [..., 3] and inertia [..., 3, 3] in body axes."""
-        scale = self.scale(dtype, device)
+    def scaled_solid(self, dtype: torch.dtype, device: torch.device) -> MassProperties:
+        """Returns the mass properties at unit density in body coordinates."""
+        unit, scale = self.unit_solid(dtype, device), self.scale(dtype, device)
+        return unit if scale is None else scaled_solid(unit, scale)
+
+    def mass_properties(
+        self, dtype: torch.dtype, device: torch.device, unit: MassProperties | None = None
+    ) -> MassProperties:
+        """Computes mass [...], centre of mass [..., 3] and inertia [..., 3, 3] in body axes.
+
+        `unit` is the result of `scaled_solid`, computed here if None.
+        """
         if is_per_element(self.mass):
+            scale = self.scale(dtype, device)
             points = torch.tensor(self.mesh.vertices, dtype=dtype, device=device)
             points = points if scale is None else points * scale[..., None, :]
             computed = point_masses(points, _tensor(self.mass, dtype, device))
         else:
-            unit = self.unit_solid(dtype, device)
-            unit = unit if scale is None else scaled_solid(unit, scale)
+            unit = self.scaled_solid(dtype, device) if unit is None else unit
             given = _tensor(self.mass if self.density is None else self.density, dtype, device)
             density = given / unit.mass if self.density is None else given
             computed = MassProperties(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,8 @@ from gradsim.scene.smoke import Smoke
 from gradsim.scene.time import Time
 from gradsim.scene.unknown import Unknown
 from gradsim.scene.validation import validate_quantities, validated_array
+
+_BACKGROUND = Spec("1", shape=(3,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +69,7 @@ class Scene:
         names: set[str] = {"scene", "ground", "camera", "pairs", *map(str, self.shapes)}
         for body in given:
             if not isinstance(body, Body):
-                kinds = ", ".join(f"gs.{kind.__name__}" for kind in Body.kinds)
-                raise WrongType("scene.bodies", type(body).__name__, f"must hold {kinds}")
+                raise WrongType("scene.bodies", type(body).__name__, f"must hold {_names(Body.kinds)}")
             if body.name in names:
                 raise InvalidInput("name", repr(body.name), "every body needs a name of its own")
             names.add(body.name)
@@ -91,26 +92,28 @@ class Scene:
         if self.camera is not None and not isinstance(self.camera, Camera):
             raise WrongType("scene.camera", type(self.camera).__name__, "must be a gs.Camera or None")
         lights: Any = self.lights
-        kinds = ", ".join(f"gs.{kind.__name__}" for kind in LIGHTS)
         if not isinstance(lights, (list, tuple)):
-            raise WrongType("scene.lights", type(lights).__name__, f"must be a list of {kinds}; () for bare colours")
+            remedy = f"must be a list of {_names(LIGHTS)}; () for bare colours"
+            raise WrongType("scene.lights", type(lights).__name__, remedy)
         for k, light in enumerate(lights):
             if not isinstance(light, LIGHTS):
-                raise WrongType(f"scene.lights[{k}]", type(light).__name__, f"must be one of {kinds}")
+                raise WrongType(f"scene.lights[{k}]", type(light).__name__, f"must be one of {_names(LIGHTS)}")
         object.__setattr__(self, "lights", tuple(lights))
-        background = validated_array("scene.background", self.background, Spec("1", shape=(3,)))
+        background = validated_array("scene.background", self.background, _BACKGROUND)
         if 0 in background.shape:
             raise WrongShape("scene.background", f"shape {tuple(background.shape)}", "must have at least one pixel")
         check_color("scene.background", background)
         object.__setattr__(self, "background", background)
 
     def _check_contacts(self) -> None:
+        rigid = {body.name for body in self.bodies if isinstance(body, Rigid)}
+        obstacles = self.obstacles
         for body in self.bodies:
             contacts = getattr(body, "contact", None)
-            others = [other.name for other in self.bodies if isinstance(other, Rigid) and isinstance(body, Rigid)]
+            others = rigid if isinstance(body, Rigid) else ()
             for name in contacts if isinstance(contacts, Mapping) else ():
-                if name == body.name or name not in (*self.obstacles, *others):
-                    known = ", ".join(self.obstacles) or "none"
+                if name == body.name or (name not in obstacles and name not in others):
+                    known = ", ".join(obstacles) or "none"
                     raise UnknownName(f"{body.name}.contact", repr(name), f"the scene's shapes are {known}")
             if isinstance(body, NodeBody):
                 self._check_damping(body)
@@ -246,3 +249,8 @@ class Scene:
             background,
             Spec("1", shape=tuple(background.shape[-3 if background.ndim > 2 else -1 :])),
         )
+
+
+def _names(kinds: Iterable[type]) -> str:
+    """Returns the public names of classes."""
+    return ", ".join(f"gs.{kind.__name__}" for kind in kinds)

@@ -68,16 +68,11 @@ def simulate(
     """
     frames, substeps = _positive_integer("frames", frames), _positive_integer("substeps", substeps)
     fps = _number("fps", fps, "must be a number [1/s]")
-    if not 0.0 < fps < math.inf or not 0.0 < 1.0 / (substeps * fps) < math.inf:
-        raise OutOfRange("fps", fps, "must be > 0 and finite, as must be the time step 1 / (fps substeps) [1/s]")
-    if frames * substeps > MAX_STEPS:
-        remedy = f"{frames} frames of {substeps} substeps are more than {MAX_STEPS} steps: simulate shorter parts"
-        raise OutOfRange("substeps", substeps, remedy)
     check_integrator("integrator", integrator)
+    time = _time(frames, fps, substeps, integrator)
     compiled = compile_scene(scene, dtype=dtype, start=start)
-    time = Time(frames, fps, substeps, integrator)
     limit = _memory_limit(memory)
-    _check_frames(compiled, frames)
+    check_memory("frames", frames, float(compiled.signature.state_bytes) * frames, "simulate shorter parts")
     states: dict[str, torch.Tensor] = {}
     if compiled.topology.state_layout:
         states |= _mechanical_states(compiled, time, limit)
@@ -115,9 +110,10 @@ def _mechanical_states(compiled: CompiledScene, time: Time, limit: float) -> dic
     step = stable_step(compiled, time.integrator)
     _warn(compiled, time, step)
     engine = engine_for(compiled, time.integrator)
-    job = _Job(engine, compiled.batch, time, compiled.batcher.begin, limit, compiled.inputs, compiled.signature.varying)
+    inputs, varying = compiled.inputs, compiled.signature.varying
+    job = _Job(engine, compiled.batch, time, compiled.batcher.begin, limit, varying)
     try:
-        results = _Rollout.apply(job, *(job.inputs[place] for place in job.varying))
+        results = _Rollout.apply(job, inputs, *[inputs[place] for place in varying])
     except NonFiniteState as found:
         raise Diverged(found.body, found.step, found.step * time.dt, found.world, time.dt, step.dt) from None
     return dict(zip(engine.states, results, strict=True))
@@ -163,10 +159,15 @@ def _number(name: str, value: Any, valid: str) -> float:
     raise WrongType(name, repr(value), valid)
 
 
-def _check_frames(compiled: CompiledScene, frames: int) -> None:
-    """Raises OutOfMemory if the states at the frames do not fit into memory."""
-    size = sum(tensor.numel() * tensor.element_size() for tensor in compiled.states.values())
-    check_memory("frames", frames, float(size) * frames, "simulate shorter parts")
+@functools.lru_cache(maxsize=64)
+def _time(frames: int, fps: float, substeps: int, integrator: Integrator) -> Time:
+    """Returns the frames and steps of a rollout, checked."""
+    if not 0.0 < fps < math.inf or not 0.0 < 1.0 / (substeps * fps) < math.inf:
+        raise OutOfRange("fps", fps, "must be > 0 and finite, as must be the time step 1 / (fps substeps) [1/s]")
+    if frames * substeps > MAX_STEPS:
+        remedy = f"{frames} frames of {substeps} substeps are more than {MAX_STEPS} steps: simulate shorter parts"
+        raise OutOfRange("substeps", substeps, remedy)
+    return Time(frames, fps, substeps, integrator)
 
 
 def _positive_integer(name: str, value: Any) -> int:
@@ -188,24 +189,27 @@ class _Job(NamedTuple):
     time: Time
     begin: float  # [s]
     limit: float  # [bytes]
-    inputs: tuple[torch.Tensor, ...]  # initial states, parameter arrays, signals
     varying: tuple[int, ...]  # positions of the inputs that may need a gradient
 
 
 class _Rollout(torch.autograd.Function):
     """A whole rollout as one operation, from initial states and parameters to the states at the frames.
 
-    The inputs at the positions `job.varying` are arguments of their own, so that Torch tracks them.
+    The inputs are initial states, parameter arrays and signals. Those at the positions `job.varying` are also arguments
+    of their own, so that Torch tracks them.
     """
 
     @staticmethod
-    def forward(ctx: Any, job: _Job, *given: torch.Tensor) -> Any:
-        ctx.plan = job.engine.plan(job.time, job.limit, any(ctx.needs_input_grad))
-        ctx.owner = object()
-        states = job.engine.forward(job.inputs, job.batch, job.time, ctx.plan, job.limit, ctx.owner, job.begin)
-        ctx.job = job._replace(inputs=())  # Torch saves those that may need a gradient
-        ctx.fixed = [None if place in job.varying else tensor for place, tensor in enumerate(job.inputs)]
-        ctx.save_for_backward(*given, *states)
+    def forward(ctx: Any, job: _Job, inputs: tuple[torch.Tensor, ...], *given: torch.Tensor) -> Any:
+        gradient = any(ctx.needs_input_grad)
+        plan, owner = job.engine.plan(job.time, job.limit, gradient), object()
+        states = job.engine.forward(inputs, job.batch, job.time, plan, job.limit, owner, job.begin)
+        if gradient:
+            ctx.job, ctx.plan, ctx.owner = job, plan, owner
+            ctx.fixed = [*inputs]
+            for place in job.varying:  # Torch saves those that may need a gradient
+                ctx.fixed[place] = None
+            ctx.save_for_backward(*given, *states)
         ctx.set_materialize_grads(False)
         return states
 
@@ -215,8 +219,8 @@ class _Rollout(torch.autograd.Function):
         job, saved, inputs = ctx.job, ctx.saved_tensors, list(ctx.fixed)
         for place, tensor in zip(job.varying, saved, strict=False):
             inputs[place] = tensor
-        wanted = [place for place, need in zip(job.varying, ctx.needs_input_grad[1:], strict=True) if need]
+        wanted = [place for place, need in zip(job.varying, ctx.needs_input_grad[2:], strict=True) if need]
         states = saved[len(job.varying) :]
         found = job.engine.backward(inputs, states, grads, wanted, job.time, ctx.plan, job.limit, ctx.owner, job.begin)
         gradients = dict(zip(wanted, found, strict=True))
-        return None, *(gradients.get(place) for place in job.varying)
+        return None, None, *(gradients.get(place) for place in job.varying)

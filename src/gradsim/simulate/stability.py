@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -42,6 +43,9 @@ class StableStep(NamedTuple):
     reason: str
 
 
+UNLIMITED = StableStep(math.inf, "", "nothing")
+
+
 def stable_dt(scene: Scene, integrator: Integrator = Midpoint()) -> float:
     """Returns the largest stable time step [s], estimated at the rest shape; the smallest over a batch.
 
@@ -53,30 +57,32 @@ def stable_dt(scene: Scene, integrator: Integrator = Midpoint()) -> float:
 
 def stable_step(compiled: CompiledScene, integrator: Integrator) -> StableStep:
     """Returns the stable step with the body and the force that limit it."""
-    best = StableStep(math.inf, "", "nothing")
-    totals: dict[str, float] = {}
-    largest: dict[str, tuple[float, str]] = {}
-    for family, owner in _limiting(compiled):
-        rate = compiled.batcher.cached(
-            ("stable rate", family.name, owner, integrator),
-            partial(_squared_rate, compiled, family, owner, integrator),
-        )
-        totals[owner] = totals.get(owner, 0.0) + rate
-        if owner not in largest or rate > largest[owner][0]:
-            largest[owner] = (rate, family.reason)
-    for owner, total in totals.items():
-        if total > 0 and total**-0.5 < best.dt:
-            best = StableStep(total**-0.5, owner, largest[owner][1])
-    return best
+    limiting, batcher = _limiting(compiled.topology), compiled.batcher
+
+    def owner_step(owner: str) -> StableStep:
+        families = limiting[owner]
+
+        def rate(name: str) -> float:
+            return _squared_rate(compiled, families[name], owner, integrator)
+
+        rates = batcher.cached_each(("stable rates", owner, integrator), families, rate)
+        total, largest = sum(rates.values()), max(rates, key=rates.__getitem__)
+        return StableStep(total**-0.5, owner, families[largest].reason) if total > 0 else UNLIMITED
+
+    steps = batcher.cached_each(("stable steps", integrator), limiting, owner_step)
+    return min(steps.values(), key=operator.attrgetter("dt"), default=UNLIMITED)
 
 
-def _limiting(compiled: CompiledScene) -> list[tuple[ForceFamily, str]]:
-    """Returns the force families that limit the step, each with an owner of its elements."""
-    topology = compiled.topology
+def _limiting(topology: Topology) -> dict[str, dict[str, ForceFamily]]:
+    """Returns the force families that limit the step, for each owner of their elements and by name."""
 
-    def build() -> list[tuple[ForceFamily, str]]:
+    def build() -> dict[str, dict[str, ForceFamily]]:
         names = {force.name: force for force in topology.forces if force.stable_rate is not no_rate}
-        return [(names[family], owner) for family, owner in topology.ranges if family in names]
+        found: dict[str, dict[str, ForceFamily]] = {}
+        for family, owner in topology.ranges:
+            if family in names:
+                found.setdefault(owner, {})[family] = names[family]
+        return found
 
     return topology.constant("limiting forces", build)
 
@@ -97,7 +103,18 @@ class StabilityView:
 
     def row(self, name: str) -> Any:
         """Returns a row of the owner's parameters, [B, elements], or a number if all are equal."""
-        return self.compiled.distinct_columns(self.family.name, self.owner)[getattr(self.family.rows, name)]
+        return self._columns[getattr(self.family.rows, name)]
+
+    def largest_in_rows(self, *names: str) -> tuple[float, ...]:
+        """Returns the largest entry of each of some rows of the owner's parameters."""
+        return self._cached(
+            ("largest", self.family.name, self.owner, names),
+            lambda: tuple(self.largest(self.row(name)) for name in names),
+        )
+
+    @functools.cached_property
+    def _columns(self) -> Any:
+        return self.compiled.distinct_columns(self.family.name, self.owner)
 
     def array(self, name: str) -> Any:
         """Returns a constant of the elements, [elements], or its largest value if their parameters are equal."""
@@ -120,15 +137,12 @@ class StabilityView:
 
         return self._cached(("compliance", weight, self.owner), build)
 
-    def rigid_compliance(self) -> float:
-        """Returns the acceleration of a rigid body's contact points per unit of force on all of them [1/kg]."""
-        return self._cached(("compliance", "rigid", self.owner), lambda: _rigid_compliance(self.compiled, self.owner))
+    def rigid_compliances(self) -> tuple[float, float]:
+        """Returns the acceleration of a rigid body's contact points per unit of force on all of them [1/kg].
 
-    def slip_compliance(self) -> float:
-        """Returns the same for friction [1/kg]; it turns a ball, which normal forces do not."""
-        if not _is_ball(self.compiled, self.owner):
-            return self.rigid_compliance()
-        return self._cached(("compliance", "slip", self.owner), lambda: _ball_compliance(self.compiled, self.owner)[1])
+        The first is that of normal forces, the second that of friction, which turns a ball.
+        """
+        return _rigid_compliances(self.compiled, self.owner)
 
     def contact_count(self) -> float:
         """Returns how many points of a rigid body can be in contact with a plane at once."""
@@ -188,11 +202,12 @@ def _point_compliance(rows: Any, reach: float) -> float:
     return StabilityView.largest(rows[RIGID.inverse_mass] + moments * reach**2)
 
 
-def _rigid_compliance(compiled: CompiledScene, body: str) -> float:
-    if _is_ball(compiled, body):
-        return _ball_compliance(compiled, body)[0]
+def _rigid_compliances(compiled: CompiledScene, body: str) -> tuple[float, float]:
+    if _contact_geometry(compiled.topology, body)[0] == FORMS.ball:
+        return _ball_compliance(compiled, body)
     points, reach = _flat_and_reach(compiled, body)
-    return _point_compliance(compiled.distinct_columns("rigid", body), reach) * points
+    compliance = _point_compliance(compiled.distinct_columns("rigid", body), reach) * points
+    return compliance, compliance
 
 
 def _ball_compliance(compiled: CompiledScene, body: str) -> tuple[float, float]:
@@ -238,39 +253,56 @@ def _reached_compliance(rigid: np.ndarray, arms: np.ndarray) -> np.ndarray:
     return np.asarray(rigid[:, RIGID.inverse_mass] + (moments * across).sum(1))
 
 
-def _is_ball(compiled: CompiledScene, body: str) -> bool:
-    index = compiled.topology.ranges["rigid", body][0]
-    return bool(compiled.topology.arrays["rigid.forms"].item(index) == FORMS.ball)
+def _contact_geometry(topology: Topology, body: str) -> tuple[int, int, float]:
+    """Returns the form of a rigid body, how many points can touch a plane, and the largest distance of one [m]."""
+
+    def build() -> tuple[int, int, float]:
+        index, arrays = topology.ranges["rigid", body][0], topology.arrays
+        form, flat, reach = (arrays[f"rigid.{name}"].item(index) for name in ("forms", "flat", "reach"))
+        return form, flat, reach
+
+    return topology.constant(("contact geometry", body), build)
 
 
 def _flat_and_reach(compiled: CompiledScene, body: str) -> tuple[float, float]:
     """Returns how many points of a rigid body can touch a plane at once, and the largest distance of one [m]."""
-    index, arrays = compiled.topology.ranges["rigid", body][0], compiled.topology.arrays
-    flat, reach = arrays["rigid.flat"].item(index), arrays["rigid.reach"].item(index)
-    if arrays["rigid.forms"].item(index) != FORMS.mesh:
+    form, flat, reach = _contact_geometry(compiled.topology, body)
+    if form != FORMS.mesh:
         reach *= float(np.max(compiled.distinct_columns("rigid", body)[RIGID.scale_x : RIGID.scale_z + 1]))
     return flat, reach
 
 
 def sinking(compiled: CompiledScene) -> list[tuple[str, float, float]]:
     """Returns the rigid bodies that at rest sink in by more than a tenth of their size: name, depth [m], size [m]."""
-    found = []
-    for family, body in compiled.topology.ranges:
-        driven = ("rigid_motion", body) in compiled.topology.ranges  # forces do not move it
-        if family == "rigid_contact" and not driven:
-            depth, size = compiled.batcher.cached(("rest depth", body), partial(_rest_depth, body, compiled))
-            if depth > SINKING * size:
-                found.append((body, depth, size))
-    return found
+    resting = _resting(compiled.topology)
+    if not resting:
+        return []
+    depths = compiled.batcher.cached_each("rest depths", resting, partial(_rest_depth, compiled))
+    return [(body, depth, size) for body, (depth, size) in depths.items() if depth > SINKING * size]
 
 
-def _rest_depth(body: str, compiled: CompiledScene) -> tuple[float, float]:
+def _resting(topology: Topology) -> tuple[str, ...]:
+    """Returns the rigid bodies that may rest on static shapes: forces do not move those with a prescribed motion."""
+
+    def build() -> tuple[str, ...]:
+        touching = [body for family, body in topology.ranges if family == "rigid_contact"]
+        return tuple(body for body in touching if ("rigid_motion", body) not in topology.ranges)
+
+    return topology.constant("resting bodies", build)
+
+
+def _weakest_contact(compiled: CompiledScene, body: str) -> float:
+    """Returns the largest stiffness of a rigid body's contacts in the world where that is smallest [N/m]."""
+    stiffness = compiled.distinct_columns("rigid_contact", body)[CONTACT.ke]
+    return float(stiffness.max(1).min() if isinstance(stiffness, np.ndarray) else stiffness)
+
+
+def _rest_depth(compiled: CompiledScene, body: str) -> tuple[float, float]:
     """Returns the depth to which a rigid body sinks in at rest [m], and its size [m]."""
     rows = compiled.distinct_columns("rigid", body)
     points, reach = _flat_and_reach(compiled, body)
-    stiffness = compiled.distinct_columns("rigid_contact", body)[CONTACT.ke]
-    weakest = float(stiffness.max(1).min() if isinstance(stiffness, np.ndarray) else stiffness)
+    weakest = compiled.batcher.cached(("weakest contact", body), partial(_weakest_contact, compiled, body))
     gx, gy, gz = rows[GRAVITY], rows[GRAVITY + 1], rows[GRAVITY + 2]
-    weight = StabilityView.largest((gx**2 + gy**2 + gz**2) ** 0.5 / rows[RIGID.inverse_mass])
+    weight = StabilityView.largest((gx * gx + gy * gy + gz * gz) ** 0.5 / rows[RIGID.inverse_mass])
     depth = weight / (weakest * points) if weakest > 0.0 else math.inf  # no contact force
     return depth, 2.0 * reach

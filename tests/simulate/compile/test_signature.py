@@ -190,3 +190,42 @@ def test_trajectories_can_be_pickled():
     again = pickle.loads(pickle.dumps(trajectory))
     assert list(again.motions) == ["cube"]
     assert torch.equal(again["cube"].vertices, trajectory["cube"].vertices)
+
+
+MIXED = {  # bodies with and without tensors, as functions of a value near 1
+    "mass": lambda v: {"mass": 2.0 * v},
+    "density": lambda v: {"density": 300.0 * v},
+    "radius": lambda v: {"mass": 2.0, "radius": 0.1 * v},
+    "position": lambda v: {"mass": 2.0, "position": torch.stack([v, v, v])},
+    "center": lambda v: {"mass": 2.0, "center": torch.stack([0.01 * v, v - v, v - v])},
+    "angular velocity": lambda v: {"mass": 2.0, "angular_velocity": torch.stack([v, v, v])},
+    "contact": lambda v: {"mass": 2.0, "contact": gs.Contact(ke=1e4 * v)},
+}
+
+
+@pytest.mark.parametrize("options", MIXED.values(), ids=MIXED)
+def test_bodies_with_and_without_tensors_share_a_signature(options):
+    def scene(value):
+        v = torch.tensor(value, dtype=F64, requires_grad=True)
+        ball = gs.Ball("ball", **{"radius": 0.1, **options(v)})
+        others = [gs.Ball("other", mass=1.0, radius=0.2, position=(1.0, 0.5, 0.0), angular_velocity=(1.0, 0.0, 0.0))]
+        others += [gs.Rigid("box", gs.meshes.box(0.3), density=500.0, size=(0.2, 0.3, 0.4), position=(2.0, 0.5, 0.0))]
+        return gs.Scene([others[0], ball, others[1]], gs.Ground())
+
+    check_shared(scene(1.0), scene(1.3))
+
+
+def test_repeated_rollouts_start_from_their_own_states():
+    box = gs.meshes.box(0.5)
+
+    def rollout(mass, **options):
+        cube = gs.Rigid("cube", box, mass=torch.tensor(mass, dtype=F64, requires_grad=True), **options)
+        states = gs.simulate(gs.Scene([cube], gs.Ground()), frames=3, fps=300.0, substeps=2).states
+        return torch.cat([state.detach().flatten() for state in states.values()])
+
+    still, moving = rollout(1.0), rollout(1.0, velocity=torch.tensor([1.0, 0.0, 0.0], dtype=F64))
+    for _ in range(3):  # initial states that recur are copied as one block
+        assert torch.equal(rollout(1.0), still)
+    assert torch.equal(rollout(1.0, velocity=torch.tensor([1.0, 0.0, 0.0], dtype=F64)), moving)
+    assert torch.equal(rollout(1.0), still)
+    assert not torch.equal(still, moving)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from functools import cache
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -40,10 +40,15 @@ class SceneBatcher(Batcher):
         self._mass_properties: dict[str, MassProperties] = {}
 
     def __call__(self, value: Any, count: int, shape: tuple[int, ...] = ()) -> torch.Tensor:
-        """As `per_element`, and records whether the value is a tensor."""
-        if isinstance(unwrap(value), torch.Tensor):
-            self.uses_tensors = True
+        """As `per_element`, and records whether the value is a tensor of the scene."""
+        self.record(value)
         return self.per_element(value, count, shape)
+
+    def record(self, *values: Any) -> bool:
+        """Records whether one of these quantities of the scene is a tensor, and returns it."""
+        found = any(isinstance(unwrap(value), torch.Tensor) for value in values)
+        self.uses_tensors = self.uses_tensors or found
+        return found
 
     def broadcastable(self, value: Any, count: int) -> torch.Tensor:
         """Returns a scalar quantity that broadcasts with [B, rows, count], in as few operations as possible."""
@@ -67,6 +72,23 @@ class SceneBatcher(Batcher):
             if not self.uses_tensors and _is_small(found):
                 self._shared[key] = found
             self.uses_tensors = self.uses_tensors or before
+        return found
+
+    def cached_each(self, key: Hashable, names: Iterable[str], build: Callable[[str], V]) -> dict[str, V]:
+        """Returns build(name) by name. Results that read no tensor are shared by all scenes of the signature."""
+        known: tuple[dict[str, V], tuple[str, ...]] | None = self._shared.get(key)
+        if known is not None:
+            fixed, varying = known
+            return fixed | {name: build(name) for name in varying} if varying else fixed
+        before, uses_tensors, found, varying = self.uses_tensors, False, {}, ()
+        for name in names:
+            self.uses_tensors = False
+            found[name] = build(name)
+            if self.uses_tensors or not _is_small(found[name]):
+                varying += (name,)
+            uses_tensors = uses_tensors or self.uses_tensors
+        self._shared[key] = ({name: None if name in varying else value for name, value in found.items()}, varying)
+        self.uses_tensors = before or uses_tensors
         return found
 
     def rows(self, key: Hashable, values: Sequence[Any], count: int) -> torch.Tensor:
@@ -104,14 +126,44 @@ class SceneBatcher(Batcher):
 
     def mass_properties(self, body: Rigid) -> MassProperties:
         """Returns the mass properties of a rigid body, computed once per rollout."""
-        if body.name not in self._mass_properties:
-            self._mass_properties[body.name] = body.mass_properties(self.dtype, self.device)
-        return self._mass_properties[body.name]
+        found = self._mass_properties.get(body.name)
+        if found is not None:
+            self.uses_tensors = True
+            return found
+        key, quantities = ("mass properties", body.name), (body.mass, body.density, body.inertia, body.center)
+
+        def unit() -> MassProperties:
+            return self._derived(body.scaled_solid, *_extent(body))
+
+        def properties() -> MassProperties:
+            own = None if is_per_element(body.mass) else self.cached(("unit solid", body.name), unit)
+            return self._derived(partial(body.mass_properties, unit=own), *quantities, *_extent(body))
+
+        found = self.cached(key, properties)
+        if key not in self._shared:
+            self._mass_properties[body.name] = found
+        return found
+
+    def scale(self, body: Rigid) -> torch.Tensor | None:
+        """Returns the factors from mesh to body coordinates, [..., 3]; None for the size of the mesh."""
+        return self._derived(body.scale, *_extent(body)) if body.is_scaled else None
+
+    def _derived(self, compute: Callable[[torch.dtype, torch.device], V], *quantities: Any) -> V:
+        """Returns what `compute` derives from quantities of the scene; differentiable in them if there are tensors."""
+        if self.record(*quantities):
+            return compute(self.dtype, self.device)
+        with torch.inference_mode(False):  # a later call may differentiate through it
+            return compute(self.dtype, self.device)
 
 
 def _is_small(value: Any) -> bool:
     """Returns whether a value may be stored for other rollouts."""
     return not isinstance(value, torch.Tensor) or (value.numel() <= LARGEST_CACHED and not value.is_inference())
+
+
+def _extent(body: Rigid) -> tuple[Any, Any]:
+    """Returns the quantities that scale a rigid body: those of a ball and of other bodies."""
+    return getattr(body, "radius", None), body.size
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import partial
@@ -52,7 +51,7 @@ class CompiledScene:
 
     @property
     def world_count(self) -> int:
-        return math.prod(self.batch)
+        return self.signature.world_count
 
     @property
     def inputs(self) -> tuple[torch.Tensor, ...]:
@@ -63,6 +62,9 @@ class CompiledScene:
         """Returns a parameter array as NumPy, which reads single numbers in half of Torch's time."""
         if ("parameters", family) not in self.signature.shared:
             self.batcher.uses_tensors = True
+        return self._array(family)
+
+    def _array(self, family: str) -> np.ndarray:
         array: np.ndarray | None = self._arrays.get(family)
         if array is None:
             values = self.parameters[family].detach()
@@ -71,16 +73,20 @@ class CompiledScene:
 
     def distinct_columns(self, family: str, owner: str) -> Any:
         """Returns an owner's distinct columns, [rows, B, columns]; a list of numbers if there is one column."""
-        array, place = self.array(family), (family, owner)
-        columns = self._arrays.get(place)
-        if columns is None:
-            first, count = self.topology.ranges[place][0], self.signature.periods[place]
-            if len(array) * count == 1:
-                columns = array[0, :, first].tolist()
-            else:
-                columns = array[:, :, first : first + count].swapaxes(0, 1)
-            self._arrays[place] = columns
-        return columns
+        place = (family, owner)
+        if owner not in self.signature.shared["columns", family][1]:
+            return self.batcher.cached(("distinct columns", place), partial(self._distinct, place))
+        self.batcher.uses_tensors = True
+        found = self._arrays.get(place)
+        if found is None:
+            found = self._arrays[place] = self._distinct(place)
+        return found
+
+    def _distinct(self, place: tuple[str, str]) -> Any:
+        array, first, count = self._array(place[0]), self.topology.ranges[place][0], self.signature.periods[place]
+        if len(array) * count == 1:
+            return array[0, :, first].tolist()
+        return array[:, :, first : first + count].swapaxes(0, 1)
 
     def state(self, name: str) -> torch.Tensor:
         """Returns an initial state without its gradient."""

@@ -18,14 +18,16 @@ def parameter_array(
     family: ParameterFamily, objects: Mapping[str, Any], scene: Scene, topology: Topology, batcher: SceneBatcher
 ) -> torch.Tensor:
     """Returns the parameters of all elements of a family, [B, rows, elements]; rows set by signals are zero."""
-    pieces = []
-    for name in topology.owners[family.name]:
+
+    def owner_columns(name: str) -> torch.Tensor:
         if family.columns is not None:
-            pieces.append(family.columns(objects[name], scene, topology, batcher))
-        else:
-            first, end = topology.ranges[family.name, name]
-            pieces.append(batcher.rows((family.name, name), family.values(objects[name]), end - first))
-    return batcher.concatenate(pieces, 2)
+            columns: torch.Tensor = family.columns(objects[name], scene, topology, batcher)
+            return columns
+        first, end = topology.ranges[family.name, name]
+        return batcher.rows((family.name, name), family.values(objects[name]), end - first)
+
+    pieces = batcher.cached_each(("columns", family.name), topology.owners[family.name], owner_columns)
+    return batcher.concatenate(list(pieces.values()), 2)
 
 
 def column_period(family: ParameterFamily, owner: Any, scene: Scene, count: int) -> int:

@@ -6,6 +6,7 @@ Everything that depends only on the signature is computed once and shared by the
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +35,17 @@ class SceneSignature:
     device: torch.device
     periods: dict[tuple[str, str], int]  # (family, owner) -> columns after which its parameters repeat
     shared: dict[Hashable, Any] = field(default_factory=dict)  # derived values, and inputs without tensors
+
+    @functools.cached_property
+    def world_count(self) -> int:
+        return math.prod(self.batch)
+
+    @functools.cached_property
+    def state_bytes(self) -> int:
+        """Memory of all states of all worlds at one frame [bytes]."""
+        parts = self.topology.state_layout.values()
+        scalars = sum(sum(part.states.values()) * self.topology.elements[part.name] for part in parts)
+        return scalars * self.world_count * self.dtype.itemsize
 
     @functools.cached_property
     def parameter_inputs(self) -> tuple[tuple[Hashable, ParameterFamily], ...]:

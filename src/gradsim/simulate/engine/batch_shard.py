@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -67,6 +68,9 @@ class BatchShard:
         self._loaded: dict[
             str, torch.Tensor | None
         ] = {}  # parameters of the last rollout that need no copy if they recur
+        self._times: tuple[float, float] | None = None  # time step and start of the last rollout
+        self._initial: Sequence[torch.Tensor] = ()  # initial states of the last rollout
+        self._initial_block: torch.Tensor | None = None  # the same in the layout of the pool, if they recurred
         self.layout = Layout(topology, world_count, self.parameters, dtype, device, self.native)
         self.system = self._build_system(batch or world_count)
 
@@ -98,11 +102,18 @@ class BatchShard:
         ]
         self.state_pool = bridge.Pool(states, dtype, device)
         self.adjoint_pool = bridge.Pool((*states, *shapes.values(), *samples), dtype, device)
+        forces = [
+            (self.columns[name] * worlds, rows[name] or width)
+            for name, part in self.state_layout.items()
+            for width in part.forces.values()
+        ]
+        self.force_pool = bridge.Pool(forces, dtype, device)
         self.buffers: dict[str, bridge.Buffer] = {}
         for name, part in self.state_layout.items():
             count = self.columns[name] * worlds
             for state, width in (dict(part.states) | dict(part.forces)).items():
-                pools = {"": self.state_pool, "_adj": self.adjoint_pool} if state in part.states else {}
+                state_pools = {"": self.state_pool, "_adj": self.adjoint_pool}
+                pools = state_pools if state in part.states else {"": self.force_pool}
                 for suffix in ("", "_adj", "_start"):
                     self.buffers[f"{name}.{state}{suffix}"] = bridge.vectors(
                         (count,), dtype, device, width, pools.get(suffix), rows[name]
@@ -136,9 +147,6 @@ class BatchShard:
             suffix: [self._vectors[name + suffix] for name in self.state_names] for suffix in ("", "_adj", "_start")
         }
         self._fast_states = {suffix: list(map(bridge.fast_view, views)) for suffix, views in self._states.items()}
-        self._forces = [
-            self.buffers[f"{name}.{force}"].tensor for name, part in self.state_layout.items() for force in part.forces
-        ]
         self._values = {family: by_world(table.tensor, family) for family, table in self.parameters.items()}
         self._gradients = {family: by_world(table.tensor_grad, family) for family, table in self.parameters.items()}
         shapes = [(worlds, signal.samples, signal.count) for signal in topology.signals]
@@ -246,6 +254,16 @@ class BatchShard:
         anchors += 3 * self._node_anchors
         return (self.integrator.evaluations * scalars + anchors) * self.dtype.itemsize
 
+    @cached_property
+    def world_step_bytes(self) -> int:
+        """The same of one world, with lanes of its own [bytes]."""
+        rigid = self.system.rigid_rollout
+        if rigid is None:
+            return self.step_bytes // self.world_count
+        lanes = rigid.row_size * self.integrator.evaluations + rigid.anchor_row * rigid.world_blocks
+        others = self.step_bytes // self.dtype.itemsize - lanes
+        return (others // self.world_count + lanes // rigid.world_blocks) * self.dtype.itemsize
+
     @property
     def _node_anchors(self) -> int:
         """Anchors of nodes that the native rollout advances."""
@@ -339,15 +357,18 @@ class BatchShard:
         """Takes the adjoint back over the `count` steps from `step`; arguments as for `run`."""
         self._replay(True, step, count, row, total, True)
 
-    def capture(self, backward: bool, count: int) -> None:
-        """Captures the graph of `count` steps unless it exists."""
-        if (backward, count) not in self._graphs:
-            self._graphs[backward, count] = bridge.Graph(lambda: self._launch(backward, count), self.device)
+    def capture(self, backward: bool, count: int) -> bridge.Graph:
+        """Returns the graph of `count` steps, captured unless it exists."""
+        graph = self._graphs.get((backward, count))
+        if graph is None:
+            graph = bridge.Graph(lambda: self._launch(backward, count), self.device)
+            self._graphs[backward, count] = graph
+        return graph
 
     def _replay(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
-        self.capture(backward, count)
+        graph = self.capture(backward, count)
         self.clock.set(step, row * self.integrator.evaluations, max(total, 1), keep)
-        self._graphs[backward, count].replay()
+        graph.replay()
 
     def _launch(self, backward: bool, count: int) -> None:
         take = take_steps_adjoint if backward else take_steps
@@ -356,9 +377,9 @@ class BatchShard:
     # --- values ---------------------------------------------------------------------------------------------------
 
     def load(
-        self, parameters: dict[str, torch.Tensor], signals: tuple[torch.Tensor, ...], dt: float, begin: float = 0.0
+        self, parameters: dict[str, torch.Tensor], signals: Sequence[torch.Tensor], dt: float, begin: float = 0.0
     ) -> None:
-        """Copies the inputs of a rollout.
+        """Copies the parameters and signals of a rollout, and sets all forces to zero.
 
         Args:
             parameters: Family -> [worlds, rows, elements].
@@ -366,7 +387,9 @@ class BatchShard:
             dt: Time step [s].
             begin: Start time [s].
         """
-        self.dt.set(dt, begin, *self.integrator.force_slope)
+        if self._times != (dt, begin):
+            self.dt.set(dt, begin, *self.integrator.force_slope)
+            self._times = (dt, begin)
         for family, values in parameters.items():
             if self._loaded.get(family) is not values:
                 self._values[family].copy_(values)
@@ -374,6 +397,20 @@ class BatchShard:
         for samples, values in zip(self._samples, signals, strict=True):
             samples.copy_(values)
         self.clear_forces()
+
+    def load_states(self, values: Sequence[torch.Tensor]) -> None:
+        """Copies the initial states, [worlds, count, width] each; all at once if they are those of the last rollout.
+
+        The states of scenes without tensors are the same objects in every rollout and do not change.
+        """
+        recur = len(self._initial) == len(values) and all(map(operator.is_, self._initial, values))
+        if recur and self._initial_block is not None:
+            self.state_pool.tensor.copy_(self._initial_block)
+            return
+        for target, value in zip(self.states(), values, strict=True):
+            target.copy_(value)
+        self._initial_block = self.state_pool.tensor.clone() if recur else None
+        self._initial = values if recur or not any(value.requires_grad for value in values) else ()
 
     def gradients(self) -> tuple[dict[str, torch.Tensor], tuple[torch.Tensor, ...]]:
         """Returns the gradients of parameters and signals, in the shapes of `load`."""
@@ -385,8 +422,7 @@ class BatchShard:
 
     def clear_forces(self) -> None:
         """Sets all forces to zero."""
-        for force in self._forces:
-            force.zero_()
+        self.force_pool.tensor.zero_()
 
     @property
     def state_names(self) -> tuple[str, ...]:

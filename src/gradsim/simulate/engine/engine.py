@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
@@ -47,7 +47,8 @@ class Engine:
     ):
         bridge.initialize()
         self.world_count = world_count
-        bounds = shard_bounds(world_count, threads, worlds_per_group(topology, dtype, device))
+        self.group = worlds_per_group(topology, dtype, device)
+        bounds = shard_bounds(world_count, threads, self.group)
         self.slices = [slice(a, b) for a, b in itertools.pairwise(bounds)]
         self.shards = [
             BatchShard(topology, s.stop - s.start, integrator, dtype, device, batch=world_count) for s in self.slices
@@ -55,7 +56,7 @@ class Engine:
         self.states, self.families = self.shards[0].state_names, tuple(self.shards[0].parameters)
         others = len(self.shards) - 1  # the calling thread runs the first shard
         self.pool = ThreadPoolExecutor(others, initializer=torch.set_num_threads, initargs=(1,)) if others else None
-        self._plans: dict[Hashable, MemoryPlan] = {}
+        self._planned: tuple[Any, MemoryPlan | None] = (None, None)  # arguments of the last plan, and the plan
         self._ready: tuple[Time, MemoryPlan, float, bool] | None = (
             None  # the rollout that memory and graphs were last prepared for
         )
@@ -73,9 +74,9 @@ class Engine:
 
     def plan(self, time: Time, limit: float, gradient: bool) -> MemoryPlan:
         """Returns the memory plan of a rollout."""
-        plan = self._plans.get((time, limit, gradient))
-        if plan is None:
-            step_bytes = sum(shard.step_bytes for shard in self.shards)
+        last, plan = self._planned
+        if plan is None or last != (time, limit, gradient):
+            step_bytes = self._step_bytes()
             plan = plan_memory(
                 frames=time.frames,
                 substeps=time.steps_per_frame,
@@ -84,8 +85,18 @@ class Engine:
                 gradient=gradient,
                 graph_steps=self.shards[0].graph_steps(step_bytes),
             )
-            self._plans = {(time, limit, gradient): plan}  # the next rollout is likely the same
+            self._planned = (time, limit, gradient), plan  # the next rollout is likely the same
         return plan
+
+    def _step_bytes(self) -> int:
+        """Returns the history of one step of the batch [bytes], or more, whatever the number of shards.
+
+        Shards of single worlds may each leave lanes empty. Gradients are summed launch by launch, so a plan that
+        depended on the shards would change their last bits.
+        """
+        if self.group > 1:
+            return sum(shard.step_bytes for shard in self.shards)
+        return self.shards[0].world_step_bytes * self.world_count
 
     @bridge.on_one_torch_thread
     def forward(
@@ -224,8 +235,8 @@ class Engine:
         values = self._slice(inputs, worlds)
         first, end = len(self.states), len(self.states) + len(self.families)
         parameters = dict(zip(self.families, values[first:end], strict=True))
-        shard.load(parameters, tuple(values[end:]), time.dt, begin)
-        _copy(shard.states(), values[:first])
+        shard.load(parameters, values[end:], time.dt, begin)
+        shard.load_states(values[:first])
 
     def _parallel(self, run: Callable[[int], None]) -> None:
         """Calls `run` for every shard, each in a thread of its own; graphs release the interpreter lock."""
@@ -270,10 +281,12 @@ def _run_forward(shard: BatchShard, time: Time, plan: MemoryPlan, frames: Sequen
     if shard.topology.is_prescribed:
         shard.run(0, 0, 0, time.steps)  # sets the prescribed states at the start
     _write(frames, 0, states)
+    length, total, keep = time.steps_per_frame, time.steps, plan.keeps_all
+    segments = plan.segments(0, length)
     for frame in range(1, time.frames):
-        first = (frame - 1) * time.steps_per_frame
-        for step, count in plan.segments(first, time.steps_per_frame):
-            shard.run(step, count, step if plan.keeps_all else 0, time.steps, keep=plan.keeps_all)
+        for offset, count in segments:
+            step = (frame - 1) * length + offset
+            shard.run(step, count, step if keep else 0, total, keep)
         _write(frames, frame, states)
     # A step adds to the state, so a number that is not finite remains so until the end.
     if not shard.state_pool.all_finite_fast() and not all(map(all_finite, shard.states())):
@@ -345,11 +358,13 @@ def _run_backward(
         adjoint[:] = 0.0 if grad is None else grad[:, -1]
     given = [(adjoint, grad) for adjoint, grad in zip(adjoints, grads, strict=True) if grad is not None]
     frame_states = states() if shard.owner is None else ()
+    length, total = time.steps_per_frame, time.steps
+    segments = plan.segments(0, length)
     for frame in range(time.frames - 1, 0, -1):
-        first = (frame - 1) * time.steps_per_frame
+        first = (frame - 1) * length
         if shard.owner is not None:
-            for step, count in reversed(plan.segments(first, time.steps_per_frame)):
-                shard.run_back(step, count, step, time.steps)
+            for step, count in reversed(segments):
+                shard.run_back(first + step, count, first + step, total)
         else:
             start = [torch.as_tensor(state[:, frame - 1]) for state in frame_states]
             _recompute_back(shard, time, plan, start, first)
@@ -385,7 +400,7 @@ def engine_for(compiled: CompiledScene, integrator: Integrator) -> Engine:
     """Returns the engine for a scene, from the cache if one was built before."""
     signature = compiled.signature
     threads = bridge.kernel_threads() if signature.device.type == "cpu" else 1
-    key = (signature.topology, math.prod(signature.batch), integrator, signature.dtype, signature.device, threads)
+    key = (signature.topology, signature.world_count, integrator, signature.dtype, signature.device, threads)
 
     def build() -> Engine:
         with bridge.graph_lock:  # arrays allocated while another thread captures would become part of its graph

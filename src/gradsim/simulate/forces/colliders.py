@@ -178,8 +178,8 @@ def collider_elements(body: Rigid, place: "Placement") -> Elements:
 
 def collider_columns(body: Rigid, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
     """Returns extent, radius and offset of a body's shape, [B, rows, 1]."""
-    factors: Any = body.scale(batcher.dtype, batcher.device)
-    scale = batcher(np.ones(3) if factors is None else factors, 1, (3,))
+    factors = batcher.scale(body)
+    scale = batcher.per_element(np.ones(3) if factors is None else factors, 1, (3,))
     offset = -center_of_mass(body, batcher)
     if isinstance(body, Ball):
         extent, radius = 0.0 * scale, scale[..., :1]

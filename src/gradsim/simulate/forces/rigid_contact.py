@@ -67,9 +67,9 @@ def rigid_contact_rate(view: "StabilityView") -> tuple[float, float]:
     A restitution multiplies the force of a fast impact by 1 + loss. At low speed, it damps n points like
     kd = loss sqrt(m ke / n) each.
     """
-    ke, kd, kf, loss = (view.largest(view.row(row)) for row in ("ke", "kd", "kf", "loss"))
-    compliance = view.rigid_compliance()
-    rates = [kd * compliance, kf * view.slip_compliance()]
+    ke, kd, kf, loss = view.largest_in_rows("ke", "kd", "kf", "loss")
+    compliance, slip_compliance = view.rigid_compliances()
+    rates = [kd * compliance, kf * slip_compliance]
     if loss > 0.0:
         rates.append(loss * math.sqrt(ke / (view.inverse_mass() * view.contact_count())) * compliance)
     return ke * compliance * (1.0 + loss), max(rates)

@@ -186,7 +186,7 @@ static __attribute__((noinline)) void anchored_node_force_adjoint(const ForceArr
         ContactAdjoint<L> adj = anchored_force_adjoint<T>(sticking, b, anchors.moves ? &y : nullptr, depth, n, v, L{}, xi,
                                                           anchors.h, anchors.dt, xi_adj, moved);
         scatter_add(nodes.xi_adj, anchors.id, select(sticks, xi_adj, Vector<L>{}));
-        const L w_adj = sticks & (w > 0) ? -adj.law[contact_row::kf] * sticking.kf / w : zero;
+        const L w_adj = (sticks & (w > 0)) ? -adj.law[contact_row::kf] * sticking.kf / w : zero;
         for (int k = 0; k < pairs.width; k++)
             nodes.table.grad[node_row::inverse_mass * nodes.table.stride + pairs.id[k] / 4] += w_adj[k];
         adj.law[contact_row::kf] = zero;

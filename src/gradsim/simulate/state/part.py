@@ -65,8 +65,12 @@ class StatePart(ParameterFamily):
         self, state: str, objects: Mapping[str, Any], topology: Topology, batcher: SceneBatcher
     ) -> torch.Tensor:
         """Returns an initial state from the objects of the scene by name, [B, count, width]."""
-        pieces = [self.initial[state](objects[owner], topology, batcher) for owner in topology.owners[self.name]]
-        return self._masked(state, batcher.concatenate(pieces, 1), topology)
+
+        def owner_state(owner: str) -> torch.Tensor:
+            return self.initial[state](objects[owner], topology, batcher)
+
+        pieces = batcher.cached_each(("initial", self.name, state), topology.owners[self.name], owner_state)
+        return self._masked(state, batcher.concatenate(list(pieces.values()), 1), topology)
 
     def continued_state(self, state: str, start: State, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
         """Returns an initial state from a `gs.State`, [B, count, width]."""

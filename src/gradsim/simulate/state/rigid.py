@@ -65,7 +65,7 @@ def rigid_columns(body: Rigid, scene: Scene, topology: Topology, batcher: SceneB
     if body.inertia is None and not body.is_scaled and not is_per_element(body.mass):
         return _solid_columns(body, scene, batcher)
     mass, center, inertia = batcher.mass_properties(body)
-    scale = body.scale(batcher.dtype, batcher.device)
+    scale = batcher.scale(body)
     factors = np.ones(3) if scale is None else scale
     return _columns(mass.reciprocal()[..., None], scene.gravity, center, torch.linalg.inv(inertia), factors, batcher)
 
@@ -75,6 +75,7 @@ def _solid_columns(body: Rigid, scene: Scene, batcher: SceneBatcher) -> torch.Te
 
     def fixed() -> torch.Tensor:
         _, center, _ = body.unit_solid(batcher.dtype, batcher.device)
+        batcher.record(body.center)
         own = center.cpu().numpy() if body.center is None else body.center
         return _columns(np.zeros(1), scene.gravity, own, np.zeros((3, 3)), np.ones(3), batcher)
 
@@ -92,8 +93,9 @@ def _columns(
     inverse_mass: Any, gravity: Any, center: Any, inverse_inertia: Any, scale: Any, batcher: SceneBatcher
 ) -> torch.Tensor:
     six = inverse_inertia.reshape(*inverse_inertia.shape[:-2], 9)[..., [0, 4, 8, 5, 6, 1]]  # xx, yy, zz, yz, zx, xy
+    batcher.record(gravity)
     values = ((inverse_mass, 1), (gravity, 3), (center, 3), (six, 6), (scale, 3))
-    return torch.cat([batcher(value, 1, (width,)) for value, width in values], -1).transpose(1, 2)
+    return torch.cat([batcher.per_element(value, 1, (width,)) for value, width in values], -1).transpose(1, 2)
 
 
 def _rotation(body: Rigid, batcher: SceneBatcher) -> torch.Tensor:
@@ -112,10 +114,16 @@ def initial_center(body: Rigid, topology: Topology, batcher: SceneBatcher) -> to
 
 def center_of_mass(body: Rigid, batcher: SceneBatcher) -> torch.Tensor:
     """Returns the centre of mass in body coordinates [m], [B, 1, 3]."""
-    if is_per_element(body.mass) or body.center is not None or body.is_scaled:
-        return batcher(batcher.mass_properties(body).center, 1, (3,))
-    # independent of a uniform density
-    return body.unit_solid(batcher.dtype, batcher.device).center.expand(batcher.world_count, 1, 3)
+    if body.center is not None:
+        return batcher(body.center, 1, (3,))
+    if is_per_element(body.mass):
+        return batcher.per_element(batcher.mass_properties(body).center, 1, (3,))
+
+    def scaled() -> torch.Tensor:  # independent of a uniform density
+        center, scale = body.unit_solid(batcher.dtype, batcher.device).center, batcher.scale(body)
+        return batcher.per_element(center if scale is None else center * scale, 1, (3,))
+
+    return batcher.cached(("center of mass", body.name), scaled)
 
 
 def initial_rotation(body: Rigid, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
@@ -136,7 +144,7 @@ def initial_angular_momentum(body: Rigid, topology: Topology, batcher: SceneBatc
     if is_zero(body.angular_velocity):
         return batcher(np.zeros(3), 1, (3,))
     q, spin = _rotation(body, batcher), batcher(body.angular_velocity, 1, (3,))
-    inertia = batcher(batcher.mass_properties(body).inertia, 1, (3, 3))
+    inertia = batcher.per_element(batcher.mass_properties(body).inertia, 1, (3, 3))
     return rotate(q, (inertia @ rotate(q, spin, back=True)[..., None])[..., 0])
 
 

@@ -3,19 +3,34 @@
 #pragma once
 #include "exact_backward.h"
 #include "exact_forward.h"
+#include "redraw.h"
 
 namespace gradsim {
+
+// Draws a part of the next frame. Returns false if that needs more memory, which the job then requests.
+template <class T, int A> bool draw_window(RasterJob<T>& job, Arena arena, const Window& window) {
+    Frame<T, A> frame(job, job.next_frame, arena, false, 0, window);
+    ExactForward<T, A> exact(job, frame, arena);
+    if (!arena.fits()) {
+        job.scratch_needed = arena.used;
+        return false;
+    }
+    return exact.draw(arena);
+}
 
 template <class T, int A> void exact_forward(RasterJob<T>& job) {
     for (; has_next_frame(job); job.next_frame++) {
         Arena arena(job.scratch, job.scratch_size);
-        Frame<T, A> frame(job, job.next_frame, arena, false);
-        ExactForward<T, A> exact(job, frame, arena);
+        const Redraw<T> redraw(job, arena);
         if (!arena.fits()) {
             job.scratch_needed = arena.used;
             return;
         }
-        if (!exact.draw(arena)) return;
+        const Windows windows = redraw.windows();
+        if (windows.count != 1 || area(windows.window[0]) < job.height * job.width) redraw.copy_image();
+        for (int k = 0; k < windows.count; k++)
+            if (!draw_window<T, A>(job, arena, windows.window[k])) return;
+        job.drawn_frame = job.next_frame;
     }
 }
 

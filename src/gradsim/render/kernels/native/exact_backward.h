@@ -57,7 +57,7 @@ template <class T, int A> struct ExactBackward : Exact<T, A> {
             auto visit = [&](int x, int y, const int* from, const int* to) LANES_LAMBDA {
                 any_visible |= tile_backward(shaded, edges, i, x, y, from, to, adj);
             };
-            for_each_tile(t, edges, height, width, true, visit);
+            for_each_tile(t, edges, height, width, frame.window, true, visit);
             if (any_visible) adj.scatter(frame, t);
         }
     }

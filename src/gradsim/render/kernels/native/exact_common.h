@@ -20,11 +20,13 @@ template <class T, int A> struct Exact {
     RasterJob<T>& job;
     Frame<T, A>& frame;
     const int height, width, pixel_count;
+    const Window window;
     int* saved_front;  // integers of this frame's pixels
     const T* background;
 
     Exact(RasterJob<T>& job, Frame<T, A>& frame)
-        : job(job), frame(frame), height((int)job.height), width((int)job.width), pixel_count(height * width) {
+        : job(job), frame(frame), height((int)job.height), width((int)job.width), pixel_count(height * width),
+          window(frame.window) {
         saved_front = job.front_triangle + frame.index * pixel_count;
         background = job.background + frame.index * job.background_frame_stride;
     }

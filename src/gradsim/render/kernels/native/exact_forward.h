@@ -14,6 +14,7 @@ struct TileEntry {
 template <class T, int A> struct ExactForward : ExactFront<T, A> {
     using Base = ExactFront<T, A>;
     using Base::job; using Base::frame; using Base::height; using Base::width; using Base::pixel_count;
+    using Base::window;
     using Base::background_at; using Base::saved_front; using Base::planes; using Base::stride; using Base::front;
     using Base::silhouette_edges; using Base::front_at; using Base::intersecting;
     using Base::left; using Base::right; using Base::top; using Base::bottom;
@@ -84,12 +85,13 @@ template <class T, int A> struct ExactForward : ExactFront<T, A> {
                 Index<T> at = __builtin_convertvector(column, Index<T>) + x;
                 Index<T> codes = load_tile<Index<T>>(front + j, stride);
                 Mask<T> full = widened<T>((at >= splat_rows<T>(from)) & (at <= splat_rows<T>(to)));
-                Mask<T> on_image = (column < T(width - x)) & (row < T(height - y));
-                Mask<T> part = (tile.area > Epsilon<T>::area) & ~full & on_image;
+                Mask<T> inside = (column >= T(window.left - x)) & (column < T(window.right - x)) &
+                                 (row >= T(window.top - y)) & (row < T(window.bottom - y));
+                Mask<T> part = (tile.area > Epsilon<T>::area) & ~full & inside;
                 const unsigned parts = bits<T>(part);
                 unsigned listed = parts, added = parts;
                 if (parts && any(codes >> FRONT_SHIFT)) drop_hidden_lanes(t, i, x, y, listed, added);
-                if (intersecting) listed |= bits<T>(full & on_image & widened<T>((codes & INTERSECTING_FRONT) != 0));
+                if (intersecting) listed |= bits<T>(full & inside & widened<T>((codes & INTERSECTING_FRONT) != 0));
                 if (!listed) return;
                 if (entry_count < entry_capacity) entries[entry_count] = {i, x, y, listed};
                 entry_count++;
@@ -105,7 +107,7 @@ template <class T, int A> struct ExactForward : ExactFront<T, A> {
                     store_tile(sum, next, load_tile<Lanes<T>>(sum, next) + term);
                 }
             };
-            for_each_tile(t, edges, height, width, intersecting, visit);
+            for_each_tile(t, edges, height, width, window, intersecting, visit);
         }
         return entry_count <= entry_capacity;
     }
@@ -276,9 +278,9 @@ template <class T, int A> struct ExactForward : ExactFront<T, A> {
     }
 
     void store_image() {
-        for (int y = 0; y < height; y++) {
+        for (int y = window.top; y < window.bottom; y++) {
             const bool in_rows = y >= top && y < bottom;
-            for (int x = 0; x < width; x += lanes) {
+            for (int x = window.left; x < window.right; x += lanes) {
                 const int j = y * width + x, count = smaller((int)lanes, width - x);
                 Lanes<T> value[4];
                 if (in_rows && x < right && x + lanes > left) final_values(x, y, value);

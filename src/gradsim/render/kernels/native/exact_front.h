@@ -12,13 +12,13 @@ enum { RED, GREEN, BLUE, COVERAGE, COUNT };  // COVERAGE first holds 1 / w of th
 
 template <class T, int A> struct ExactFront : Exact<T, A> {
     using Base = Exact<T, A>;
-    using Base::job; using Base::frame; using Base::height; using Base::width;
+    using Base::job; using Base::frame; using Base::height; using Base::width; using Base::window;
     enum { lanes = LaneTypes<T>::width, rows = TileShape<T>::rows, columns = TileShape<T>::columns };
     Planes<T, exact_plane::COUNT> planes;
     const int stride;                 // of integers and planes
     int* front;                       // integer of each pixel, with rows padded for tiles that exceed the image
     unsigned char* silhouette_edges;  // one bit for each edge of each face
-    int left, right, top, bottom;     // bounds of all triangles on the image [px]
+    int left, right, top, bottom;     // bounds of all triangles in the window [px]
     bool intersecting;                // whether triangles that cover a pixel fully may intersect
 
     ExactFront(RasterJob<T>& job, Frame<T, A>& frame, Arena& arena)
@@ -37,20 +37,26 @@ template <class T, int A> struct ExactFront : Exact<T, A> {
     }
 
     void find_bounds() {
-        T l = T(width), r = 0, t = T(height), b = 0;
+        T l = T(window.right), r = T(window.left), t = T(window.bottom), b = T(window.top);
         for (int i = 0; i < frame.triangle_count; i++) {
             const Triangle<T>& s = frame.triangles[i];
             l = smaller(l, s.left); r = larger(r, s.right); t = smaller(t, s.top); b = larger(b, s.bottom);
         }
-        left = l > 0 ? (int)l : 0;
-        top = t > 0 ? (int)t : 0;
-        right = r < width ? (int)r + 1 : width;
-        bottom = b < height ? (int)b + 1 : height;
-        for (int y = top; y < bottom + rows - 1; y++)
-            for (int x = left; x < right + columns; x += lanes) {
-                store(front + y * stride + x, Index<T>{});
-                store(planes.at(exact_plane::COVERAGE, x, y), Lanes<T>{});
-            }
+        left = l > window.left ? (int)l : window.left;
+        top = t > window.top ? (int)t : window.top;
+        right = r < window.right ? (int)r + 1 : window.right;
+        bottom = b < window.bottom ? (int)b + 1 : window.bottom;
+        clear_plane(exact_plane::COVERAGE);
+        for (int y = first_row(); y < bottom + rows - 1; y++)
+            for (int x = first_column(); x < right + columns; x += lanes) store(front + y * stride + x, Index<T>{});
+    }
+
+    // Vectors and tiles that overlap the bounds may begin before them.
+    inline int first_column() const { return larger(left - lanes + 1, 0); }
+    inline int first_row() const { return larger(top - rows + 1, 0); }
+    void clear_plane(int k) {
+        for (int y = first_row(); y < bottom + rows - 1; y++)
+            for (int x = first_column(); x < right + columns; x += lanes) store(planes.at(k, x, y), Lanes<T>{});
     }
 
     // Finds the nearest of the triangles that cover each pixel fully. Those of similar depth may intersect.
@@ -64,10 +70,13 @@ template <class T, int A> struct ExactFront : Exact<T, A> {
             const TriangleEdges<T> edges(t);
             const int first = t.top > 0 ? (int)t.top : 0, last = t.bottom < height ? (int)t.bottom : height - 1;
             const T slope = t.inv_w_dx();
-            for (int y = first; y <= last; y++) {
+            const int skipped = first < top ? (top - first) / Spans<T>::count * Spans<T>::count : 0;
+            for (int y = first + skipped; y <= last && y < bottom; y++) {
                 const int r = (y - first) % Spans<T>::count;
                 if (r == 0) find_spans(t, edges, y, width, spans);
-                for (int x = spans.from[r]; x <= spans.to[r]; x += lanes)
+                if (y < top) continue;
+                const int before = spans.from[r] < left ? (left - spans.from[r]) / lanes * lanes : 0;
+                for (int x = spans.from[r] + before; x <= spans.to[r] && x < right; x += lanes)
                     update_front(i, x, y, spans.to[r] - x + 1, t.inv_w_at(x + T(0.5), y + T(0.5)) + ramp * slope, ramp);
             }
         }
@@ -101,9 +110,7 @@ template <class T, int A> struct ExactFront : Exact<T, A> {
     }
 
     void clear_planes() {
-        for (int y = top; y < bottom + rows - 1; y++)
-            for (int k = 0; k < exact_plane::COUNT; k++)
-                for (int x = left; x < right + columns; x += lanes) store(planes.at(k, x, y), Lanes<T>{});
+        for (int k = 0; k < exact_plane::COUNT; k++) clear_plane(k);
         for (Int f = 0; f < job.face_count; f++) silhouette_edges[f] = 0;
     }
 

@@ -15,15 +15,17 @@ namespace gradsim {
 
 typedef long long Int;
 
-// Whether the job has another frame to process. Takes another chunk of frames when the current one is finished.
+// Whether the job has another frame to process in this launch. Takes another chunk of frames when the current one is
+// finished.
 template <class T> bool has_next_frame(RasterJob<T>& job) {
-    if (job.next_frame < job.chunk_end) return true;
-    const Int chunk = __atomic_fetch_add(job.chunks_taken, 1, __ATOMIC_RELAXED);
-    if (chunk >= job.chunk_count) return false;
-    job.next_frame = job.frame_count * chunk / job.chunk_count;
-    job.chunk_end = job.frame_count * (chunk + 1) / job.chunk_count;
-    job.chunk_texels_adj = job.texels_adj ? job.texels_adj + chunk * job.texel_count * 3 : nullptr;
-    return true;
+    if (job.next_frame == job.chunk_end) {
+        const Int chunk = __atomic_fetch_add(job.chunks_taken, 1, __ATOMIC_RELAXED);
+        if (chunk >= job.chunk_count) return false;
+        job.next_frame = job.frame_count * chunk / job.chunk_count;
+        job.chunk_end = job.frame_count * (chunk + 1) / job.chunk_count;
+        job.chunk_texels_adj = job.texels_adj ? job.texels_adj + chunk * job.texel_count * 3 : nullptr;
+    }
+    return job.frames_left-- > 0;
 }
 
 // Scratch memory of one frame, allocated linearly. Beyond its size it only counts, so that a single failure reports the
@@ -75,6 +77,11 @@ template <class T> struct ClipVertex {
     T t, depth_span;  // depth_span = w_a - w_b
 };
 
+// The part of an image that is drawn, up to excluded ends [px].
+struct Window {
+    int left, right, top, bottom;
+};
+
 enum Facing : unsigned char { HIDDEN = 0, FRONT = 1, BACK = 2 };
 
 template <class T, int A> struct Frame {
@@ -83,16 +90,20 @@ template <class T, int A> struct Frame {
     const T *vertices, *attributes;
     T* screen;               // x, y, 1 / w of every vertex, clip vertices last
     unsigned char* facing;   // of every face; HIDDEN where the near plane clips it
-    Triangle<T>* triangles;  // those that overlap the image
+    Triangle<T>* triangles;  // those that overlap the window
     ClipVertex<T>* clip_vertices;
     T* clip_attributes;
     T *screen_adj, *clip_attributes_adj;
     T* attributes_adj;
     int triangle_count, clip_count;
-    T margin;  // around the image, within which triangles count as overlapping it [px]
+    T margin;  // around the window, within which triangles count as overlapping it [px]
+    const Window window;
 
     Frame(const RasterJob<T>& job, Int index, Arena& arena, bool backward, T margin = 0)
-        : job(job), index(index), margin(margin) {
+        : Frame(job, index, arena, backward, margin, {0, (int)job.width, 0, (int)job.height}) {}
+
+    Frame(const RasterJob<T>& job, Int index, Arena& arena, bool backward, T margin, Window window)
+        : job(job), index(index), margin(margin), window(window) {
         vertices = job.vertices + index * job.vertex_count * 3;
         attributes = job.attributes + index * job.attribute_stride;
         facing = arena.template allocate<unsigned char>(job.face_count);
@@ -185,7 +196,7 @@ template <class T, int A> struct Frame {
         return v;
     }
 
-    // Adds a triangle if it faces the camera, or is two-sided, and overlaps the image. Returns its orientation.
+    // Adds a triangle if it faces the camera, or is two-sided, and overlaps the window. Returns its orientation.
     Facing add_triangle(int f, int a, int b, int c, int corner_a, int corner_b, int corner_c, bool clipped) {
         const T *p = screen + 3 * a, *q = screen + 3 * b, *r = screen + 3 * c;
         T area = (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]);
@@ -201,9 +212,9 @@ template <class T, int A> struct Frame {
         Triangle<T>& t = triangles[triangle_count];
         t.left = smaller(p[0], q[0], r[0]); t.right = larger(p[0], q[0], r[0]);
         t.top = smaller(p[1], q[1], r[1]); t.bottom = larger(p[1], q[1], r[1]);
-        bool on_image = t.right > -margin && t.bottom > -margin && t.left < job.width + margin &&
-                        t.top < job.height + margin;
-        if (!on_image) return side;
+        const bool overlaps = t.right > window.left - margin && t.bottom > window.top - margin &&
+                              t.left < window.right + margin && t.top < window.bottom + margin;
+        if (!overlaps) return side;
         t.x[0] = p[0]; t.y[0] = p[1]; t.inv_w[0] = p[2];
         t.x[1] = q[0]; t.y[1] = q[1]; t.inv_w[1] = q[2];
         t.x[2] = r[0]; t.y[2] = r[1]; t.inv_w[2] = r[2];

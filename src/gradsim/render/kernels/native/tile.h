@@ -179,18 +179,20 @@ __attribute__((noinline)) void find_spans(const Triangle<T>& t, const TriangleEd
     store(out.to, covers ? __builtin_convertvector(to, Index<T>) : -never);
 }
 
-// Calls visit(x, y, from, to) for the tiles that a triangle touches; pixels from[r] to to[r] of row y + r are covered
+// Calls visit(x, y, from, to) for the tiles in a window that a triangle touches; pixels from[r] to to[r] of row y + r are covered
 // fully. Fully covered tiles are skipped unless `all`.
 template <class T, class Visit>
-LANES_INLINE void for_each_tile(const Triangle<T>& t, const TriangleEdges<T>& edges, int height, int width, bool all,
-                                Visit&& visit) {
+LANES_INLINE void for_each_tile(const Triangle<T>& t, const TriangleEdges<T>& edges, int height, int width,
+                                const Window& window, bool all, Visit&& visit) {
     enum { rows = TileShape<T>::rows, columns = TileShape<T>::columns, count = Spans<T>::count };
     const int first_row = t.top > 0 ? (int)t.top : 0, last_row = t.bottom < height ? (int)t.bottom : height - 1;
     const int left = t.left > 0 ? (int)t.left : 0, right = t.right < width ? (int)t.right : width - 1;
     const bool may_cover = t.right - t.left > 1 && t.bottom - t.top > 1;
     const bool one_tile = !may_cover && last_row - first_row < rows && right - left < columns;
     Spans<T> spans;
-    for (int start = first_row; start <= last_row; start += count) {
+    // Tiles have the same places for any window and for either `all`: pixels have the same values to the last bit.
+    const int skipped = first_row < window.top ? (window.top - first_row) / count * count : 0;
+    for (int start = first_row + skipped; start <= last_row && start < window.bottom; start += count) {
         if (one_tile) {
             for (int r = 0; r < rows; r++) {
                 spans.first[r] = left; spans.last[r] = right;
@@ -199,16 +201,13 @@ LANES_INLINE void for_each_tile(const Triangle<T>& t, const TriangleEdges<T>& ed
         } else {
             find_spans(t, edges, start, width, spans);
         }
-        for (int r = 0; r < count && start + r <= last_row; r += rows) {
+        for (int r = 0; r < count && start + r <= last_row && start + r < window.bottom; r += rows) {
+            if (start + r + rows <= window.top) continue;
             const int *from = spans.from + r, *to = spans.to + r, last = largest_of_rows<T>(spans.last + r);
             const int begin = largest_of_rows<T>(from), end = smallest_of_rows<T>(to);
-            for (int x = smallest_of_rows<T>(spans.first + r); x <= last; x += columns) {
-                if (!all && x >= begin && x <= end) {
-                    x = end;
-                    if (x >= last) break;
-                    x++;
-                }
-                visit(x, start + r, from, to);
+            for (int x = smallest_of_rows<T>(spans.first + r); x <= last && x < window.right; x += columns) {
+                if (!all && x >= begin && x + columns - 1 <= end) x += (end + 1 - columns - x) / columns * columns;
+                else if (x + columns > window.left) visit(x, start + r, from, to);
             }
         }
     }
