@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from gradsim.scene.articulated import Articulated
 from gradsim.scene.bodies import Springs, contact_of, node_count
 from gradsim.scene.body import Body, NodeBody
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongShape, WrongType
 from gradsim.scene.forces import Force, check_forces
+from gradsim.scene.html import to_html
 from gradsim.scene.lights import DEFAULT_LIGHTS, LIGHTS, Light
 from gradsim.scene.looks import check_color, look_quantities
 from gradsim.scene.materials import Ground
@@ -34,7 +36,8 @@ class Scene:
     """Bodies and their surroundings at the initial time.
 
     Args:
-        bodies: `Soft`, `Cloth`, `Springs`, `Rigid`, `Ball`, `Pendulum`, `DoublePendulum`, `Smoke`; names are unique.
+        bodies: `Soft`, `Cloth`, `Springs`, `Rigid`, `Ball`, `Pendulum`, `DoublePendulum`,
+            `Articulated`, `Smoke`; names are unique.
         ground: A plane with which bodies collide, or None.
         gravity: Acceleration [m/s^2], [..., 3].
         shapes: Further static shapes by name: `Ground` (another plane), `StaticSphere`, `StaticCapsule`, `StaticBox`.
@@ -135,6 +138,9 @@ class Scene:
         """Whether several rigid bodies may touch each other."""
         return self.pairs is not False and sum(isinstance(body, Rigid) for body in self.bodies) > 1
 
+    def _repr_html_(self) -> str:
+        return to_html(self)
+
     def __getitem__(self, name: str) -> Any:
         """Returns a body by its name."""
         for body in self.bodies:
@@ -213,6 +219,8 @@ class Scene:
                 parts.append((f"{body.name}.self_contact", getattr(body, "self_contact")))  # noqa: B009
             if getattr(body, "motion", None) is not None:
                 parts.append((f"{body.name}.motion", getattr(body, "motion")))  # noqa: B009
+            if isinstance(body, Articulated):
+                parts += body.parts()
             parts += [(f"{body.name}.pushes[{k}]", push) for k, push in enumerate(getattr(body, "pushes", ()))]
             if isinstance(body, Smoke):
                 for name, single in (("density", ()), ("velocity", (2,))):
@@ -238,7 +246,8 @@ class Scene:
             for name, spec in quantities(part):
                 if getattr(part, name) is not None:
                     yield f"{label}.{name}", getattr(part, name), spec
-        for owner, item in (*self.obstacles.items(), *((body.name, body) for body in self.bodies)):
+        links = [part for body in self.bodies if isinstance(body, Articulated) for part in body.parts()]
+        for owner, item in (*self.obstacles.items(), *((body.name, body) for body in self.bodies), *links):
             look = getattr(item, "look", None)
             for name, value, spec in look_quantities(look) if look is not None else ():
                 yield f"{owner}.look.{name}", value, spec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradsim.check.gradient_problems.articulated import ARM, TREE
 from gradsim.check.gradient_problems.balls import BALL, RESTITUTION
 from gradsim.check.gradient_problems.cloth import CLOTH_FLIGHT, CLOTH_IMPACT, SPRING_IMPACT
 from gradsim.check.gradient_problems.motion import CLAMP, DRIVEN_ARM, MOVING_SHAPES
@@ -56,6 +57,8 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     STICKING_BODIES,
     PENDULUM,
     DOUBLE_PENDULUM,
+    ARM,
+    TREE,
     CLAMP,
     MOVING_SHAPES,
     DRIVEN_ARM,

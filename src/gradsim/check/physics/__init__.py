@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradsim.check.physics import (
+    articulated,
     balls,
     conservation,
     contact,
@@ -37,6 +38,7 @@ CHECKS: tuple[PhysicsCheck, ...] = (
     *drag.CHECKS,
     *node_contact.CHECKS,
     *pendula.CHECKS,
+    *articulated.CHECKS,
     *fluids.CHECKS,
 )
 

@@ -12,7 +12,8 @@ import torch
 from gradsim import bridge
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
-from gradsim.simulate.engine.launch import PartArrays, PortableSystem, RolloutClock, stage_weights
+from gradsim.simulate.engine.articulated_rollout import ArticulatedRollout
+from gradsim.simulate.engine.launch import PartArrays, PortableForce, PortableSystem, RolloutClock, stage_weights
 from gradsim.simulate.engine.layout import Layout
 from gradsim.simulate.engine.memory import GRAPH_STEPS
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
@@ -72,7 +73,10 @@ class BatchShard(ShardMemory):
 
     def _build_system(self, batch: int) -> System:
         """Returns all that a step reads and writes but the history."""
-        forces = () if self.native else tuple(map(self.layout.portable_force, self.topology.forces))
+        forces: tuple[PortableForce, ...] = ()
+        if not self.native:
+            own = map(self.layout.portable_force, self.topology.forces)
+            forces = (*own, *self.layout.portable_dynamics())
         portable = PortableSystem(
             clock=RolloutClock(self.clock.array, self.dt.array),
             integrator=self.integrator,
@@ -86,7 +90,8 @@ class BatchShard(ShardMemory):
             return System(portable)
         rigid = self._rigid_rollout(batch) if "rigid" in self.state_layout else None
         world = self._world_rollout() if "node" in self.state_layout else None
-        return System(portable, rigid, world, self.coupled)
+        joints = self._articulated_rollout(batch) if "joint" in self.state_layout else None
+        return System(portable, rigid, world, joints, self.coupled)
 
     def _no_anchors(self) -> PartArrays:
         """Returns empty arrays of anchors, for contact without sticking friction."""
@@ -105,6 +110,11 @@ class BatchShard(ShardMemory):
         }
         signals = self.layout.signals(self.samples)
         return self.layout.rigid_rollout(buffers, self.integrator, batch, self.coupled, signals)
+
+    def _articulated_rollout(self, batch: int) -> ArticulatedRollout:
+        names = [f"{state}{suffix}" for state in self.state_layout["joint"].states for suffix in ("", "_adj")]
+        buffers = {name: self.buffers[f"joint.{name}"].array for name in names}
+        return self.layout.articulated_rollout(buffers, self.integrator, batch, self.layout.signals(self.samples))
 
     def _world_rollout(self) -> WorldRollout:
         buffers = {name: self.buffers[f"node.{name}"].array for name in NODE_BUFFERS}
@@ -160,23 +170,31 @@ class BatchShard(ShardMemory):
     @cached_property
     def step_bytes(self) -> int:
         """History of one step [bytes]: states and forces at every evaluation, and the anchors."""
-        scalars = sum(self.state_layout[part].width * self.columns[part] for part in self._row_parts) * self.world_count
-        rigid = self.system.rigid_rollout
-        if rigid is not None:
-            scalars += rigid.row_size
-        anchors = 0 if rigid is None else (rigid.anchor_row + rigid.pairs.anchor_row) * rigid.world_blocks
-        anchors += 3 * self._node_anchors
-        return (self.integrator.evaluations * scalars + anchors) * self.dtype.itemsize
+        blocks = sum(count * size for count, size in self._lane_blocks)
+        return (self._world_scalars * self.world_count + blocks) * self.dtype.itemsize
 
     @cached_property
     def world_step_bytes(self) -> int:
         """The same of one world, with lanes of its own [bytes]."""
-        rigid = self.system.rigid_rollout
-        if rigid is None:
-            return self.step_bytes // self.world_count
-        lanes = rigid.row_size * self.integrator.evaluations + rigid.anchor_row * rigid.world_blocks
-        others = self.step_bytes // self.dtype.itemsize - lanes
-        return (others // self.world_count + lanes // rigid.world_blocks) * self.dtype.itemsize
+        return (self._world_scalars + sum(size for _, size in self._lane_blocks)) * self.dtype.itemsize
+
+    @property
+    def _world_scalars(self) -> int:
+        """Scalars that a step stores for each world, beside those in lanes."""
+        rows = sum(self.state_layout[part].width * self.columns[part] for part in self._row_parts)
+        return self.integrator.evaluations * rows + 3 * self._node_anchors // self.world_count
+
+    @property
+    def _lane_blocks(self) -> list[tuple[int, int]]:
+        """Blocks of lanes of rigid bodies and of joints, and the scalars that a step stores for each."""
+        blocks = []
+        rigid, joints = self.system.rigid_rollout, self.system.articulated_rollout
+        if rigid is not None:
+            states = self.integrator.evaluations * rigid.row_size // rigid.world_blocks
+            blocks.append((rigid.world_blocks, states + rigid.anchor_row + rigid.pairs.anchor_row))
+        if joints is not None:
+            blocks.append((joints.threads, joints.row_size // joints.threads))
+        return blocks
 
     @property
     def _node_anchors(self) -> int:
@@ -191,7 +209,7 @@ class BatchShard(ShardMemory):
     @property
     def _row_parts(self) -> list[str]:
         """Parts whose history has one row per evaluation for all worlds together."""
-        own = ("rigid", "rigid_anchor", "pair_anchor", "node_anchor") if self.native else ()
+        own = ("rigid", "rigid_anchor", "pair_anchor", "node_anchor", "joint") if self.native else ()
         return [part for part in self.state_layout if part not in own]
 
     @property
@@ -235,13 +253,22 @@ class BatchShard(ShardMemory):
             anchors = bridge.vectors((steps, self._node_anchors), *kind)
             history = [self.history[f"node.{state}"].array for state in "xvf"]
             world = world.with_history([*history, anchors.array], *coupled)
+        joints = system.articulated_rollout
+        if joints is not None:
+            shape = (joints.threads, steps, joints.row_size // joints.threads)
+            self.history["joint"] = bridge.scalars(shape, *kind)
+            joints = joints.with_history(self.history["joint"].array)
         part_arrays = {name: self._part_arrays(name) for name in self._portable_parts}
         portable = dataclasses.replace(system.portable, part_arrays=part_arrays)
-        self.system = dataclasses.replace(system, portable=portable, rigid_rollout=rigid, world_rollout=world)
+        self.system = dataclasses.replace(
+            system, portable=portable, rigid_rollout=rigid, world_rollout=world, articulated_rollout=joints
+        )
 
     def recorded(self, name: str) -> torch.Tensor:
         """Returns the history of a state, [rows, count, width]."""
         rigid, part = self.system.rigid_rollout, name.partition(".")[0]
+        if part == "joint" and self.system.articulated_rollout is not None:
+            return self._recorded_joints(name)
         if rigid is None or part != "rigid":
             rows = self.history[name].tensor.unflatten(1, (self.world_count, -1))
             return rows[:, :, : self.topology.elements[part]].flatten(1, 2)
@@ -249,6 +276,15 @@ class BatchShard(ShardMemory):
         rows = self.history["rigid"].tensor.view(bodies, rigid.threads // bodies, -1, SIZES.rigid_state, rigid.lanes)
         worlds = rows.permute(2, 1, 4, 0, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)
         return worlds.split(list(widths.values()), -1)[list(widths).index(name.partition(".")[2])]
+
+    def _recorded_joints(self, name: str) -> torch.Tensor:
+        """Returns the history of joints that the native rollout writes, repeated for all evaluations of a step."""
+        count, widths = self.topology.elements["joint"], self.state_layout["joint"].states
+        history = self.history["joint"].tensor
+        rows = history.view(*history.shape[:2], count, sum(widths.values()), -1)  # [threads, steps, joints, 7, lanes]
+        worlds = rows.permute(1, 0, 4, 2, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)
+        own = worlds.split(list(widths.values()), -1)[list(widths).index(name.partition(".")[2])]
+        return own.repeat_interleave(self.integrator.evaluations, 0)
 
     def release(self) -> None:
         """Frees the history; the next rollout allocates it again."""

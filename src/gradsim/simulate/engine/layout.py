@@ -10,6 +10,7 @@ import torch
 from gradsim import bridge
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
+from gradsim.simulate.engine.articulated_rollout import ArticulatedRollout
 from gradsim.simulate.engine.launch import PortableForce, PrescribedState
 from gradsim.simulate.engine.pair_arrays import PairArrays, pair_arrays
 from gradsim.simulate.engine.point_blocks import point_blocks, point_order
@@ -19,6 +20,9 @@ from gradsim.simulate.engine.structures import NODE_ROW, PRESCRIBED_NODES, RIGID
 from gradsim.simulate.engine.world_rollout import NativeForce, native_signal
 from gradsim.simulate.forces.family import INTERPOLATIONS, ForceFamily
 from gradsim.simulate.forces.node_pairs import NEIGHBOURS, skipped_lists
+from gradsim.simulate.state.articulated import ARTICULATED_DYNAMICS
+from gradsim.simulate.state.kernels.articulated import SCRATCH_ROWS
+from gradsim.simulate.state.kernels.articulated_dynamics import articulated_dynamics
 from gradsim.simulate.state.prescribed import PRESCRIBED
 
 WORLDS_IN_LANES = 2  # smallest batch for which lanes hold worlds instead of points of one body
@@ -56,9 +60,9 @@ def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[
 
 
 def worlds_per_group(topology: Topology, dtype: torch.dtype, device: torch.device) -> int:
-    """Returns how many worlds a thread advances at once: those in the lanes of a rigid rollout."""
-    only_rigid = set(topology.state_layout) - {"rigid_anchor", "pair_anchor"} == {"rigid"}
-    in_lanes = device.type == "cpu" and topology.is_native and only_rigid
+    """Returns how many worlds a thread advances at once: those in the lanes of a rollout of rigid bodies or joints."""
+    parts = set(topology.state_layout) - {"rigid_anchor", "pair_anchor"}
+    in_lanes = device.type == "cpu" and topology.is_native and parts in ({"rigid"}, {"joint"})
     return lane_count(dtype) if in_lanes else 1
 
 
@@ -142,6 +146,19 @@ class Layout:
                 own = kernels(bridge.real_type(self.dtype))
                 found.append(PrescribedState(part, own, count, elements, self.parameters[family]))
         return tuple(found)
+
+    def portable_dynamics(self) -> tuple[PortableForce, ...]:
+        """Returns the forces of articulated bodies on their own joints, for portable kernels."""
+        if "joint" not in self.topology.elements:
+            return ()
+        count = self.topology.elements["joint"]
+        kernels = articulated_dynamics(bridge.real_type(self.dtype))
+        scratch = bridge.scalars((SCRATCH_ROWS, count * self.world_count), self.dtype, self.device)
+        arrays = (count, *self._joint_constants(), scratch.array)
+        return (PortableForce(ARTICULATED_DYNAMICS, kernels, self.world_count, arrays, (self.parameters["joint"],)),)
+
+    def _joint_constants(self) -> list[Any]:
+        return [self.constant(self.topology.arrays[f"joint.{name}"]) for name in ("kinds", "parents")]
 
     # --- native kernels -------------------------------------------------------------------------------------------
 
@@ -274,6 +291,30 @@ class Layout:
         arrays = (*constants.values(), empty, scratch, *anchors.arrays, *signal_arrays)
         group = elements["rigid"] if "pair" in elements else 1
         return RigidRollout(integrator, threads, lanes, fields, arrays, pairs, group, anchors.row)
+
+    def articulated_rollout(
+        self, buffers: dict[str, Any], integrator: Integrator, batch: int, signals: tuple[SignalArrays, ...]
+    ) -> ArticulatedRollout:
+        """Returns the native rollout of all joints; arguments as for `rigid_rollout`."""
+        count = self.topology.elements["joint"]
+        lanes = lane_count(self.dtype) if batch >= WORLDS_IN_LANES else 1
+        constants = self._joint_constants()
+        own = packed([native_signal(s) for s in signals if s.parameters is self.parameters["joint"]], SIGNAL)
+        size = count * lanes * (SIZES.joint_scratch + SIZES.joint_stage_scratch * len(integrator.stages))
+        scratch = bridge.scalars((size,), self.dtype, self.device)
+        fields = {
+            "world_count": self.world_count,
+            "joint_count": count,
+            "signal_count": own.shape[0],
+            "kinds": constants[0].ptr,
+            "parents": constants[1].ptr,
+            "signals": own.ptr,
+            "table": table_of(self.parameters["joint"]),
+            **{name: array.ptr for name, array in buffers.items()},
+            "scratch": scratch.array.ptr,
+        }
+        threads = -(-self.world_count // lanes)
+        return ArticulatedRollout(integrator, threads, lanes, fields, (*constants, own, scratch))
 
     def _rigid_signals(self, signals: tuple[SignalArrays, ...]) -> tuple[list[Any], dict[str, Any]]:
         """Returns arrays of the signals that move shapes and rigid bodies, and the fields of the native structure."""

@@ -37,6 +37,8 @@ SIZES = Constants(
     neighbour_scratch=4,  # for a body in a list of neighbours
     neighbour_integers=16,  # and integers for it
     law_scratch=26,  # for the contact parameters of pairs of bodies
+    joint_scratch=132,  # for a joint
+    joint_stage_scratch=100,  # for a joint and a stage
 )
 
 TABLE = Structure(
@@ -159,6 +161,19 @@ PAIRS = Structure(
         "anchor_scratch": "T*",
     },
     comment="Contact between the rigid bodies of some worlds.",
+)
+JOINTS = Structure(
+    "Joints",
+    {
+        **dict.fromkeys(("world_count", "joint_count", "signal_count", "step_count"), INT64),
+        **dict.fromkeys(("kinds", "parents"), "const int*"),  # of the joints of one world
+        "signals": "const SignalArrays<T>*",
+        "table": TABLE,
+        **dict.fromkeys(("q", "v", "q_adj", "v_adj"), "T*"),
+        "history": "T*",  # [threads, steps, joints, 7, lanes]
+        "scratch": "T*",
+    },
+    comment="All joints of articulated bodies in some worlds.",
 )
 
 
