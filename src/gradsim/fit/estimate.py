@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
 from gradsim.scene.unknown import Unknown
 
+LOG = logging.getLogger("gradsim.fit")
 DISTINCT_MINIMA = 1e-2  # smallest distance between different minima of two searches, in coordinate units
 PRIOR_FREEDOM = 10  # degrees of freedom of the default priors of nuisances: their widths are guesses to about a quarter
 CORRECTIONS = 5  # largest number of errors of a scene that are estimated in addition
@@ -292,6 +294,7 @@ def _make_fit(analysis: Analysis, searches: _Searches, intervals: _Intervals, me
     low, high = (parameters.values((intervals.center + side * margin).clamp(*parameters.bounds())) for side in (-1, 1))
     values = parameters.values(intervals.center)
     status, advice = _status(analysis, searches)
+    LOG.info("estimate: %s", status)
     wanted = [path for path in values if path not in problem.nuisance_paths]
     return Fit(
         values={path: values[path] for path in wanted},

@@ -16,7 +16,9 @@ from gradsim.fit.parameters import Parameters
 from gradsim.fit.scatter import Scatter
 from gradsim.fit.trial_model import TrialModel
 from gradsim.fit.uncertainty import Identifiability
+from gradsim.scene.html import to_html
 from gradsim.scene.integrators import Integrator
+from gradsim.scene.robots.load import Robot
 from gradsim.scene.scene import Scene
 
 
@@ -130,6 +132,9 @@ class Fit:
         status = f"{self.status}: {self.advice}" if self.advice else self.status
         return "\n".join([status, *lines] if self.doubtful else [*lines, status])
 
+    def _repr_html_(self) -> str:
+        return to_html(self)
+
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values, for JSON."""
         rows = {
@@ -167,6 +172,15 @@ class Fit:
             "agreeing starts": self.agreeing_starts,
             "seconds": self.seconds,
         }
+
+    def save_robot(self, path: str | Path, robot: Robot) -> None:
+        """Writes a robot's file with the estimated values, in the format that was read.
+
+        Args:
+            path: File to write.
+            robot: The robot whose body the scene has, from `gs.load_robot`.
+        """
+        robot.save(path, self.scene[robot.body.name])
 
     def save(self, path: str | Path) -> None:
         """Writes the numbers as JSON, atomically."""

@@ -30,6 +30,7 @@ from pydantic import (
     model_validator,
 )
 
+from gradsim.scene.articulated import Link
 from gradsim.scene.bodies import Region
 from gradsim.scene.body import Body
 from gradsim.scene.camera import Camera
@@ -41,6 +42,7 @@ from gradsim.scene.forces import Force
 from gradsim.scene.friction import Regularized, Sticking
 from gradsim.scene.gears import tet_gear
 from gradsim.scene.integrators import Integrator
+from gradsim.scene.joints import Joint
 from gradsim.scene.lights import LIGHTS
 from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
@@ -267,6 +269,8 @@ def _file_types() -> TypesByName:
     types["Pairs"] = _union_by_keys(StrictBool, Mapping[str, contact | None], lambda given: True)
     types["Pinned"] = _union_by_keys(NODES, types["Region"], lambda given: "file" not in given) | None
     types |= dict.fromkeys(("TriMesh", "TetMesh"), _mesh_type(types))
+    types["Joint"] = _tagged_union("joint", {type_key(cls): _built_type(cls, types) for cls in Joint.kinds})
+    types["Link"] = _built_type(Link, types)
     unions = {
         "Boundary": ("boundary", (Closed, Periodic)),
         "Integrator": ("integrator", tuple(Integrator.kinds)),

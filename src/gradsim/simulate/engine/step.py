@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gradsim.simulate.engine.articulated_rollout import ArticulatedRollout, launch_articulated_rollout
 from gradsim.simulate.engine.launch import (
     PartArrays,
     PortableSystem,
@@ -27,6 +28,7 @@ class System:
     portable: PortableSystem
     rigid_rollout: RigidRollout | None = None
     world_rollout: WorldRollout | None = None  # of nodes, and of rigid bodies that forces couple to them
+    articulated_rollout: ArticulatedRollout | None = None
     coupled: bool = False  # whether the rigid bodies are part of the world rollout
 
 
@@ -65,6 +67,8 @@ def _roll_out_native(system: System, count: int, *, adjoint: bool) -> None:
         launch_rigid_rollout(system.rigid_rollout, clock.counts, clock.dt, count, adjoint=adjoint)
     if system.world_rollout is not None:
         launch_world_rollout(system.world_rollout, clock.counts, clock.dt, count, adjoint=adjoint)
+    if system.articulated_rollout is not None:
+        launch_articulated_rollout(system.articulated_rollout, clock.counts, clock.dt, count, adjoint=adjoint)
 
 
 def _stepped(system: PortableSystem) -> list[PartArrays]:

@@ -36,7 +36,9 @@ SIZES = Constants(
     collider_scratch=20,  # for the shape of a body in contact with others
     neighbour_scratch=4,  # for a body in a list of neighbours
     neighbour_integers=16,  # and integers for it
-    law_scratch=24,  # for the contact parameters of pairs of bodies
+    law_scratch=26,  # for the contact parameters of pairs of bodies
+    joint_scratch=132,  # for a joint
+    joint_stage_scratch=100,  # for a joint and a stage
 )
 
 TABLE = Structure(
@@ -150,8 +152,31 @@ PAIRS = Structure(
         "grids": "const void*",
         **dict.fromkeys(("law", "collider"), TABLE),
         "scratch": "T*",
+        # anchors of sticking friction: of a world; samples of one body in another; their flags; scalars and rows
+        **dict.fromkeys(("anchor_count", "anchor_numbers", "anchor_flags", "anchor_row", "anchor_rows"), INT64),
+        "anchor_pairs": "const int*",  # number of each pair of bodies
+        "anchor_blocks": "const int*",  # of samples of one body in another: first block in a row, first element, shape
+        "anchor_elements": "const int*",
+        "anchor_shapes": "const int*",
+        "sample_order": "const int*",  # index of the sample in every lane of the blocks of samples
+        **dict.fromkeys(("xi", "xi_adj"), "T*"),
+        "anchors": "T*",  # [blocks of worlds, rows, anchor_row]
+        "anchor_scratch": "T*",
     },
     comment="Contact between the rigid bodies of some worlds.",
+)
+JOINTS = Structure(
+    "Joints",
+    {
+        **dict.fromkeys(("world_count", "joint_count", "signal_count", "step_count"), INT64),
+        **dict.fromkeys(("kinds", "parents"), "const int*"),  # of the joints of one world
+        "signals": "const SignalArrays<T>*",
+        "table": TABLE,
+        **dict.fromkeys(("q", "v", "q_adj", "v_adj"), "T*"),
+        "history": "T*",  # [threads, steps, joints, 7, lanes]
+        "scratch": "T*",
+    },
+    comment="All joints of articulated bodies in some worlds.",
 )
 
 

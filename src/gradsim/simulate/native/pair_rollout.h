@@ -10,7 +10,7 @@ LANES_INLINE void pair_stages(const CoupledBodies<T, S>& bodies, Pairs<T, S>& pa
     if constexpr (stage < Tableau::stages) {
         if (bodies.template evaluates<stage>(step)) {
             bodies.template begin_stage<stage>(step);
-            pairs.add_forces();
+            pairs.add_forces(step, stage);
         } else {
             bodies.begin_carried_stage(step);
         }
@@ -24,7 +24,7 @@ LANES_INLINE void pair_stages_adjoint(const CoupledBodies<T, S>& bodies, Pairs<T
         bodies.template update_adjoint<stage>(step);
         if (bodies.template evaluates<stage>(step)) {
             bodies.clear_forces();
-            pairs.add_adjoints();
+            pairs.add_adjoints(step, stage);
             bodies.template forces_adjoint<stage>(step);
         } else {
             bodies.carried_stage_adjoint(step);
@@ -41,11 +41,13 @@ LANES_INLINE void pair_rollout(int block, int steps, const int* clock, const T* 
     const CoupledBodies<T, S> bodies(all, time, block);
     Pairs<T, S> pairs(arrays, bodies);
     bodies.begin();
+    pairs.anchors.begin();
     for (int step = 0; step < steps; step++) {
         bodies.begin_step();
         pair_stages(bodies, pairs, step);
     }
     bodies.end(steps);
+    pairs.anchors.end(steps);
 }
 
 template <class T, class S>
@@ -56,11 +58,13 @@ LANES_INLINE void pair_rollout_adjoint(int block, int steps, const int* clock, c
     const CoupledBodies<T, S> bodies(all, time, block);
     Pairs<T, S> pairs(arrays, bodies);
     bodies.begin_adjoint(steps);
+    pairs.anchors.begin_adjoint();
     for (int step = steps - 1; step >= 0; step--) {
         bodies.begin_step_adjoint(step);
         pair_stages_adjoint(bodies, pairs, step);
     }
     bodies.end_adjoint();
+    pairs.anchors.end_adjoint();
     pairs.add_gradients();
 }
 

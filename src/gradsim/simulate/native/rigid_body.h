@@ -17,7 +17,7 @@ template <class S> struct ShapePair {
     ShapeAdjoint<S> adj;
     S law_adj[contact_gradients];
     int kind, flags;
-    PairAnchors anchors;  // of sticking friction
+    ShapeAnchors anchors;  // of sticking friction
 };
 template <class S> struct Push {
     Vector<S> force, point;

@@ -175,7 +175,7 @@ template <int stage, class T> LANES_INLINE void world_forces(World<T>& world, in
     set_prescribed_nodes(world);
     for (int k = 0; k < world.force_count; k++) add_forces(world.forces[k], *world.nodes, world.index);
     world.bodies.template begin_stage<stage>(step);
-    if (world.pair_arrays) world.pairs.add_forces();
+    if (world.pair_arrays) world.pairs.add_forces(step, stage);
     add_coupling_forces(world);
 }
 
@@ -185,7 +185,7 @@ template <int stage, class T> LANES_INLINE void world_forces_adjoint(World<T>& w
     for (int k = 0; k < world.force_count; k++) add_force_adjoints(world.forces[k], *world.nodes, world.index);
     world.bodies.clear_forces();
     add_coupling_force_adjoints(world);
-    if (world.pair_arrays) world.pairs.add_adjoints();
+    if (world.pair_arrays) world.pairs.add_adjoints(step, stage);
     world.bodies.template forces_adjoint<stage>(step);
     set_prescribed_nodes_adjoint(world);
     add_signal_adjoints(world, step, T(Tableau::time[stage]));
@@ -247,6 +247,7 @@ LANES_INLINE void world_stages_adjoint(World<T>& world, int step) {
 template <class T> LANES_INLINE void world_rollout(World<T>& world, int steps) {
     make_bodies(world);
     world.bodies.begin();
+    world.pairs.anchors.begin();
     for (int step = 0; step < steps; step++) {
         world.bodies.begin_step();
         world_stages(world, step, steps);
@@ -257,11 +258,13 @@ template <class T> LANES_INLINE void world_rollout(World<T>& world, int steps) {
         set_prescribed_nodes(world);
     }
     world.bodies.end(steps);
+    world.pairs.anchors.end(steps);
 }
 
 template <class T> LANES_INLINE void world_rollout_adjoint(World<T>& world, int steps) {
     make_bodies(world);
     world.bodies.begin_adjoint(steps);
+    world.pairs.anchors.begin_adjoint();
     if (world.prescribed) {
         set_prescribed_nodes_adjoint(world);
         add_signal_adjoints(world, steps - 1, T(1));
@@ -272,6 +275,7 @@ template <class T> LANES_INLINE void world_rollout_adjoint(World<T>& world, int 
         world_stages_adjoint(world, step);
     }
     world.bodies.end_adjoint();
+    world.pairs.anchors.end_adjoint();
     if (world.pair_arrays) world.pairs.add_gradients();
 }
 
