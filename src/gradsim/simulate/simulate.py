@@ -97,7 +97,7 @@ def _check_types(scene: Any, start: Any, dtype: Any) -> None:
         raise WrongType("scene", type(scene).__name__, "must be a gs.Scene")
     if start is not None and not isinstance(start, State):
         raise WrongType("start", type(start).__name__, "must be a gs.State, such as trajectory.final, or None")
-    if dtype is not None and dtype is not torch.float64 and dtype is not torch.float32:
+    if dtype is not None and not isinstance(dtype, torch.dtype):
         raise WrongType("dtype", repr(dtype), "must be torch.float64, torch.float32 or None")
 
 
