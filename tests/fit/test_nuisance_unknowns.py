@@ -1,5 +1,7 @@
 """Unknowns that are nuisances: they widen the intervals of the others and are not judged."""
 
+import math
+
 import pytest
 import torch
 
@@ -46,3 +48,20 @@ def test_a_nuisance_needs_a_prior_and_is_one_number():
         gs.unknown(0.0, nuisance=True)
     with pytest.raises(InvalidInput, match="single number"):
         gs.unknown((0.0, 1.0), prior=gs.Normal(0.0, 1.0), nuisance=True)
+
+
+def test_a_nuisance_far_from_its_prior_is_reported():
+    """The ball starts 0.05 m higher than a prior of 0.01 m allows: gravity is not certain then."""
+    fit = estimated(gs.unknown(0.0, prior=gs.Normal(0.0, 0.01), nuisance=True))
+    assert not fit.certain
+    assert fit.misfit.conflicts[0].startswith("ball.position[1] differs from its prior by ")
+    assert fit.misfit.conflicts[0] in fit.advice
+
+
+def test_a_loss_too_small_to_see_is_no_contradiction():
+    drag = gs.Drag(linear=gs.unknown(5.0, prior=gs.LogNormal(5.0, 0.3), nuisance=True))
+    speed = gs.unknown(1.5, low=0.0, high=5.0)
+    body = gs.Ball("ball", radius=0.1, mass=1.0, position=(0.0, 0.05, 0.0), velocity=(0.0, speed, 0.0), drag=drag)
+    fit = gs.estimate(gs.Scene([body], gravity=(0.0, -9.81, 0.0)), measured(), fps=20)
+    assert fit.nuisances["ball.drag.linear"][0] < 5.0 * math.exp(-3 * 0.3)
+    assert not fit.misfit.conflicts

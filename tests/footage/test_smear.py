@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 
-from gradsim.footage.smear import DiscPrior, disc_image, fit_disc
+from gradsim.footage.disc_fits import DiscFit, DiscPrior, DiscProblem, fit_disc_masks
+from gradsim.footage.smear import disc_image
 
 SIZE = (60, 80)
 FREE = np.array([1e3, 1e3, 1e3, 10.0, 10.0, 0.05])
+
+
+def fit_disc(alpha, usable, prior, softness=0.7) -> DiscFit:
+    return fit_disc_masks([DiscProblem(alpha, usable, prior)], softness=softness)[0]
 
 
 def supersampled(parameters, times=81, samples=4):

@@ -1,11 +1,16 @@
 """Windows of frames are decoded without converting the rest, from the key frame before them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.footage.test_recording import turned_copy
 from tests.footage.videos import Clip, draw, save
 
-from gradsim.footage.recording import open_recording, reduced_short_side
+from gradsim.footage import crops
+from gradsim.footage.alpha import measure_object
+from gradsim.footage.detection import find_moving_objects
+from gradsim.footage.recording import Recording, open_recording, reduced_short_side
 from gradsim.footage.window import Window
 
 IMAGES, _ = draw(Clip(size=(120, 160), count=40))
@@ -63,3 +68,33 @@ def test_long_recordings_are_reduced_more():
     assert reduced_short_side(300) == 270
     assert 160 < reduced_short_side(1800) < 270
     assert reduced_short_side(7200) == 160
+
+
+@pytest.fixture(scope="module")
+def large_disc(tmp_path_factory):
+    clip = Clip(size=(324, 480), count=14, radius=46.0, shadow=False, shutter=0.05)
+    images, centers = draw(clip)
+    return open_recording(save(tmp_path_factory.mktemp("large") / "disc.mp4", images)), centers
+
+
+def test_a_long_recording_is_measured_in_its_reduced_copy(large_disc, monkeypatch):
+    recording, centers = large_disc
+    detection = find_moving_objects(recording)
+    decoded = measure_object(detection)
+    monkeypatch.setattr(crops, "MAX_DECODED", 0.0)
+    monkeypatch.setattr(Recording, "lazy_frames", None)  # the file is not decoded again
+    copied = measure_object(detection)
+    assert np.array_equal(copied.frames, decoded.frames)
+    assert np.abs(copied.centers - centers[copied.frames]).max() < 0.3
+    assert np.abs(copied.centers - decoded.centers).max() < 0.3
+    assert copied.diameter == pytest.approx(decoded.diameter, abs=1.0)
+
+
+def test_small_objects_are_decoded_again(large_disc, monkeypatch):
+    recording, _ = large_disc
+    blobs = find_moving_objects(recording).best.blobs
+    assert crops.copied_factor(recording, blobs) is None  # it takes a moment only
+    monkeypatch.setattr(crops, "MAX_DECODED", 0.0)
+    assert crops.copied_factor(recording, blobs) == 2
+    odd = replace(recording, size=(325, 480))
+    assert crops.copied_factor(odd, blobs) is None

@@ -34,6 +34,7 @@ from gradsim.fit.nuisances.nuisance import Nuisance, batches, chosen
 from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
+from gradsim.fit.prior_conflicts import prior_conflicts
 from gradsim.fit.problem import NEGLIGIBLE_CHI2, EstimationProblem
 from gradsim.fit.scatter import Scatter, trial_scatter
 from gradsim.fit.search import UNEXPLAINED_ITERATIONS
@@ -196,7 +197,7 @@ def analyse(
     exact = problem.noise_is_known and misfit.chi2 <= misfit.chi2_limit
     groups = None if exact or not full else group_scatter(problem, z, optimizer, report)
     uncertainty = estimate_uncertainty(problem, lin, groups)
-    misfit = replace(misfit, holdout=uncertainty.holdout)
+    misfit = replace(misfit, holdout=uncertainty.holdout, conflicts=prior_conflicts(problem, z))
     scatter = trial_scatter(problem.parameters, z, uncertainty.standard_deviation)
     return Analysis(problem, z, uncertainty, misfit, polished, advice, scatter)
 
@@ -210,8 +211,12 @@ def polish(
     *,
     iterations: int = POLISH_ITERATIONS,
     jacobian: torch.Tensor | None = None,
+    from_residuals: bool = False,
 ) -> tuple[torch.Tensor, bool]:
-    """Minimizes the cost at the finest level from z [P], with all priors; `jacobian` [P, N] is one near z if known."""
+    """Minimizes the cost at the finest level from z [P], with all priors; `jacobian` [P, N] is one near z if known.
+
+    With `from_residuals`, noise that was taken from residuals limits the accuracy; see `EstimationProblem.resolution`.
+    """
     rough = len(problem.trials) > SEARCH_TRIALS and not problem.noise_is_known
     tolerance = ROUGH_TOLERANCE if rough else POLISH_TOLERANCE
     options = replace(optimizer, iterations=iterations, tolerance=tolerance, max_worlds=problem.batch_size(0))
@@ -224,7 +229,7 @@ def polish(
     extra: dict[str, Any] = {"prior": problem.prior(0), "structure": problem.structure(), "callback": callback}
     if not isinstance(optimizer.jacobian, Adjoint):
         extra["jacobian"] = jacobian
-    extra["resolution"] = POLISHED_CHI2 / NEGLIGIBLE_CHI2 * problem.resolution(0)
+    extra["resolution"] = POLISHED_CHI2 / NEGLIGIBLE_CHI2 * problem.resolution(0, from_residuals=from_residuals)
     state = solve(problem.residual(), z[None], problem.parameters.bounds(), options, **extra)
     return state.z[0], bool(state.converged[0])
 
@@ -260,7 +265,7 @@ def _with_residual_noise(
     kinds = len(sums) + len(lin.blocks) - len(unknown)
     has_prior = problem.prior(0) is not None
     if (kinds > 1 and largest > NOISE_CHANGE) or has_prior:
-        z, converged = polish(updated, z, optimizer, report, "noise from residuals")
+        z, converged = polish(updated, z, optimizer, report, "noise from residuals", from_residuals=True)
         return updated, z, _linearize(updated, z, steps=True), converged
     return updated, z, _linearize(updated, z, steps=True, columns=lin.columns), None
 

@@ -66,6 +66,7 @@ class Misfit:
     center_error: float = (
         math.nan
     )  # rms residual of tracked centres over the apparent diameter; NaN without such tracks
+    conflicts: tuple[str, ...] = ()  # declared nuisances that contradict their priors, in words
 
     @property
     def nonsense(self) -> bool:
@@ -96,7 +97,7 @@ class Misfit:
             found.append(f"where something moves the residual is {math.sqrt(self.moving_chi2):.3g} times the noise")
         if self.causes and self.causes[0].score > self.score_limit:
             found.append("the residual has the pattern of an error in the scene")
-        return found
+        return [*found, *self.conflicts]
 
     @property
     def ok(self) -> bool:

@@ -223,12 +223,16 @@ class EstimationProblem:
         ratios = [float((noise.sigma / noise.floored.clamp_min(1e-300)).square().mean()) for noise in known]
         return self._reference_noise(level) ** 2 * sum(ratios) / len(ratios)
 
-    def resolution(self, level: int) -> float:
+    def resolution(self, level: int, *, from_residuals: bool = False) -> float:
         """Decrease of the cost at a level that changes no value by a notable part of its standard deviation.
 
         0 if the noise is not known, or too small to limit the accuracy.
+
+        Args:
+            level: The level.
+            from_residuals: Whether noise counts as known that was taken from the residuals of an earlier fit.
         """
-        known = [noise for noise in self.noise.values() if noise.source != "residuals"]
+        known = [noise for noise in self.noise.values() if from_residuals or noise.source != "residuals"]
         if len(known) < len(self.noise) or any(float(noise.sigma.min()) < noise.floor for noise in known):
             return 0.0
         return NEGLIGIBLE_CHI2 * self.unit_scale(level) ** 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from gradsim.footage.objects import Blob
 from gradsim.footage.outlines import fit_discs, measured_outlines
 from gradsim.footage.recording import Recording
 from gradsim.footage.rotation import measured_angles
+from gradsim.footage.threads import map_in_threads
 from gradsim.footage.track import ObjectTrack, PointMap
 from gradsim.footage.tracklets import Tracklet
 from gradsim.scene.errors import NoMovingObject
@@ -115,17 +117,18 @@ def _masks(detection: Detection, crops: Crops, colors: NDArray[np.float64], diam
 
     The masks in slow frames show whether the object has colours that its middle does not have.
     """
-    alphas, usable = _mixed(crops, colors, diameter, False)
+    in_values = crops.mean_of_values
+    alphas, usable = _mixed(crops, colors, diameter, in_values)
     chosen = [k for k in alphas if k in slow] or list(alphas)
     missed = [missed_share(crops.light[k].astype(float), crops.plates[k].astype(float), alphas[k]) for k in chosen]
     several = bool(np.median(missed) > MAX_MISSED) and diameter > MIN_SEVERAL
     if several:
-        alphas, usable = _mixed(crops, colors, diameter, False, several)
+        alphas, usable = _mixed(crops, colors, diameter, in_values, several)
     masks = Masks(crops.factor, crops.windows, detection.recording.times, diameter, alphas, usable)
     steps = measured_steps(masks.times[masks.frames], masks.moments(masks.frames)[:, :2])
     lengths = np.linalg.norm(steps.mean, axis=1)
     fast = np.sort(np.argsort(lengths)[-TONE_FRAMES:])
-    if len(fast) < TONE_FRAMES // 2 or np.median(lengths[fast]) < MIN_TONE_STEP:
+    if in_values or len(fast) < TONE_FRAMES // 2 or np.median(lengths[fast]) < MIN_TONE_STEP:
         return masks
     part, frames = Steps(steps.before[fast], steps.after[fast]), [masks.frames[n] for n in fast]
     alphas, usable = _mixed(crops, colors, diameter, True, several)
@@ -149,7 +152,8 @@ def _mixed(
     palette = converted(colors)
     some = list(images.values())[:: max(1, len(images) // COLOR_FRAMES)]
     tint = shadow_tint([own[0] for own in some], [own[1] for own in some], palette)
-    found = {k: object_alpha(*own, palette, diameter, tint, several_colors=several) for k, own in images.items()}
+    alphas = partial(object_alpha, colors=palette, diameter=diameter, tint=tint, several_colors=several)
+    found = dict(zip(images, map_in_threads(lambda own: alphas(*own), images.values()), strict=True))
     return {k: own[0] for k, own in found.items()}, {k: own[1] for k, own in found.items()}
 
 

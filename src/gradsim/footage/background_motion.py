@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEATURES = 160
-QUALITY = 0.02  # of a feature, relative to the best one
+QUALITY = 0.002  # of a feature, relative to the best one: a ruler has far better ones than a plain wall
 DISTANCE = 7  # of two features [px]
 WINDOW, LEVELS = (15, 15), 3  # of the pyramidal Lucas-Kanade method [px]
 MAX_RETURN = 0.5  # distance from its start of a feature that is followed forth and back [px]

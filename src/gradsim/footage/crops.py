@@ -1,12 +1,13 @@
 """Windows around an object and the background behind it, in linear light, from one pass over the file.
 
 Large objects are reduced by a whole factor: the mean of linear light over an area loses nothing that an outline of some
-tens of pixels has, and bounds memory and time.
+tens of pixels has, and bounds memory and time. If the reduced copy of a long recording is as fine as that, the windows
+are cut out of it, and the file is not decoded again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from gradsim.footage.detection import Detection
 from gradsim.footage.objects import Blob
 from gradsim.footage.plate import masked_median
+from gradsim.footage.recording import Recording
 from gradsim.footage.stabilization import shift_image
 from gradsim.footage.window import Window
 from gradsim.video.decode import LazyFrame
@@ -28,6 +30,7 @@ HIDDEN_MARGIN = 0.2  # around the box of a blob that hides the background [diame
 PADDING = 30  # frames before and after the object that may show the background
 SAMPLES = 31  # frames of the plate
 PLATE_VALUES = 60_000_000  # that are sorted at most
+MAX_DECODED = 3e9  # pixels that are decoded again where the reduced copy would do: 360 frames of 4K
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,16 +42,18 @@ class Crops:
         windows: Window of each frame, by the index of the frame; its edges are multiples of the factor.
         light: Linear light in the windows [h, w, 3], at the exposure of the plate.
         plates: Linear light of the background in the windows [h, w, 3].
+        mean_of_values: Whether the pixels are means of sRGB values instead of light, as those of the reduced copy.
     """
 
     factor: int
     windows: dict[int, Window] = field(repr=False)
     light: dict[int, NDArray[np.float16]] = field(repr=False)
     plates: dict[int, NDArray[np.float32]] = field(repr=False)
+    mean_of_values: bool = False
 
 
 def read_crops(detection: Detection, blobs: Sequence[Blob], hiding: Sequence[Blob], diameter: float) -> Crops:
-    """Decodes the frames with an object once.
+    """Reads the windows around an object: decodes its frames once, or takes them from the reduced copy.
 
     Args:
         detection: The objects of a recording.
@@ -59,13 +64,16 @@ def read_crops(detection: Detection, blobs: Sequence[Blob], hiding: Sequence[Blo
     recording = detection.recording
     largest = MAX_DIAMETER * min(1.0, np.sqrt(MANY_FRAMES / len(blobs)))
     factor = max(1, int(np.ceil(diameter / largest)))
+    copied = copied_factor(recording, blobs)
+    from_copy = copied is not None and copied <= factor
+    factor = copied if from_copy and copied is not None else factor
     windows = {own.frame: _window(own, recording.scale, recording.size, MARGIN, factor) for own in blobs}
     region = Window.around(list(windows.values()))
     union = _union(windows, region, factor)
     samples = _plate_frames(sorted(windows), len(recording), int(union.sum()))
     light: dict[int, NDArray[np.float16]] = {}
     backgrounds: list[NDArray[np.float16]] = []
-    for k, frame in recording.lazy_frames(sorted({*windows, *samples})):
+    for k, frame in _source(recording, sorted({*windows, *samples}), from_copy):
         if k in windows:
             light[k] = _light(detection, frame, k, windows[k], factor).astype(np.float16)
         if k in samples:
@@ -77,7 +85,21 @@ def read_crops(detection: Detection, blobs: Sequence[Blob], hiding: Sequence[Blo
     known[union] = ~hidden.all(0)
     plate = _filled(plate, known, diameter / factor)
     plates = {k: plate[own.inside(region, factor)] for k, own in windows.items()}
-    return Crops(factor, {k: windows[k] for k in light}, light, plates)
+    return Crops(factor, {k: windows[k] for k in light}, light, plates, from_copy)
+
+
+def copied_factor(recording: Recording, blobs: Sequence[Blob]) -> int | None:
+    """Returns the whole factor of the reduced copy of a recording that takes long to decode; else None."""
+    height, width = recording.size
+    factor = round(float(recording.scale[0]))
+    exact = recording.reduced.shape[1:3] == (height / factor, width / factor)
+    long = (blobs[-1].frame - blobs[0].frame + 1) * height * width > MAX_DECODED
+    return factor if exact and long else None
+
+
+def _source(recording: Recording, indices: Sequence[int], from_copy: bool) -> Iterator[tuple[int, LazyFrame | None]]:
+    """Yields the frames with some indices; None instead of each if the reduced copy is used."""
+    return ((k, None) for k in indices) if from_copy else recording.lazy_frames(indices)
 
 
 def _window(blob: Blob, scale: NDArray[np.float64], size: tuple[int, int], margin: float, factor: int) -> Window:
@@ -124,14 +146,24 @@ def _hidden(
     return hidden
 
 
-def _light(detection: Detection, frame: LazyFrame, k: int, window: Window, factor: int) -> NDArray[np.float32]:
+def _light(detection: Detection, frame: LazyFrame | None, k: int, window: Window, factor: int) -> NDArray[np.float32]:
     """Returns the linear light in a window of a frame, stabilized and at the exposure of the plate, reduced."""
+    if frame is None:
+        return detection.exposure.light(_copied(detection, k, window, factor), k)
     image = _stabilized(detection, frame, k, window)
     light = detection.exposure.light(image, k)
     if factor == 1:
         return light
     size = (window.width // factor, window.height // factor)
     return np.asarray(cv2.resize(light, size, interpolation=cv2.INTER_AREA), np.float32)
+
+
+def _copied(detection: Detection, k: int, window: Window, factor: int) -> NDArray[np.uint8]:
+    """Returns the window of a frame of the reduced copy [h, w, 3] without the shift of the camera."""
+    image: NDArray[Any] = detection.recording.reduced[k]
+    if detection.camera.stabilized:
+        image = shift_image(image, -detection.camera.shift[k])
+    return np.ascontiguousarray(image[window.inside(Window(0, 0, 0, 0), factor)])
 
 
 def _stabilized(detection: Detection, frame: LazyFrame, k: int, window: Window) -> NDArray[np.uint8]:

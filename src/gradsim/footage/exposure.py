@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from gradsim.footage.plate import Plate
+from gradsim.footage.threads import map_in_threads
 from gradsim.video.srgb import linear_to_srgb, srgb_to_linear
 
 PIXELS = 6000  # of the background that are compared
@@ -76,7 +77,11 @@ def exposure_drift(frames: NDArray[np.uint8], plate: Plate) -> ExposureDrift:
         return ExposureDrift.none(len(frames))
     base = srgb_to_linear(torch.from_numpy(color[usable])).numpy().astype(np.float64)
     table = srgb_light()
-    gains = np.array([_gain(table[own[::step, ::step].reshape(-1, 3)[usable]], base) for own in frames])
+
+    def gain(image: NDArray[np.uint8]) -> NDArray[np.float64]:
+        return _gain(table[image[::step, ::step].reshape(-1, 3)[usable]], base)
+
+    gains = np.array(map_in_threads(gain, frames))
     return ExposureDrift(gains / np.median(gains, 0))
 
 

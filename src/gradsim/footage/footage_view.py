@@ -84,30 +84,34 @@ def motion_pictures(prepared: Prepared, window: Window) -> NDArray[np.uint8]:
     size = tuple(max(2, round(side * factor / 2) * 2) for side in (window.width, window.height))
     frames = prepared.track.frames[prepared.fit.frames]
     frames = frames[shown_rows(len(frames))]
+    height, width = prepared.recording.size
+    few = (int(frames[-1]) - int(frames[0]) + 1) * height * width <= MAX_DECODED
+    return np.stack(list((_decoded if few else _enlarged)(prepared, frames, window, (size[0], size[1]))))
+
+
+def _decoded(
+    prepared: Prepared, frames: NDArray[np.int64], window: Window, size: tuple[int, int]
+) -> Iterator[NDArray[np.uint8]]:
+    """Yields a window of frames, decoded again at full resolution, at a size (width, height)."""
     shifts = prepared.detection.camera.shift * prepared.recording.scale
-    parts = _decoded(prepared, frames, window)
-    pictures = [
-        cv2.resize(_stabilized(part, shifts[frame]), size, interpolation=cv2.INTER_AREA)
-        for frame, part in zip(frames, parts, strict=True)
-    ]
-    return np.asarray(np.stack(pictures), np.uint8)
+    for k, frame in prepared.recording.lazy_frames([int(own) for own in frames]):
+        part = np.ascontiguousarray(frame.window(*window.slices))
+        part = np.asarray(shift_image(part, -shifts[k]), np.uint8) if shifts[k].any() else part
+        yield np.asarray(cv2.resize(part, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def _stabilized(image: NDArray[np.uint8], shift: NDArray[np.float64]) -> NDArray[np.uint8]:
-    return np.asarray(shift_image(image, -shift), np.uint8) if shift.any() else image
-
-
-def _decoded(prepared: Prepared, frames: NDArray[np.int64], window: Window) -> Iterator[NDArray[np.uint8]]:
-    """Yields a window of frames at full resolution, or enlarged from the reduced copy if decoding would take long."""
-    recording = prepared.recording
-    height, width = recording.size
-    if (int(frames[-1]) - int(frames[0]) + 1) * height * width <= MAX_DECODED:
-        for _, frame in recording.lazy_frames([int(own) for own in frames]):
-            yield np.ascontiguousarray(frame.window(*window.slices))
-        return
-    for number in frames:
-        enlarged = cv2.resize(recording.reduced[number], (width, height), interpolation=cv2.INTER_LINEAR)
-        yield np.ascontiguousarray(enlarged[window.slices], np.uint8)
+def _enlarged(
+    prepared: Prepared, frames: NDArray[np.int64], window: Window, size: tuple[int, int]
+) -> Iterator[NDArray[np.uint8]]:
+    """Yields a window of frames of the reduced copy, at a size (width, height)."""
+    scale = prepared.recording.scale
+    step = np.array([window.width, window.height]) / size / scale
+    for k in frames:
+        corner = np.array([window.left, window.top]) / scale + prepared.detection.camera.shift[k]
+        matrix = np.column_stack([np.diag(step), corner + step / 2 - 0.5])  # of the centres of pixels
+        image = prepared.recording.reduced[k]
+        flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+        yield np.asarray(cv2.warpAffine(image, matrix, size, flags=flags, borderMode=cv2.BORDER_REPLICATE), np.uint8)
 
 
 def footage_view(prepared: Prepared) -> FootageView:

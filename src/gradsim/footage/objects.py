@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gradsim.footage.exposure import ExposureDrift
 from gradsim.footage.plate import Plate, largest_channel
+from gradsim.footage.threads import map_in_threads
 
 NOISE_FACTOR = 6.0  # a pixel differs from the plate if it is this many standard deviations away,
 MIN_DIFFERENCE = 0.04  # and by this part of full scale
@@ -84,7 +85,11 @@ def find_blobs(
     limit = np.maximum(NOISE_FACTOR * noise, np.float32(MIN_DIFFERENCE))
     if ignored is not None:
         limit[ignored] = np.inf
-    return [_blobs_of(k, exposure.values(image, k), plate.color, noise, limit) for k, image in enumerate(frames)]
+
+    def blobs(k: int) -> list[Blob]:
+        return _blobs_of(k, exposure.values(frames[k], k), plate.color, noise, limit)
+
+    return map_in_threads(blobs, range(len(frames)))
 
 
 def _blobs_of(

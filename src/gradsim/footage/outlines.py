@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsim.footage.disc_fits import DiscFit, DiscPrior, DiscProblem, fit_disc_masks
 from gradsim.footage.masks import Masks, Steps, measured_steps
-from gradsim.footage.smear import DiscFit, DiscPrior, fit_disc
 
 ROUND = 0.86  # least overlap with a disc; that of a square is .83
 FREE = 1e3  # standard deviation of parameters without prior [px]
@@ -98,15 +98,17 @@ def fit_discs(
         shutter: Exposure time over the interval, if it is known.
     """
     moments = masks.moments(frames)
-    fits = []
+    problems, owners = [], []
     for n, k in enumerate(frames):
-        own = moments[n] - (*masks.origin(k), 0)
-        trials = []
+        own, levels = moments[n] - (*masks.origin(k), 0), masks.levels(k)
         for step in steps.candidates(n):
             prior = _prior(own, step, shutter, bool(steps.steady[n]))
-            trials.append(fit_disc(masks.alphas[k], masks.usable[k], prior, softness=softness, levels=masks.levels(k)))
-        fits.append(min(trials, key=lambda fit: fit.sigma * (2 - fit.overlap)))
-    return fits
+            problems.append(DiscProblem(masks.alphas[k], masks.usable[k], prior, levels))
+            owners.append(n)
+    trials: list[list[DiscFit]] = [[] for _ in frames]
+    for n, fit in zip(owners, fit_disc_masks(problems, softness=softness), strict=True):
+        trials[n].append(fit)
+    return [min(own, key=lambda fit: fit.sigma * (2 - fit.overlap)) for own in trials]
 
 
 def _prior(moments: NDArray[np.float64], step: NDArray[np.float64], shutter: float | None, steady: bool) -> DiscPrior:

@@ -30,6 +30,7 @@ DIAMETER_SD = (0.016, 0.08)  # of the diameter in the picture of a round and of 
 MIN_LINKED = 0.97  # of a motion of two linked objects, which is preferred to that of one of them
 MIN_LINKED_FRAMES = 14  # in which both are measured
 LOW_CONTRAST = 0.13  # difference of an object from the background, as a part of full scale
+FAINT_SD = 0.15  # of the diameter of an object with less: its outline is lost in places, relative
 CLOSE_COST = 3.0  # difference of the costs of two motions, per frame, below which both are possible
 
 
@@ -141,7 +142,7 @@ def prepare(recording: Recording, choices: Choices = Choices(), *, lens: Lens | 
     found = _linked_motion(detection, choices, view_lens) or _single_motion(detection, choices, view_lens)
     track, path, fits, fit = found.tracks[0], found.path, found.fits, found.fit
     part = path.part(fit.frames)
-    view = make_view(choices, view_lens, track, usual_diameter(track, fit))
+    view = make_view(choices, view_lens, track, usual_diameter(track, fit), detection.best.contrast)
     view = replace(view, focal=replace(view.focal, source=focal.source))
     doubts = _doubts(recording, path, fit, view)
     if doubts and choices.motion is None:
@@ -240,12 +241,20 @@ def usual_diameter(track: ObjectTrack, fit: MotionFit) -> float:
     return float(np.median(diameters[smears <= np.median(smears)]))
 
 
-def make_view(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float) -> View:
-    """Returns the view of a recording from what is known about it: a length in the picture, or the object's size."""
+def make_view(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float, contrast: float) -> View:
+    """Returns the view of a recording from what is known about it: a length in the picture, or the object's size.
+
+    Args:
+        choices: What is known.
+        lens: Lens of the camera.
+        track: The object.
+        diameter_px: Its diameter [px].
+        contrast: Its difference from the background, as a part of full scale.
+    """
     return View(
         size=lens.size,
         focal=lens.focal,
-        scale=_scale(choices, lens, track, diameter_px),
+        scale=_scale(choices, lens, track, diameter_px, contrast),
         diameter_px=diameter_px,
         diameter=choices.diameter,
         mass=choices.mass,
@@ -255,7 +264,7 @@ def make_view(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: flo
     )
 
 
-def _scale(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float) -> Measured | None:
+def _scale(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float, contrast: float) -> Measured | None:
     """Returns pixels per metre in the plane of the motion; None if no length is known."""
     if choices.scale is not None:
         *ends, length = choices.scale
@@ -265,7 +274,8 @@ def _scale(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float)
         return Measured(pixels / length, relative * pixels / length, "px/m", "a known length in the picture")
     if choices.diameter is not None:
         value = diameter_px / choices.diameter
-        relative = math.hypot(DIAMETER_SD[0 if track.is_round else 1], track.diameter_uncertainty / diameter_px)
+        usual = FAINT_SD if contrast < LOW_CONTRAST else DIAMETER_SD[0 if track.is_round else 1]
+        relative = math.hypot(usual, track.diameter_uncertainty / diameter_px)
         return Measured(value, relative * value, "px/m", "the diameter of the object")
     return None
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from gradsim.footage.footage_view import FootageView, footage_view, mask_image, plate_image, shown_masks
 from gradsim.footage.lens_files import load_lens, save_lens
 from gradsim.footage.prepare import Prepared
+from gradsim.footage.threads import map_in_threads
 from gradsim.footage.track import ObjectTrack
 from gradsim.footage.window import Window
 from gradsim.scene.atomic import write_atomically
@@ -30,6 +31,7 @@ PLATE, MASKS, PREVIEW, PATHS = "plate.png", "masks.npz", "preview.mp4", "paths.p
 FRAMES, LENS = "frames.mp4", "lens.yaml"
 PREVIEW_MARGIN = 15  # frames before and after those with the object
 PREVIEW_SIDE = 540  # shorter side of the preview [px]
+PREVIEW_PICTURES = 400  # at most: every n-th frame of a longer recording
 OBSERVED, PREDICTED = (255, 220, 0), (0, 200, 255)  # colours of outlines and of the fitted motion
 
 
@@ -62,11 +64,19 @@ def _write_files(prepared: Prepared, folder: Path) -> None:
     (folder / MANIFEST).write_text(dump_yaml({"scene": SCENE, "trials": [trial]}), encoding="utf-8")
     save_lens(prepared.lens, folder / LENS)
     (folder / PLATE).write_bytes(png_bytes(plate_image(prepared)))
-    _write_masks(prepared.track, folder / MASKS)
+    map_in_threads(lambda write: write(prepared, folder), (_write_preview, _write_view, _write_masks))
     prepared.detection.save_overlay(folder / PATHS)
-    fps = 1.0 / float(np.median(np.diff(recording.times)))
-    write_video(folder / PREVIEW, Preview(prepared), fps, ENCODERS["h264"], 23)
+
+
+def _write_preview(prepared: Prepared, folder: Path) -> None:
+    preview = Preview(prepared)
+    fps = 1.0 / float(np.median(np.diff(prepared.recording.times))) / preview.step
+    write_video(folder / PREVIEW, preview, fps, ENCODERS["h264"], 23)
+
+
+def _write_view(prepared: Prepared, folder: Path) -> None:
     view = footage_view(prepared)
+    rate = 1.0 / float(np.median(np.diff(prepared.times)))
     write_video(folder / FRAMES, view.pictures, rate, ENCODERS["h264"], 20)
     shown = {"rows": view.rows.tolist(), "window": list(astuple(view.window))}
     content = {**view.summary, "shown": shown}
@@ -113,8 +123,9 @@ def _write_tracks(prepared: Prepared, file: Path) -> None:
             rows.writerow([f"{t:.9g}", *(f"{value:.4f}" for value in row)])
 
 
-def _write_masks(track: ObjectTrack, file: Path) -> None:
+def _write_masks(prepared: Prepared, folder: Path) -> None:
     """Writes the windows around the object [N, 4] (left, top, width, height) and their alphas, 8 bits each."""
+    track, file = prepared.track, folder / MASKS
     windows = np.array([(own.left, own.top, own.width, own.height) for own in track.windows], np.int32)
     alphas = {f"alpha_{k}": mask_image(track.alpha(k)) for k in range(len(track))}
     numbers = np.asarray(track.recording.numbers)[track.frames]
@@ -128,15 +139,28 @@ class Preview:
     prepared: Prepared
 
     @property
+    def step(self) -> int:
+        """Frames from one picture to the next."""
+        return -(-(self.stop - self.first) // PREVIEW_PICTURES)
+
+    @property
     def first(self) -> int:
         """The first frame that is shown."""
         return max(0, int(self.prepared.track.frames[0]) - PREVIEW_MARGIN)
 
     @property
+    def stop(self) -> int:
+        """The frame after the last that is shown."""
+        return min(len(self.prepared.recording), int(self.prepared.track.frames[-1]) + 1 + PREVIEW_MARGIN)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         recording = self.prepared.recording
-        last = min(len(recording), int(self.prepared.track.frames[-1]) + 1 + PREVIEW_MARGIN)
-        return (last - self.first, *(int(side * self.factor) // 2 * 2 for side in recording.size), 3)
+        return (
+            -(-(self.stop - self.first) // self.step),
+            *(int(side * self.factor) // 2 * 2 for side in recording.size),
+            3,
+        )
 
     @property
     def factor(self) -> float:
@@ -144,7 +168,7 @@ class Preview:
         return PREVIEW_SIDE / min(self.prepared.recording.size)
 
     def __getitem__(self, number: int, /) -> NDArray[np.uint8]:
-        track, fit, frame = self.prepared.track, self.prepared.fit, self.first + number
+        track, fit, frame = self.prepared.track, self.prepared.fit, self.first + number * self.step
         _, height, width, _ = self.shape
         image = self.prepared.recording.reduced[frame]
         picture = cv2.resize(image, (width, height), interpolation=cv2.INTER_LINEAR)

@@ -1,4 +1,4 @@
-"""Sticking friction between moving rigid bodies: parameters, state, memory, stacks and slopes."""
+"""Sticking friction between moving rigid bodies: parameters, state and memory; `check/physics/stacks.py` has stacks."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import torch
 
 import gradsim as gs
 from gradsim.check.gradient_problems.sticking import STICKING_BODIES, STICKING_PAIR
-from gradsim.check.physics.stacks import platform, slope_scene, stack_drift, stack_scene
 from gradsim.scene.pairs import combined
 from gradsim.simulate.compile.topology import topology_of
 from gradsim.simulate.state import anchors
@@ -83,23 +82,3 @@ def test_recomputed_gradients_equal_stored_ones(problem):
         found.append(torch.autograd.grad(run.vertices.square().sum(), list(values.values())))
     for stored, recomputed in zip(*found, strict=True):
         assert torch.allclose(stored, recomputed, rtol=1e-12, atol=0.0)
-
-
-def test_an_aligned_stack_stands_for_ten_seconds():
-    assert stack_drift(stack_scene(0.0)) < 0.01
-
-
-def test_a_block_on_a_slab_holds_and_slides_by_the_friction_angle():
-    limit = np.degrees(np.arctan(0.6))
-    speeds = {}
-    for offset in (-0.5, 0.5):
-        run = gs.simulate(slope_scene(limit + offset), frames=31, fps=30.0, substeps=140)
-        speeds[offset] = (run["block"].velocity - run["slab"].velocity)[:, 0]
-    assert abs(float(speeds[-0.5][-1])) < 1e-8
-    a = np.radians(limit + 0.5)
-    expected = 9.81 * (np.sin(a) - 0.6 * np.cos(a)) * 0.5
-    assert float(speeds[0.5][-1] - speeds[0.5][15]) == pytest.approx(expected, rel=0.01)
-
-
-def test_a_cube_follows_a_turning_platform():
-    assert all(result.ok for result in platform())
