@@ -12,6 +12,7 @@ from tests.simulate.scenes import beam
 import gradsim as gs
 from gradsim.check.gradient_problems import PROBLEMS
 from gradsim.check.gradients import check_problem
+from gradsim.scene.errors import InvalidInput
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.engine import engine, memory
 
@@ -128,3 +129,9 @@ def test_native_kernels_equal_portable_ones(name):
 @pytest.mark.parametrize("name", CHECKED)
 def test_adjoint_agrees_with_differences(name):
     assert not [result for result in check_problem(problem(name), gs.Verlet()) if not result.ok]
+
+
+def test_articulated_bodies_are_refused():
+    bar = gs.Articulated("bar", {"rod": gs.Link(gs.Revolute(), mass=1.0, center=(0.0, -0.5, 0.0))})
+    with pytest.raises(InvalidInput, match=r"integrator.*gs\.Verlet\(\).*gs\.Midpoint"):
+        gs.simulate(gs.Scene([bar]), frames=2, integrator=gs.Verlet())

@@ -17,6 +17,7 @@ from gradsim.fit.trial_model import EXPOSURE, OFFSET, RATE, READOUT, Sampling, T
 from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer
 from gradsim.render.render import render
+from gradsim.scene.articulated import Articulated
 from gradsim.scene.body import NodeBody
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
 from gradsim.scene.integrators import Integrator, Verlet
@@ -263,7 +264,8 @@ def _with_substeps(time: Time, scene: Scene, integrators: tuple[Integrator, ...]
         parameters = Parameters(scene)
         drawn = parameters.sample(SUBSTEP_SAMPLES - 1, torch.Generator().manual_seed(0))
         samples += [parameters.fill(z) for z in drawn]
-    if not any(isinstance(body, NodeBody) for body in scene.bodies):
+    nodes, joints = (any(isinstance(body, kind) for body in scene.bodies) for kind in (NodeBody, Articulated))
+    if joints or not nodes:
         integrators = integrators[:1]
     counts = {integrator: _stable_substeps(samples, time.fps, integrator) for integrator in integrators}
     integrator = min(counts, key=lambda own: counts[own] * own.evaluations)

@@ -15,7 +15,7 @@ import torch
 
 from gradsim.scene.autograd import once_differentiable
 from gradsim.scene.body import Body
-from gradsim.scene.errors import ContactWarning, Diverged, OutOfRange, StabilityWarning, WrongType
+from gradsim.scene.errors import ContactWarning, Diverged, InvalidInput, OutOfRange, StabilityWarning, WrongType
 from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.memory import check_memory
 from gradsim.scene.scene import Scene
@@ -75,6 +75,9 @@ def simulate(
     _check_types(scene, start, dtype)
     time = _time(frames, fps, substeps, integrator)
     compiled = compile_scene(scene, dtype=dtype, start=start)
+    if integrator.carries and "joint" in compiled.topology.state_layout:
+        kind = f"gs.{type(integrator).__name__}()"
+        raise InvalidInput("integrator", kind, "does not advance articulated bodies: use gs.Midpoint()")
     limit = _memory_limit(memory)
     check_memory("frames", frames, float(compiled.signature.state_bytes) * frames, "simulate shorter parts")
     states: dict[str, torch.Tensor] = {}

@@ -331,12 +331,8 @@ class BatchShard(ShardMemory):
         graph = self.capture(backward, count, starts if len(self.frame_starts) > 1 else True)
         self.clock.set(step, row * len(self.integrator.stages), max(total, 1), keep, frame)
         if carries and ((step + count) % frame == 0 if backward else starts):
-            self._clear_carried("_adj" if backward else "")
+            self.clear_carried("_adj" if backward else "")
         graph.replay()
-
-    def _clear_carried(self, suffix: str) -> None:
-        for force in self._carried[suffix]:
-            force.zero_()
 
     def _launch(self, backward: bool, count: int, starts_frame: bool) -> None:
         take = take_steps_adjoint if backward else take_steps

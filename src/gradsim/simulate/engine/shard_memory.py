@@ -184,6 +184,11 @@ class ShardMemory:
         """Returns what determines the steps that follow: all states, then the forces that the integrator carries."""
         return [*self._states[""], *self._carried[""]]
 
+    def clear_carried(self, suffix: str) -> None:
+        """Sets the forces that the integrator carries to zero, or with "_adj" their adjoints."""
+        for force in self._carried[suffix]:
+            force.zero_()
+
     def fast_states(self, suffix: str = "") -> list[Any]:
         """Returns the same as views that are fast to read and write, see `bridge.fast_view`."""
         return self._fast_states[suffix]
