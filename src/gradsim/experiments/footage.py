@@ -145,12 +145,22 @@ def _run(
     except GradsimError as error:
         status = f"refused: {type(error).__name__}: {' '.join(str(error).split())}"
         return {**row, "status": status, "seconds": time.perf_counter() - begin}
+    truth = truth if full is None else {**truth, **_at_stated_speed(prepared, full)}
     found = (judged(fit, quantity, true) for quantity, true in truth.items())
     values = [value for value in found if value is not None]
     row |= {"status": f"{fit.status}: {fit.advice}" if fit.advice else fit.status, "values": values}
     row |= {"certain": "yes" if fit.certain else "no", "explained": fit.misfit.explained}
     row |= values[0] if values else {}
     return {**row, "seconds": time.perf_counter() - begin}
+
+
+def _at_stated_speed(prepared: Prepared, truth: SyntheticTruth) -> dict[str, float]:
+    """Returns the true restitution at the speed of impact for which the scene states it: it falls with the speed."""
+    ground = prepared.draft.scene.ground
+    if "restitution" not in truth.judged or ground is None:
+        return {}
+    faster = float(ground.restitution_speed) - truth.values["restitution_speed"]
+    return {"restitution": truth.values["restitution"] - truth.values["restitution_slope"] * faster}
 
 
 def _is_found(prepared: Prepared, truth: SyntheticTruth | None) -> str:
