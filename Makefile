@@ -12,17 +12,19 @@ comma := ,
 stamp  = $(VENV)/.installed-$(subst $(comma),-,$(1))
 READY := $(call stamp,$(EXTRAS))
 PEERS := $(call stamp,$(EXTRAS)$(if $(findstring bench,$(EXTRAS)),,$(comma)bench))
+SITE  := $(call stamp,$(EXTRAS)$(if $(findstring docs,$(EXTRAS)),,$(comma)docs))
+DIST  := $(call stamp,$(EXTRAS)$(if $(findstring release,$(EXTRAS)),,$(comma)release))
 COVER := $(if $(filter 1,$(COVERAGE)),--cov=gradsim --cov-report=term:skip-covered)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench clean
+.PHONY: help demo test bench fuzz docs docs-serve dist clean
 
 help: ## Show this list
 	@echo "gradsim: differentiable simulation from pixels to physics and back"
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=python3.11      the Python that creates $(VENV)"
 	@echo "  EXTRAS=dev,tets,bench  the extras to install (here: $(EXTRAS))"
@@ -42,6 +44,19 @@ test: $(READY) ## Check style, vocabulary, types and layers; run the tests
 
 bench: $(PEERS) ## Run all benchmarks with their peers, write benchmarks/results.md and results.json
 	@$(BIN)/python -m benchmarks all
+
+docs: $(SITE) ## Build the documentation site, strictly: build/site/index.html
+	$(BIN)/mkdocs build --strict --quiet
+	@echo build/site/index.html
+
+docs-serve: $(SITE) ## Show the documentation site while it is edited: http://127.0.0.1:8000
+	$(BIN)/mkdocs serve
+
+dist: $(DIST) ## Build wheel and sdist, check them, install the wheel in an empty environment and run the demo there
+	$(BIN)/python tools/make_dist.py
+
+fuzz: $(READY) ## Try 10,000 odd, hostile and damaged inputs; goes on where it was interrupted: out/fuzz
+	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz.py
 
 clean: ## Remove .venv, caches and build products
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage

@@ -19,6 +19,7 @@ from benchmarks import (
     cloth,
     footage,
     memory,
+    piles,
     quick,
     render,
     render_report,
@@ -117,6 +118,18 @@ def run_stacks(as_json: JsonOption = None, peer: PeerOption = True, seconds: Sec
     """Steps a second of a box that slides on a box, forward and with gradients, compared with Newton."""
     options: dict[str, Any] = {"peer": peer, "seconds": seconds}
     _run({"stacks": lambda progress: stacks.section(stacks.measure_stacks(progress=progress, **options))}, as_json)
+
+
+@app.command("piles")
+def run_piles(
+    as_json: JsonOption = None,
+    bodies: Annotated[list[int] | None, typer.Option(help="Number of bodies, may be repeated; 30 to 1,000.")] = None,
+    peer: PeerOption = True,
+    seconds: SecondsOption = 1.0,
+) -> None:
+    """Time of a step of many bodies that rest on each other, without gradients, compared with MuJoCo."""
+    options: dict[str, Any] = {"peer": peer, "seconds": seconds, "counts": tuple(bodies or piles.COUNTS)}
+    _run({"piles": lambda progress: piles.section(piles.measure_piles(progress=progress, **options))}, as_json)
 
 
 @app.command("worlds")

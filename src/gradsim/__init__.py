@@ -1,10 +1,13 @@
 """gradsim: differentiable simulation from pixels to physics and back."""
 
+import logging as _logging
+
 from gradsim import datasets, meshes
 from gradsim._version import __version__ as __version__
 from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.compare.pixels import mse
 from gradsim.compare.silhouettes import cumulative
+from gradsim.environment import environment
 from gradsim.fit.control import control
 from gradsim.fit.design import Design, best_design
 from gradsim.fit.estimate import estimate
@@ -20,6 +23,7 @@ from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.observations.points import Bob, Center, FacePoint, Marker, Vertex
 from gradsim.fit.observations.robust import Cauchy, Huber
 from gradsim.fit.observations.states import States
+from gradsim.fit.observations.tables import load_states
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.optimizers import LBFGS, Adam, RandomSearch, TorchOptimizer
 from gradsim.fit.plan import Plan
@@ -37,9 +41,11 @@ from gradsim.render.softras import SoftRas
 from gradsim.report.fit_page import write_report
 from gradsim.report.plan_page import write_plan
 from gradsim.scene import errors
+from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.ball import Ball
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.camera import Camera
+from gradsim.scene.elements import LinearTet, SmoothedTet
 from gradsim.scene.errors import (
     BrokenGradient,
     ContactWarning,
@@ -47,6 +53,7 @@ from gradsim.scene.errors import (
     GradsimError,
     InvalidInput,
     MissingExtra,
+    RobotWarning,
     SceneFileError,
     SilhouetteWarning,
     StabilityWarning,
@@ -55,7 +62,15 @@ from gradsim.scene.files.load import load_scene, load_scene_file
 from gradsim.scene.files.schema import scene_schema
 from gradsim.scene.forces import BodyForce, Force, Tether
 from gradsim.scene.friction import Regularized, Sticking
-from gradsim.scene.integrators import Integrator, Midpoint, RungeKutta4, SymplecticEuler, explicit_runge_kutta
+from gradsim.scene.integrators import (
+    Integrator,
+    Midpoint,
+    RungeKutta4,
+    SymplecticEuler,
+    Verlet,
+    explicit_runge_kutta,
+)
+from gradsim.scene.joints import Fixed, Free, Prismatic, Revolute, Spherical, Universal
 from gradsim.scene.lights import AmbientLight, DirectionalLight, PointLight
 from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
@@ -67,6 +82,7 @@ from gradsim.scene.pendula import DoublePendulum, Pendulum
 from gradsim.scene.priors import LogNormal, Normal
 from gradsim.scene.quantity import Quantity, Signal, per_element, quantity
 from gradsim.scene.rigid import Drag, Push, Rigid
+from gradsim.scene.robots.load import Robot, load_robot
 from gradsim.scene.scene import Scene
 from gradsim.scene.self_contact import SelfContact
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticSphere
@@ -79,14 +95,18 @@ from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, 
 from gradsim.simulate.forces.registry import register_force_family
 from gradsim.simulate.simulate import simulate
 from gradsim.simulate.stability import stable_dt
+from gradsim.simulate.trajectory_files import load_trajectory, save_trajectory
 from gradsim.video.load import load_video
 from gradsim.video.save import save_video
 from gradsim.video.video import Video
+from gradsim.view.glb import save_glb
+from gradsim.view.viewer import view
 
 __all__ = [
     "Adam",
     "Adjoint",
     "AmbientLight",
+    "Articulated",
     "Ball",
     "Bending",
     "Blur",
@@ -116,9 +136,11 @@ __all__ = [
     "FacePoint",
     "Feedback",
     "Fit",
+    "Fixed",
     "Force",
     "ForceFamily",
     "ForceKernels",
+    "Free",
     "GaussNewton",
     "GoalImage",
     "GoalState",
@@ -130,8 +152,10 @@ __all__ = [
     "InvalidInput",
     "Keyframes",
     "LBFGS",
+    "Link",
     "LogNormal",
     "MinimumNorm",
+    "LinearTet",
     "Look",
     "Marker",
     "Masks",
@@ -149,13 +173,17 @@ __all__ = [
     "Pixels",
     "Plan",
     "Prepared",
+    "Prismatic",
     "PointLight",
     "Push",
     "Quantity",
     "RandomSearch",
     "Region",
     "Regularized",
+    "Revolute",
     "Rigid",
+    "Robot",
+    "RobotWarning",
     "RungeKutta4",
     "Scene",
     "SelfContact",
@@ -164,8 +192,10 @@ __all__ = [
     "SilhouetteWarning",
     "Sinusoids",
     "Smoke",
+    "SmoothedTet",
     "Soft",
     "SoftRas",
+    "Spherical",
     "Springs",
     "StabilityWarning",
     "State",
@@ -182,7 +212,9 @@ __all__ = [
     "Trajectory",
     "TriMesh",
     "Trial",
+    "Universal",
     "Vertex",
+    "Verlet",
     "Video",
     "TorchOptimizer",
     "best_design",
@@ -191,13 +223,17 @@ __all__ = [
     "datasets",
     "rollout",
     "per_element",
+    "environment",
     "errors",
     "estimate",
     "explicit_runge_kutta",
     "identifiability",
     "load_mesh",
+    "load_robot",
     "load_scene",
     "load_scene_file",
+    "load_states",
+    "load_trajectory",
     "load_video",
     "meshes",
     "minimize",
@@ -208,11 +244,16 @@ __all__ = [
     "register_force_family",
     "render",
     "rigid_force",
+    "save_glb",
+    "save_trajectory",
     "save_video",
     "scene_schema",
     "simulate",
     "stable_dt",
     "unknown",
+    "view",
     "write_plan",
     "write_report",
 ]
+
+_logging.getLogger("gradsim").addHandler(_logging.NullHandler())  # silent unless the application configures logging

@@ -9,13 +9,14 @@ import sys
 import time
 from contextlib import contextmanager
 
-from tests.report.browser import CHROMIUM, NO_CHROMIUM
+from tests.report.browser import CHROMIUM, NO_CHROMIUM, SOFTWARE_GL
 
-__all__ = ["CHROMIUM", "NO_CHROMIUM", "open_browser"]
+__all__ = ["CHROMIUM", "NO_CHROMIUM", "open_browser", "page_messages"]
 
 OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
+    "--enable-unsafe-swiftshader",  # WebGL in software
 )
 # chromium reads commands from file descriptor 3 and writes to 4. Descriptors of the pipes may be 3 or 4 themselves.
 EXEC = """
@@ -124,6 +125,13 @@ class Browser:
     def events_of(self, method):
         self.evaluate("0")  # reads what has arrived
         return [message["params"] for message in self.log if message.get("method") == method]
+
+
+def page_messages(browser):
+    """Warnings and errors of a page in the log, without those of the software that stands in for a graphics card."""
+    entries = [event["entry"] for event in browser.events_of("Log.entryAdded")]
+    texts = [entry["text"] for entry in entries if entry["level"] in ("warning", "error")]
+    return [text for text in texts if SOFTWARE_GL not in text]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+SOFTWARE_GL = "GL Driver Message"  # software rendering notes that it reads pixels back
 NO_CHROMIUM = "no chromium: apt-get install -y chromium enables this test"
 
 # Injected into a copy of the page: plays the video and writes the observations into the title.
@@ -34,13 +35,14 @@ addEventListener("load", async () => {
 
 def open_page(page, folder, width):
     """Opens a page, plays its first video, and asserts that nothing fails. Returns what the probe observed."""
-    text = page.read_text()
+    text = re.sub(r"script-src [^;]*;", "", page.read_text(), count=1)  # it allows the player alone, not the probe
     text = text.replace("default-src 'none'", "default-src 'none'; script-src 'unsafe-inline'", 1)
     copy = folder / "copy.html"
     copy.write_text(text.replace("<head>", "<head>" + PROBE.replace("WIDTH", str(width)), 1))
     done = subprocess.run(
         [
             *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"),
+            "--enable-unsafe-swiftshader",  # WebGL in software
             *(f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900", "--hide-scrollbars"),
             *("--virtual-time-budget=10000", copy.as_uri()),
         ],
@@ -54,7 +56,8 @@ def open_page(page, folder, width):
     observed = json.loads(match[1])
     assert observed["errors"] == []
     assert observed["requests"] == []
-    assert "CONSOLE" not in done.stderr
+    messages = [line for line in done.stderr.splitlines() if "CONSOLE" in line and SOFTWARE_GL not in line]
+    assert messages == []
     assert observed["ready"] >= 2
     assert observed["played"] >= 0.1
     assert observed["overflowing"] == []

@@ -40,7 +40,9 @@ def folder(fit, tmp_path_factory):
 def test_page_is_self_contained(folder):
     page = (folder / "report.html").read_text()
     assert not re.search(r"""(src|href|poster)=["'](?!data:|#)""", page)
-    assert not re.search(r"@import|url\((?!data:|#)|<script|<link rel=.stylesheet", page)
+    assert not re.search(r"@import|url\((?!data:|#)|<link rel=.stylesheet", page)
+    assert re.findall(r"<script[^>]*>", page) == ['<script type="text/plain" class="data">', "<script>"]
+    assert "script-src 'sha256-" in page
     assert "A &lt;thrown&gt; cube" in page
     for text in ("cube.mass", "cube.velocity[2]", "95 % interval", "data:video/mp4;base64,", "gradsim estimate a b"):
         assert text in page

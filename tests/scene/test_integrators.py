@@ -10,7 +10,7 @@ import gradsim as gs
 from gradsim.scene.integrators import TOLERATED_GROWTH, Integrator, Stage, explicit_runge_kutta
 
 F64 = torch.float64
-INTEGRATORS = [gs.SymplecticEuler(), gs.Midpoint(), gs.RungeKutta4()]
+INTEGRATORS = [gs.SymplecticEuler(), gs.Midpoint(), gs.RungeKutta4(), gs.Verlet()]
 BY_NAME = {"argvalues": INTEGRATORS, "ids": lambda integrator: type(integrator).__name__}
 
 
@@ -38,9 +38,10 @@ def test_order_of_convergence(integrator):
 
 @pytest.mark.parametrize("integrator", **BY_NAME)
 def test_stages_end_with_the_step(integrator):
-    assert integrator.stages[-1].time == pytest.approx(1.0)
+    last = integrator.stages[-2 if integrator.carries else -1]  # the last one that moves positions
+    assert last.time == pytest.approx(1.0)
     assert integrator.stage_times[0] == 0.0
-    assert len(integrator.stage_times) == integrator.evaluations
+    assert len(integrator.stage_times) == integrator.evaluations + integrator.carries
 
 
 @pytest.mark.parametrize(
@@ -61,11 +62,25 @@ def test_stages_need_one_weight_per_stage_so_far(stages):
 
 @pytest.mark.parametrize("frequency", [0.5, 10.0])
 def test_stable_dt_of_undamped_oscillators(frequency):
-    """Symplectic Euler and Runge-Kutta have limits of 2 and sqrt(8); the midpoint rule is limited by its growth."""
+    """Symplectic Euler and Verlet have limits of 2, Runge-Kutta sqrt(8); the midpoint rule is limited by its growth."""
     limits = [frequency * integrator.stable_dt(frequency, 0.0) for integrator in INTEGRATORS]
     assert limits[0] == pytest.approx(2.0)
     assert limits[1] == pytest.approx((8.0 * TOLERATED_GROWTH) ** 0.25, rel=1e-3)
     assert limits[2] == pytest.approx(8.0**0.5, rel=1e-3)
+    assert limits[3] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("ratio", "limit"), [(0.0, 2.0), (0.1, 1.640), (0.5, 0.828), (2.0, 0.2462)])
+def test_stable_dt_of_verlet_is_that_of_its_stages(ratio, limit):
+    frequency = 7.0
+    closed = gs.Verlet().stable_dt(frequency, 2.0 * ratio * frequency)
+    assert frequency * closed == pytest.approx(limit, rel=1e-3)
+    assert Integrator.stable_dt(gs.Verlet(), frequency, 2.0 * ratio * frequency) == pytest.approx(closed, rel=2e-3)
+
+
+def test_only_kick_and_drift_can_carry_their_force():
+    with pytest.raises(TypeError, match=r"Wrong\.stages must be a kick with a drift"):
+        type("Wrong", (Integrator,), {"stages": gs.Midpoint.stages, "order": 2, "carries": True})
 
 
 @pytest.mark.parametrize("integrator", **BY_NAME)
@@ -90,6 +105,8 @@ def one_step(integrator, frequency, dt, x0, v0):
         accelerations.append(-(frequency**2) * x)
         velocities.append(v)
         v = v0 + dt * np.dot(stage.acceleration, accelerations)
+        if stage.holds_position:
+            continue
         x = x0 + dt * (np.dot(stage.velocity, velocities) + stage.new_velocity * v)
     return x, v
 

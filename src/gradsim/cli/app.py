@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import sys
 import warnings
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,24 +25,33 @@ from gradsim.cli.estimate import estimate
 from gradsim.cli.exit_codes import INTERRUPTED, INVALID_INPUT
 from gradsim.cli.identify import identify
 from gradsim.cli.landscape import landscape
+from gradsim.cli.new import new
 from gradsim.cli.prepare import prepare
 from gradsim.cli.reproduce import reproduce
 from gradsim.cli.simulate import simulate
+from gradsim.cli.view import view
 from gradsim.scene.errors import GradsimError, InvalidInput
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Differentiable simulation from pixels to physics and back. Start with `gradsim demo`.",
     epilog="Exit codes: 0 success, 1 a check or claim failed, 2 invalid input, 130 interrupted.",
 )
-for command in (prepare, calibrate, simulate, estimate, identify, landscape, control, demo):
+for command in (new, prepare, calibrate, simulate, estimate, identify, landscape, control, view, demo):
     app.command()(command)
 app.add_typer(check, name="check")
 app.add_typer(reproduce, name="reproduce")
 app.add_typer(dataset, name="dataset")
+
+
+class LogLevel(str, Enum):
+    """Levels of the log."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
 
 
 @app.callback(invoke_without_command=True)
@@ -55,7 +66,13 @@ def start(
             "them. The file is executed: import only what you trust. May be repeated.",
         ),
     ] = None,
+    log: Annotated[
+        LogLevel | None, typer.Option(help="Print the log of gradsim to the standard error stream, from this level on.")
+    ] = None,
 ) -> None:
+    if log is not None:
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("gradsim").setLevel(log.value.upper())
     if show:
         console.print(__version__)
         raise typer.Exit

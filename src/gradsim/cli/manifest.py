@@ -18,10 +18,10 @@ import yaml
 
 from gradsim.cli.inputs import checked_camera, checked_unknowns, load_background, load_clip, substeps_at
 from gradsim.cli.options import frame_time, parse_size, unknown_offset
-from gradsim.cli.tables import MeasuredTable, load_table
 from gradsim.fit.footage_trial import named_point, weights_from_deviations
 from gradsim.fit.observations.base import Observation
 from gradsim.fit.observations.states import States
+from gradsim.fit.observations.tables import MeasuredTable, load_table
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.trials import Trial
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,12 +25,10 @@ from gradsim.cli.options import (
 )
 from gradsim.cli.progress import ProgressBar
 from gradsim.scene.errors import VideoFileError
-from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 
 SIZE = (256, 256)  # [px]
-MIN_SUBSTEPS, SAFETY_FACTOR = 8, 1.5
 CHUNK = 8  # frames rendered at once
 
 
@@ -63,6 +60,7 @@ def simulate(
         gradsim simulate scene.yaml -o video.mp4 --size 512x512 --set cube.mass=2.5 --set cube.velocity=1,0,2
     """
     from gradsim.scene.files.load import load_scene_file
+    from gradsim.simulate.stability import stable_substeps
     from gradsim.video.save import ARRAYS, CODECS, save_video
 
     begin = time.perf_counter()
@@ -76,7 +74,7 @@ def simulate(
     filled = file.scene.with_values(chosen)
     rate = file.time.fps if fps is None else fps
     count = file.time.frames if frames is None else frames
-    steps = substeps or substeps_at(file.time, rate) or _stable_substeps(filled, rate, file.time.integrator)
+    steps = substeps or substeps_at(file.time, rate) or stable_substeps(filled, rate, file.time.integrator)
     announce_compilation(dtype.torch)
     video = _render_video(filled, Time(count, rate, steps, file.time.integrator), pixels, dtype.torch)
     make_folder(out.parent)
@@ -108,10 +106,3 @@ def _render_video(scene: Scene, time: Time, size: tuple[int, int], dtype: torch.
             chunks.append(render(scene, trajectory, size, frames=slice(first, first + CHUNK)))
             bar.update(min(first + CHUNK, time.frames), "rendering")
     return torch.cat(chunks)
-
-
-def _stable_substeps(scene: Scene, fps: float, integrator: Integrator) -> int:
-    """Returns the physics steps per frame that stability requires, with a safety factor."""
-    from gradsim.simulate.stability import stable_dt
-
-    return max(MIN_SUBSTEPS, math.ceil(SAFETY_FACTOR / (fps * stable_dt(scene, integrator))))

@@ -37,6 +37,7 @@ class Cumulative:
     normalize: bool = False
 
     def residuals(self, video: torch.Tensor | Video, goal: torch.Tensor | Video) -> torch.Tensor:
+        """Returns residuals [..., N]; their sum of squares is the distance."""
         a, b = matching_frames(video, goal)
         above, left = (x - y for x, y in zip(self._sums(a), self._sums(b), strict=True))
         return torch.cat([r / math.sqrt(math.prod(r.shape[-3:])) for r in (above, left)], -2).flatten(-3)
@@ -68,6 +69,7 @@ class Moments:
     second_moments: bool = False
 
     def residuals(self, video: torch.Tensor | Video, goal: torch.Tensor | Video) -> torch.Tensor:
+        """Returns residuals [..., N]; their sum of squares is the distance."""
         a, b = matching_frames(video, goal)
         difference = self._moments(a) - self._moments(b)  # [..., T, C, M]
         return difference.flatten(-3) / math.sqrt(difference.shape[-3] * difference.shape[-2])
@@ -109,6 +111,7 @@ class Blur:
             raise OutOfRange("Blur.sigma", self.sigma, "must be >= 0, a fraction of the image height")
 
     def residuals(self, video: torch.Tensor | Video, goal: torch.Tensor | Video) -> torch.Tensor:
+        """Returns residuals [..., N]; their sum of squares is the distance."""
         a, b = matching_frames(video, goal)
         difference = a - b
         if self.sigma > 0.0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.result import Fit, FitStep
 from gradsim.fit.search import Search
 from gradsim.fit.student import NORMAL_95, student_95
-from gradsim.fit.trials import Observed, Trial, make_trial_model
+from gradsim.fit.trials import Observed, Trial, make_trial_models
 from gradsim.fit.uncertainty import Identifiability
 from gradsim.footage.prepare import Prepared
 from gradsim.render.exact import Exact
@@ -34,9 +35,9 @@ from gradsim.render.raster import Rasterizer
 from gradsim.scene.errors import InvalidInput, WrongType
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
-from gradsim.scene.time import Time
 from gradsim.scene.unknown import Unknown
 
+LOG = logging.getLogger("gradsim.fit")
 DISTINCT_MINIMA = 1e-2  # smallest distance between different minima of two searches, in coordinate units
 PRIOR_FREEDOM = 10  # degrees of freedom of the default priors of nuisances: their widths are guesses to about a quarter
 CORRECTIONS = 5  # largest number of errors of a scene that are estimated in addition
@@ -52,7 +53,7 @@ def estimate(
     *,
     fps: float | Unknown | None = None,
     substeps: int | None = None,
-    integrator: Integrator = Time.integrator,
+    integrator: Integrator | None = None,
     renderer: Rasterizer = Exact(),
     mask: torch.Tensor | None = None,
     frames: Sequence[int] | None = None,
@@ -85,7 +86,9 @@ def estimate(
         fps: Frames per second [1/s]; required if the video has no frame rate.
         substeps: Time steps per frame; if None, chosen to be stable over the range of the unknowns and so accurate that
             the error of the steps is small compared with the intervals.
-        integrator: Time integrator; the default is of second order and has a small bias at few steps.
+        integrator: Time integrator, of second order by default. If `substeps` is None too, bodies of nodes are
+            simulated by `Midpoint()` or `Verlet()`, whichever is stable with fewer evaluations of the forces, which is
+            `Verlet()` below a damping ratio of about 0.4; otherwise `Midpoint()`. `fit.integrator` states it.
         renderer: Renderer of the simulated video.
         mask: Weights of the pixels, [H, W] or [T, H, W]; pixels with weight 0 are ignored.
         frames: Indices of the frames that are compared; all if None.
@@ -127,10 +130,7 @@ def estimate(
     names = [str(k) if trial.name is None else trial.name for k, trial in enumerate(trials)]
     if len(set(names)) != len(names):
         raise InvalidInput("Trial.name", ", ".join(names), "every trial needs a name of its own")
-    models = tuple(
-        make_trial_model(trial, name=name, substeps=substeps, integrator=integrator, options=pixels)
-        for trial, name in zip(trials, names, strict=True)
-    )
+    models = make_trial_models(trials, names, substeps=substeps, integrator=integrator, options=pixels)
     compressed = any(video is not None and video.encoding.lossy for model in models for video in model.videos)
     if bootstrap and not compressed:
         raise InvalidInput("bootstrap", True, "needs a compressed video from gs.load_video, whose encoding is repeated")
@@ -294,6 +294,7 @@ def _make_fit(analysis: Analysis, searches: _Searches, intervals: _Intervals, me
     low, high = (parameters.values((intervals.center + side * margin).clamp(*parameters.bounds())) for side in (-1, 1))
     values = parameters.values(intervals.center)
     status, advice = _status(analysis, searches)
+    LOG.info("estimate: %s", status)
     wanted = [path for path in values if path not in problem.nuisance_paths]
     return Fit(
         values={path: values[path] for path in wanted},

@@ -81,6 +81,7 @@ class GoalImage:
         return video[..., 3:] if channels == SILHOUETTE else video
 
     def residuals(self, scene: Scene, trajectory: Trajectory, distance: Distance) -> torch.Tensor:
+        """Returns residuals [..., N] of a motion; `distance` compares images."""
         rendered = self.render(scene, trajectory)
         return distance.residuals(rendered, self.images.to(rendered))
 

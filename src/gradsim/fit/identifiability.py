@@ -20,7 +20,6 @@ from gradsim.fit.uncertainty import Identifiability, Uncertainty, value_scales
 from gradsim.scene.errors import Diverged, InvalidInput, OutOfRange, WrongType
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
-from gradsim.scene.time import Time
 from gradsim.scene.unknown import Unknown
 
 LEVELS = ("identifiable", "weak", "from the prior", "at its bound", "not identifiable")  # from best to worst
@@ -147,7 +146,7 @@ def identifiability(
     samples: int = 5,
     seed: int = 0,
     substeps: int | None = None,
-    integrator: Integrator = Time.integrator,
+    integrator: Integrator | None = None,
     progress: Callable[[str], None] = lambda name: None,
 ) -> ExpectedIntervals:
     """Predicts what a recording of a scene would determine, before it is made.

@@ -17,7 +17,6 @@ from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
 from gradsim.scene.spelling import did_you_mean
-from gradsim.scene.time import Time
 
 POINTS = {1: 61, 2: 25}  # along each unknown, by the number of unknowns
 EDGE_MARGIN = 0.02  # fraction of the range between two bounds that is left out at each end
@@ -74,7 +73,7 @@ def landscape(
     values: Mapping[str, Any] | None = None,
     fps: float | None = None,
     substeps: int | None = None,
-    integrator: Integrator = Time.integrator,
+    integrator: Integrator | None = None,
     dtype: torch.dtype = torch.float64,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> Landscape:

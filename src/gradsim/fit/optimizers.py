@@ -66,6 +66,7 @@ class Adam:
     final_lr: float | None = None
 
     def iterate(self, loss: Loss, z: torch.Tensor) -> Iterator[OptimizerStep]:
+        """Yields the iterates from starts z [K, P], one per iteration."""
         leaf = z.detach().clone().requires_grad_()
         optimizer = torch.optim.Adam([leaf], lr=self.lr, betas=self.betas)
         final = self.lr if self.final_lr is None else self.final_lr
@@ -83,6 +84,7 @@ class TorchOptimizer:
     iterations: int = 100
 
     def iterate(self, loss: Loss, z: torch.Tensor) -> Iterator[OptimizerStep]:
+        """Yields the iterates from starts z [K, P], one per iteration."""
         leaf = z.detach().clone().requires_grad_()
         yield from _iterate_torch(self.make([leaf]), leaf, loss, self.iterations)
 
@@ -102,6 +104,7 @@ class RandomSearch:
     seed: int = 0
 
     def iterate(self, loss: Loss, z: torch.Tensor) -> Iterator[OptimizerStep]:
+        """Yields the iterates from starts z [K, P], one per iteration."""
         generator = torch.Generator().manual_seed(self.seed)
         for k in range(self.iterations):
             offset = torch.randn(z.shape, generator=generator, dtype=z.dtype) * self.std
@@ -126,6 +129,7 @@ class LBFGS:
     tolerance: float = 1e-12
 
     def iterate(self, loss: Loss, z: torch.Tensor) -> Iterator[OptimizerStep]:
+        """Yields the iterates from starts z [K, P], one per iteration."""
         points = z.detach().clone()
         losses, gradients = _evaluate(loss, points)
         max_gradient = gradients.abs().amax(1)

@@ -14,6 +14,7 @@ import torch
 from gradsim.fit.goals import Goal
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
+from gradsim.scene.html import to_html
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 from gradsim.scene.trajectory import Trajectory
@@ -88,6 +89,9 @@ class Plan:
             lines.append(f"metric {first.metric:.6g} -> {self.best.metric:.6g}, last {self.last.metric:.6g}")
         lines.append(f"{self.status}: {self.advice}" if self.advice else self.status)
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return to_html(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values, for JSON, without long arrays; `save` writes all."""

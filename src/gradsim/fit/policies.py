@@ -57,7 +57,7 @@ class Sinusoids(torch.nn.Module):
         self.weight = torch.nn.Parameter(uniform * (scale / math.sqrt(waves)))
 
     def forward(self, time: torch.Tensor) -> torch.Tensor:
-        """Returns outputs [K, outputs] at times [K] [s]."""
+        """Returns outputs [K, outputs] at times [s], [K]."""
         phases: Any = self.phases
         waves = torch.sin(self.frequency * time[:, None] + phases).to(self.weight.dtype)
         values = self.amplitude * torch.tanh(waves @ self.weight.mT)
@@ -95,7 +95,7 @@ class Keyframes(torch.nn.Module):
         self.weight = torch.nn.Parameter(torch.zeros(self.row_count, keys, dtype=torch.float64))
 
     def forward(self, time: torch.Tensor) -> torch.Tensor:
-        """Returns outputs [K, outputs] at times [K] [s]."""
+        """Returns outputs [K, outputs] at times [s], [K]."""
         last = self.weight.shape[1] - 1
         position = (time / self.duration * last).clamp(0, last)
         key = position.floor().clamp(max=last - 1).long()

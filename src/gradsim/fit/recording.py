@@ -28,7 +28,6 @@ from gradsim.scene.errors import ContactWarning, InvalidInput, StabilityWarning,
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
 from gradsim.scene.spelling import abbreviate
-from gradsim.scene.time import Time
 from gradsim.scene.trajectory import Trajectory
 from gradsim.scene.unknown import Unknown
 
@@ -53,7 +52,7 @@ class Recording:
     exposure: float | Unknown = 0.0
     roughly: Sequence[str] = ()
     substeps: int | None = None
-    integrator: Integrator = Time.integrator
+    integrator: Integrator | None = None
 
     def problem(self) -> EstimationProblem:
         """Returns the problem of estimating the unknowns from this recording, at their guesses."""

@@ -16,6 +16,9 @@ from gradsim.fit.parameters import Parameters
 from gradsim.fit.scatter import Scatter
 from gradsim.fit.trial_model import TrialModel
 from gradsim.fit.uncertainty import Identifiability
+from gradsim.scene.html import to_html
+from gradsim.scene.integrators import Integrator
+from gradsim.scene.robots.load import Robot
 from gradsim.scene.scene import Scene
 
 
@@ -73,6 +76,11 @@ class Fit:
         return self.status == "converged" and identifiable
 
     @property
+    def integrator(self) -> Integrator:
+        """Time integrator of the first trial; `trials[0].time` has its steps too."""
+        return self.trials[0].time.integrator
+
+    @property
     def outliers(self) -> dict[str, float]:
         """Trials that fit far worse than the others: their residual as a multiple of that of the median trial."""
         return self.misfit.outliers
@@ -124,6 +132,9 @@ class Fit:
         status = f"{self.status}: {self.advice}" if self.advice else self.status
         return "\n".join([status, *lines] if self.doubtful else [*lines, status])
 
+    def _repr_html_(self) -> str:
+        return to_html(self)
+
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values, for JSON."""
         rows = {
@@ -155,10 +166,21 @@ class Fit:
             },
             "scatter": {path: dataclasses.asdict(item) for path, item in self.scatter.items()},
             "alternative minima": minima,
+            "integrator": type(self.integrator).__name__,
+            "substeps": self.trials[0].time.substeps,
             "starts": self.starts,
             "agreeing starts": self.agreeing_starts,
             "seconds": self.seconds,
         }
+
+    def save_robot(self, path: str | Path, robot: Robot) -> None:
+        """Writes a robot's file with the estimated values, in the format that was read.
+
+        Args:
+            path: File to write.
+            robot: The robot whose body the scene has, from `gs.load_robot`.
+        """
+        robot.save(path, self.scene[robot.body.name])
 
     def save(self, path: str | Path) -> None:
         """Writes the numbers as JSON, atomically."""

@@ -13,6 +13,7 @@ import torch
 from gradsim.cache import signature_key
 from gradsim.fit.simulation import simulate_over
 from gradsim.fit.trial_model import TrialModel
+from gradsim.scene.articulated_motion import ArticulatedMotion
 from gradsim.scene.components import Components, index_text
 from gradsim.scene.quantity import bare, is_unknown, unwrap
 from gradsim.scene.scene import Scene
@@ -26,6 +27,7 @@ TRAILING_DIMS: dict[type, int | tuple[int, ...]] = {
     RigidMotion: 2,
     PendulumMotion: 2,
     BodyMotion: 3,
+    ArticulatedMotion: 3,
     SmokeMotion: (3, 4),
 }  # dimensions of the tensors of a motion without a batch, for all of them or for each
 

@@ -17,8 +17,9 @@ from gradsim.fit.trial_model import EXPOSURE, OFFSET, RATE, READOUT, Sampling, T
 from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer
 from gradsim.render.render import render
+from gradsim.scene.body import NodeBody
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
-from gradsim.scene.integrators import Integrator
+from gradsim.scene.integrators import Integrator, Verlet
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 from gradsim.scene.unknown import Unknown
@@ -27,6 +28,7 @@ from gradsim.video.video import Video
 
 MIN_BACKGROUND_PIXELS = 16  # fewest pixels from which the background colour of a compressed video is taken
 MIN_SUBSTEPS, MAX_SUBSTEPS = 8, 1024  # per frame
+INTEGRATORS: tuple[Integrator, ...] = (Time.integrator, Verlet())  # of which a fit chooses
 SUBSTEP_SAMPLES = 16  # samples of the unknowns from which the number of substeps is chosen
 STABLE_FRACTION = 0.8  # fraction of the samples that are to be stable
 SUBSTEP_MARGIN = 1.3  # factor of the estimated number of substeps
@@ -97,15 +99,36 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def make_trial_models(
+    trials: Sequence[Trial], names: Sequence[str], *, integrator: Integrator | None, **options: Any
+) -> tuple[TrialModel, ...]:
+    """Returns the models of several trials, all with the same integrator; arguments as for `make_trial_model`."""
+    models = tuple(
+        make_trial_model(trial, name=name, integrator=integrator, **options)
+        for trial, name in zip(trials, names, strict=True)
+    )
+    if len({model.time.integrator for model in models}) > 1:
+        return make_trial_models(trials, names, integrator=Time.integrator, **options)
+    return models
+
+
 def make_trial_model(
     trial: Trial,
     *,
     name: str,
     substeps: int | None,
-    integrator: Integrator,
+    integrator: Integrator | None,
     options: dict[str, Any] | None = None,
 ) -> TrialModel:
-    """Returns the model of a trial; `options` are those of `Pixels`, for observations given as videos or tensors."""
+    """Returns the model of a trial.
+
+    Args:
+        trial: Scene and observations.
+        name: Of the trial.
+        substeps: Time steps per frame; chosen by stability if None.
+        integrator: If None, chosen with the steps, and `Time.integrator` where these are given.
+        options: Those of `Pixels`, for observations given as videos or tensors.
+    """
     given: Any = trial.observations
     items = list(given) if isinstance(given, (list, tuple)) else [given]
     if not items:
@@ -118,8 +141,9 @@ def make_trial_model(
     if len(counts) != 1:
         raise WrongShape("Trial.observations", f"{sorted(counts)} frames", "must all have the same number of frames")
     sampling = _sampling(trial, observations, counts.pop())
-    time = Time(sampling.grid_frames, sampling.fps, substeps, integrator)
-    time = time if substeps is not None else _with_substeps(time, scene)
+    time = Time(sampling.grid_frames, sampling.fps, substeps, integrator or Time.integrator)
+    if substeps is None:
+        time = _with_substeps(time, scene, (integrator,) if integrator else INTEGRATORS)
     videos = tuple(item if isinstance(item, Video) else None for item in items)
     return TrialModel(name, scene, tuple(observations), time, sampling, videos)
 
@@ -228,14 +252,26 @@ def _guess(scene: Scene) -> Scene:
     return parameters.fill(parameters.initial())
 
 
-def _with_substeps(time: Time, scene: Scene) -> Time:
-    """Chooses the number of substeps for which most samples of the unknowns are stable, a power of two."""
+def _with_substeps(time: Time, scene: Scene, integrators: tuple[Integrator, ...]) -> Time:
+    """Chooses the number of substeps for which most samples of the unknowns are stable, a power of two.
+
+    Of several integrators, bodies of nodes get the one that then evaluates the forces least often, the first of equals;
+    other scenes get the first, as their steps follow from the accuracy of contact.
+    """
     samples = [_guess(scene)]
     if scene.unknowns:
         parameters = Parameters(scene)
         drawn = parameters.sample(SUBSTEP_SAMPLES - 1, torch.Generator().manual_seed(0))
         samples += [parameters.fill(z) for z in drawn]
-    required = sorted(1.0 / (time.fps * stable_dt(sample, time.integrator)) for sample in samples)
+    if not any(isinstance(body, NodeBody) for body in scene.bodies):
+        integrators = integrators[:1]
+    counts = {integrator: _stable_substeps(samples, time.fps, integrator) for integrator in integrators}
+    integrator = min(counts, key=lambda own: counts[own] * own.evaluations)
+    return replace(time, substeps=min(counts[integrator], MAX_SUBSTEPS), integrator=integrator)
+
+
+def _stable_substeps(samples: Sequence[Scene], fps: float, integrator: Integrator) -> int:
+    """Returns a power of two, however large."""
+    required = sorted(1.0 / (fps * stable_dt(sample, integrator)) for sample in samples)
     substeps = SUBSTEP_MARGIN * required[int(STABLE_FRACTION * len(required))]
-    power = 2 ** math.ceil(math.log2(max(substeps, 1.0)))
-    return replace(time, substeps=int(min(max(power, MIN_SUBSTEPS), MAX_SUBSTEPS)))
+    return max(2 ** math.ceil(math.log2(max(substeps, 1.0))), MIN_SUBSTEPS)

@@ -47,7 +47,7 @@ class Prepared:
         view: Camera and scale.
         lens: Lens of the camera.
         draft: Scene with unknowns.
-        times: Times of the frames of the motion from the first [M] [s].
+        times: Times of the frames of the motion from the first [s], [M].
         notes: What is uncertain, in words.
         linked: The object from which the measured one hangs, in the same frames; none if it moves alone.
     """
@@ -71,11 +71,12 @@ class Prepared:
 
     @property
     def recording(self) -> Recording:
+        """The video file, its size and frame times."""
         return self.detection.recording
 
     @property
     def deviations(self) -> np.ndarray:
-        """Standard deviations of the coordinates of the motion [M, 2 K] [px], for K objects."""
+        """Standard deviations of the coordinates of the motion [px], [M, 2 K], for K objects."""
         part = self.path.part(self.fit.frames)
         return np.broadcast_to(np.hypot(part.sigma[:, None], self.fit.spread), part.points.shape)
 

@@ -75,6 +75,7 @@ def render(
         UnsupportedDevice: A rasterizer is given a trajectory that is not on the CPU.
     """
     _check_renderer(renderer)
+    _check_types(scene, trajectory, alpha=alpha, depth=depth)
     return renderer.render(scene, trajectory, checked_pixels("size", size), frames, alpha=alpha, depth=depth)
 
 
@@ -82,3 +83,12 @@ def _check_renderer(renderer: object) -> None:
     if not isinstance(renderer, Renderer):
         names = ", ".join(f"gs.{name}()" for name in Renderer.names())
         raise WrongType("renderer", repr(renderer), f"must be one of {names}")
+
+
+def _check_types(scene: Any, trajectory: Any, **flags: Any) -> None:
+    if not isinstance(scene, Scene) or not isinstance(trajectory, Trajectory):
+        found = f"{type(scene).__name__} and {type(trajectory).__name__}"
+        raise WrongType("scene, trajectory", found, "must be a gs.Scene and its gs.Trajectory")
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise WrongType(name, type(flag).__name__, "must be True or False")

@@ -96,7 +96,7 @@ def corner_attributes(
         batcher: The batch.
         attribute_count: `ATTRIBUTE_COUNT.plain` or `ATTRIBUTE_COUNT.textured`.
     """
-    colors = _colors(look, batcher)
+    colors = look_colors(look, batcher)
     tint = colors[:, 0] if colors.shape[1] == 1 else batcher.per_world(WHITE, (3,))
     light, highlight = tint[:, None, None], None
     if lights is not None and look.lit:
@@ -110,11 +110,11 @@ def corner_attributes(
         color = light if highlight is None else light + highlight
         return color.expand(-1, -1, len(surface.row_colors), -1)
     highlight = torch.zeros_like(light[:1, :1, :1]) if highlight is None else highlight
-    uv = _texture_coordinates(surface, look, batcher).expand(-1, -1, len(surface.row_colors), -1)
+    uv = texture_coordinates(surface, look, batcher).expand(-1, -1, len(surface.row_colors), -1)
     return concatenate([light, highlight, uv], -1)
 
 
-def _texture_coordinates(surface: SurfaceTopology, look: Look | Checker, batcher: Batcher) -> torch.Tensor:
+def texture_coordinates(surface: SurfaceTopology, look: Look | Checker, batcher: Batcher) -> torch.Tensor:
     """[1, 1, R, 2]."""
     if isinstance(look, Checker) or look.texture is None:
         return torch.zeros(1, 1, 1, 2, dtype=batcher.dtype, device=batcher.device)
@@ -126,7 +126,7 @@ def _texture_coordinates(surface: SurfaceTopology, look: Look | Checker, batcher
     return coordinates.index_select(0, surface.row_uvs)[None, None]
 
 
-def _colors(look: Look | Checker, batcher: Batcher) -> torch.Tensor:
+def look_colors(look: Look | Checker, batcher: Batcher) -> torch.Tensor:
     """The look's colours, [1 or W, n, 3]; white if there is only a texture."""
     if isinstance(look, Checker):
         return batcher.per_world(look.colors, (2, 3))

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +16,8 @@ from gradsim.render.shape_surface import plane_path, shape_vertices
 from gradsim.render.spring_surface import spring_mesh, spring_vertices
 from gradsim.render.topology import Surface, SurfaceTopology
 from gradsim.scene import ball
+from gradsim.scene.articulated import Articulated
+from gradsim.scene.articulated_motion import ArticulatedMotion
 from gradsim.scene.ball import Ball
 from gradsim.scene.batcher import Batcher
 from gradsim.scene.bodies import Soft, Springs, node_count
@@ -74,6 +76,8 @@ def visible_surfaces(scene: Scene) -> Iterator[tuple[Any, Surface]]:
             mesh = _ground_mesh(shape.look) if isinstance(shape, Ground) else shape_mesh(shape)
             yield shape, _mesh_surface(name, shape.look, mesh, stiff=True)
     for body in scene.bodies:
+        if isinstance(body, Articulated):
+            yield from _link_surfaces(body)
         if isinstance(body, Smoke) or body.look is None:
             continue
         if isinstance(body, (Pendulum, DoublePendulum)):
@@ -85,6 +89,28 @@ def visible_surfaces(scene: Scene) -> Iterator[tuple[Any, Surface]]:
         else:
             mesh = getattr(body, "mesh")  # noqa: B009
             yield body, _mesh_surface(body.name, body.look, mesh, stiff=isinstance(body, Rigid))
+
+
+class VisibleLink(NamedTuple):
+    """A link of an articulated body that is drawn."""
+
+    name: str  # of the body
+    link: str
+
+
+def _link_surfaces(body: Articulated) -> Iterator[tuple[VisibleLink, Surface]]:
+    for name, link in body.links.items():
+        if link.mesh is not None and link.look is not None:
+            yield (
+                VisibleLink(body.name, name),
+                _mesh_surface(f"{body.name}.links.{name}", link.look, link.mesh, stiff=True),
+            )
+
+
+def _link_pose(visible: VisibleLink, motion: ArticulatedMotion, topology: SurfaceTopology, batcher: Batcher) -> Pose:
+    link, points = motion.link(visible.link), motion.meshes[visible.link]
+    rotation, origin = (batcher.per_world(x, tuple(x.shape[-2:])) for x in (link.rotation, link.position))
+    return Pose(_rendered(points, topology)[None, None], False, axes_of(rotation), origin)
 
 
 def _mesh_surface(name: str, look: Look | Checker, mesh: TriMesh, *, stiff: bool) -> Surface:
@@ -126,6 +152,8 @@ def surface_pose(scene_object: Any, trajectory: Trajectory, topology: SurfaceTop
             return Pose(topology.rest_vertices[None, None], False)
         return Pose(shape_vertices(scene_object, topology.rest_vertices, trajectory, batcher), True)
     motion = trajectory[scene_object.name]
+    if isinstance(scene_object, VisibleLink):
+        return _link_pose(scene_object, motion, topology, batcher)
     _check_count(scene_object, motion)
     if isinstance(motion, RigidMotion) and (motion.scale is None or isinstance(scene_object, Ball)):
         if isinstance(scene_object, Rigid) and _is_smooth_sphere(scene_object):

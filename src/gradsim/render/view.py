@@ -54,7 +54,7 @@ def visible_triangles(
         raise InvalidInput("scene.bodies", "no visible surface", remedy)
     surfaces = [surface for _, surface in visible]
     trajectory = select_frames(trajectory, frames)
-    batcher = _batcher(scene, trajectory)
+    batcher = common_batcher(scene, trajectory)
     matrix, offset, lights = _view(scene.camera, scene.lights, size, batcher)
     topology = scene_topology(surfaces, lights is not None and lights.directed, batcher.dtype, batcher.device)
     poses = [
@@ -126,7 +126,7 @@ def _view(
 _batches: WeakKeyDictionary[Scene, tuple[Any, ...]] = WeakKeyDictionary()  # a frozen scene keeps its batch and types
 
 
-def _batcher(scene: Scene, trajectory: Trajectory) -> Batcher:
+def common_batcher(scene: Scene, trajectory: Trajectory) -> Batcher:
     """The common batch of the trajectory and all visible quantities, with the trajectory's dtype and device."""
     batch: tuple[int, ...] = ()
     for motion in trajectory.motions.values():

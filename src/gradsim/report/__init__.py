@@ -1,1 +1,3 @@
-"""Reports of estimates and controls: HTML pages and plots."""
+"""Results for people: HTML pages of estimates and controls, and the HTML of objects in notebooks."""
+
+from gradsim.report import notebook as notebook  # registers the HTML of objects

@@ -28,7 +28,7 @@ def write_report(
 ) -> Path:
     """Writes report.html, fit.json and fitted.yaml into a folder, each atomically.
 
-    The page embeds its videos and plots and makes no network requests.
+    The page embeds its videos, plots and the motion in 3D, and makes no network requests.
 
     Args:
         fit: Result of `gs.estimate`.
@@ -59,6 +59,7 @@ def write_report(
             "" if shown is None else footage_sections.footage(fit, shown),
             misfit_sections.misfit(fit),
             sections.videos(fit),
+            sections.motion(fit),
             misfit_sections.trials(fit),
             misfit_sections.intervals(fit),
             misfit_sections.priors(fit),

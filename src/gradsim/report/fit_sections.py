@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
+import torch
+
 from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.result import Fit
@@ -16,6 +18,7 @@ from gradsim.report.html import (
     image_element,
     number_cell,
     panel_figure,
+    player_section,
     section,
     table_head,
     verdict_box,
@@ -135,6 +138,14 @@ def _video_figures(comparison: Comparison) -> str:
     return panel_figure(comparison.labels, video, comparison.caption) + panel_figure(
         comparison.strip_labels, strip, caption
     )
+
+
+def motion(fit: Fit) -> str:
+    """The fitted motion of the first trial, in three dimensions."""
+    with torch.no_grad():
+        scene, trajectory = fit.trials[0].simulate(fit.trial_values(0))
+    note = f"Trial {fit.trials[0].name}." if len(fit.trials) > 1 else ""
+    return player_section("Fitted motion in 3D", scene, trajectory, note)
 
 
 def identifiability(fit: Fit) -> str:

@@ -14,6 +14,8 @@ from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import GradsimError, InvalidInput
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
+from gradsim.scene.trajectory import Trajectory
+from gradsim.view.player import CAPTION, Player, player_style, script_element, script_source
 
 HERE = Path(__file__).parent
 PACKAGES = ("gradsim", "torch", "warp-lang", "numpy", "av")
@@ -28,13 +30,17 @@ def write_page(file: Path, *, kind: str, title: str, source: str, sections: Iter
         title, source, footer: Plain text.
         sections: HTML.
     """
+    content = "\n".join(sections)
+    plays = 'class="player"' in content  # a page without a player has no script at all
     page = Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
         kind=escape(kind),
         title=escape(title),
-        style=(HERE / "page.css").read_text(encoding="utf-8"),
+        style=(HERE / "page.css").read_text(encoding="utf-8") + (player_style() if plays else ""),
         source=escape(source),
-        sections="\n".join(sections),
+        sections=content,
         footer=escape(footer),
+        scripts=script_element() if plays else "",
+        scripts_allowed=f"script-src {script_source()};" if plays else "",
     )
     write_atomically(file, lambda target: target.write_text(page, encoding="utf-8"), InvalidInput)
 
@@ -84,6 +90,16 @@ def video_element(uri: str, poster: str, height: int, width: int) -> str:
 
 def image_element(uri: str, height: int, width: int, alt: str) -> str:
     return f'<img width="{width}" height="{height}" alt="{escape(alt)}" src="{uri}">'
+
+
+def player_section(title: str, scene: Scene, trajectory: Trajectory, note: str = "") -> str:
+    """Returns the section with the motion in three dimensions; empty if nothing of the scene is visible."""
+    player = Player(scene, trajectory)
+    if player.empty:
+        return ""
+    left_out = f" One frame in {player.stride} is shown." if player.stride > 1 else ""
+    caption = f'<figcaption class="note">{escape(" ".join(filter(None, (note, CAPTION))) + left_out)}</figcaption>'
+    return section(title, f'<figure class="motion">{player.element()}{caption}</figure>')
 
 
 def chart_grid(charts: Iterable[tuple[str, str]], *, pairs: bool = False) -> str:

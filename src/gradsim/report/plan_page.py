@@ -31,7 +31,8 @@ def write_plan(
 ) -> Path:
     """Writes report.html, plan.json, control.npz, plan.yaml and reached.mp4 into a folder, each atomically.
 
-    The page embeds its images, plots and video and makes no network requests. The video requires a camera in the scene.
+    The page embeds its images, plots, video and the motion in 3D, and makes no network requests. The video requires a
+    camera in the scene.
 
     Args:
         plan: Result of `gs.control`.
@@ -61,6 +62,7 @@ def write_plan(
             sections.verdict(plan, watched),
             sections.goals(plan),
             sections.motion(plan, place / VIDEO, last_frame),
+            sections.motion_3d(plan),
             sections.convergence(plan, watched),
             sections.control(plan),
             scene_section("Scene with the control", SCENE, text),

@@ -16,6 +16,7 @@ from gradsim.report.html import (
     image_element,
     number_cell,
     panel_figure,
+    player_section,
     section,
     table_head,
     verdict_box,
@@ -64,6 +65,11 @@ def motion(plan: Plan, file: Path, last_frame: torch.Tensor | None) -> str:
     caption = f"Iterate {plan.best.number}: {plan.time.frames} frames, {seconds:.3g} s. The file is {file.name}."
     figure = panel_figure((), video, caption)
     return section("Motion", f'<div class="recording" style="--aspect: {width / height:.3g}">{figure}</div>')
+
+
+def motion_3d(plan: Plan) -> str:
+    """The motion of the best iterate, in three dimensions."""
+    return player_section("Motion in 3D", plan.scene, plan.trajectory)
 
 
 def convergence(plan: Plan, watched: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gradsim.scene.body import NodeBody
+from gradsim.scene.elements import LinearTet, TetElement
 from gradsim.scene.errors import DegenerateElement, InvalidInput, OutOfRange, WrongShape, WrongType
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import (
@@ -123,7 +124,7 @@ def _validate_body(body: Any, counts: dict[str, int]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Soft(NodeBody):
-    """An elastic solid, discretized by linear tetrahedra.
+    """An elastic solid, discretized by tetrahedra.
 
     Args:
         name: Identifier; paths of the body's parameters start with it.
@@ -144,6 +145,7 @@ class Soft(NodeBody):
         motion: Prescribed motion of the pinned nodes; they stand still if None.
         self_contact: Contact of the body's nodes with each other, and with those of other bodies that have it; `True`
             takes the defaults of `SelfContact`.
+        element: `LinearTet()`, or `SmoothedTet()`, which does not lock.
     """
 
     name: str
@@ -163,10 +165,13 @@ class Soft(NodeBody):
     total_mass: Quantity | None = quantity(None, "kg", above=0.0)
     motion: Motion | None = None
     self_contact: SelfContact | bool | None = None
+    element: TetElement = LinearTet()
 
     def __post_init__(self) -> None:
         if not isinstance(self.mesh, TetMesh):
             raise WrongType(f"{self.name}.mesh", type(self.mesh).__name__, "a soft body needs a TetMesh")
+        if not isinstance(self.element, TetElement):
+            raise WrongType(f"{self.name}.element", repr(self.element), "must be gs.LinearTet() or gs.SmoothedTet()")
         if not isinstance(self.material, (NeoHookean, YoungSolid)):
             raise WrongType(f"{self.name}.material", type(self.material).__name__, "must be a gs.NeoHookean")
         _validate_body(self, {"node": len(self.mesh.vertices), "tet": len(self.mesh.tets)})

@@ -49,6 +49,10 @@ class UnsupportedDevice(InvalidInput):
     """A tensor lives on a device that the called function does not run on."""
 
 
+class UnsupportedTransform(InvalidInput):
+    """A tensor is inside a transform of `torch.func`, such as `vmap` or `grad`."""
+
+
 class InvertedElement(InvalidInput):
     """An element of a mesh is inverted: it has negative volume."""
 
@@ -166,6 +170,10 @@ class ContactWarning(UserWarning):
 
 class SilhouetteWarning(UserWarning):
     """A loss uses only the colours of a renderer whose colours have no gradient from moving silhouettes."""
+
+
+class RobotWarning(UserWarning):
+    """A robot file has features that are not simulated; the message lists them."""
 
 
 class StabilityWarning(UserWarning):

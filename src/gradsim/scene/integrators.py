@@ -10,6 +10,11 @@ of the next stage; after the last stage this is the state at the end of the step
 sums with the same weights, partitioned rules such as symplectic Euler use the new velocity. The rotation of a rigid
 body follows the same weights as x, with dq/dt = (w, 0) q / 2 as the velocity, and is normalized.
 
+A rule that carries its force, such as velocity Verlet, has one evaluation per step: the force of the last stage serves
+as that of the first stage of the next step. Its first stage moves the positions to those of the end of the step and
+predicts the velocity there, v + dt prediction a_0, for the evaluation; its last stage leaves the positions as they are.
+The first step of every frame evaluates the force anew, so that the state at a frame determines all that follows.
+
 A new integrator is a subclass of `Integrator` with its stages, from which both the portable and the native step follow.
 """
 
@@ -21,6 +26,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 TOLERATED_GROWTH = 1e-3  # of the amplitude of the fastest oscillation in one stable step
 
 
@@ -31,6 +38,8 @@ class Stage:
     acceleration: tuple[float, ...]  # of the stages so far
     velocity: tuple[float, ...]  # of the stages so far
     new_velocity: float = 0.0
+    prediction: float = 0.0  # weight of the stage's acceleration that only the next evaluation's velocity has
+    holds_position: bool = False  # whether the position is that of the evaluation, whatever the other weights
 
     @property
     def time(self) -> float:
@@ -50,27 +59,35 @@ def explicit_runge_kutta(*rows: Sequence[float]) -> tuple[Stage, ...]:
 
 @dataclass(frozen=True)
 class Integrator:
-    """Base class of time integrators; subclasses set `stages` and `order`."""
+    """Base class of time integrators; subclasses set `stages` and `order`, and `carries` if they carry their force."""
 
     stages: ClassVar[tuple[Stage, ...]]
     order: ClassVar[int]
+    carries: ClassVar[bool] = False  # whether the last force of a step serves as the first of the next step
     kinds: ClassVar[list[type[Integrator]]] = []  # all subclasses, for scene files
 
     def __init_subclass__(cls) -> None:
         for number, stage in enumerate(cls.stages):
             if not len(stage.acceleration) == len(stage.velocity) == number + 1:
                 raise TypeError(f"{cls.__name__}.stages[{number}] needs {number + 1} weights of each kind")
+        if cls.carries and not _carries_force(cls.stages):
+            raise TypeError(f"{cls.__name__}.stages must be a kick with a drift, then a kick that holds the positions")
         Integrator.kinds.append(cls)
 
     @property
     def evaluations(self) -> int:
-        """Evaluations of the forces in one step."""
-        return len(self.stages)
+        """Evaluations of the forces in one step; a rule that carries its force has one more in every frame."""
+        return len(self.stages) - self.carries
 
     @property
     def stage_times(self) -> tuple[float, ...]:
         """Times of the evaluations, as fractions of the step."""
         return 0.0, *(stage.time for stage in self.stages[:-1])
+
+    @property
+    def recorded_stage(self) -> int:
+        """The stage whose states are in the history at every step."""
+        return len(self.stages) - 1 if self.carries else 0
 
     @property
     def force_slope(self) -> tuple[float, float]:
@@ -93,7 +110,12 @@ class Integrator:
 
     @property
     def anchor_stage(self) -> int:
-        """The evaluation whose slip velocity advances the anchors over the whole step: the one nearest its middle."""
+        """The evaluation whose slip velocity advances the anchors over the whole step: the one nearest its middle.
+
+        That of a rule that carries its force is the only one that every step has.
+        """
+        if self.carries:
+            return len(self.stages) - 1
         times = self.stage_times
         return min(range(len(times)), key=lambda stage: abs(times[stage] - 0.5))
 
@@ -107,6 +129,8 @@ class Integrator:
         if frequency == 0.0 and damping == 0.0:
             return math.inf
         most = len(self.stages) * symplectic_euler_dt(frequency, damping)
+        if self.carries:
+            return _bisect(lambda dt: _growth_with_carried_force(self.stages, frequency, damping, dt), most)
         if any(stage.new_velocity for stage in self.stages):
             return _bisect(lambda dt: _growth_of_matrix(self.stages, frequency, damping, dt), most)
         half, square = 0.5 * damping, 0.25 * damping**2 - frequency**2
@@ -125,13 +149,24 @@ class Integrator:
 @functools.cache
 def _force_slope(stages: tuple[Stage, ...], times: tuple[float, ...]) -> tuple[float, float]:
     last = stages[-1]
+    mean = sum(weight * time for weight, time in zip(last.acceleration, times, strict=True))
+    if last.holds_position:
+        stages, last = stages[:-1], stages[-2]
     displacement = [last.new_velocity * weight for weight in last.acceleration]  # by a unit force at each stage
     for weight, stage in zip(last.velocity[1:], stages, strict=False):
         for k, acceleration in enumerate(stage.acceleration):
             displacement[k] += weight * acceleration
-    mean = sum(weight * time for weight, time in zip(last.acceleration, times, strict=True))
-    moment = sum(weight * (mean - time) for weight, time in zip(displacement, times, strict=True))
+    moment = sum(weight * (mean - time) for weight, time in zip(displacement, times, strict=False))
     return (mean / moment, -1.0 / moment) if abs(moment) > 1e-9 else (0.0, 0.0)
+
+
+def _carries_force(stages: tuple[Stage, ...]) -> bool:
+    """Returns whether the stages are those of a rule that carries its force: kick and drift, then kick."""
+    if len(stages) != 2:
+        return False
+    first, last = stages
+    unused = any((*first.velocity, *last.velocity, last.new_velocity, last.prediction))
+    return last.holds_position and not unused and first.acceleration[0] == last.acceleration[0]
 
 
 def symplectic_euler_dt(frequency: float, damping: float) -> float:
@@ -182,6 +217,18 @@ def _growth_of_matrix(stages: tuple[Stage, ...], frequency: float, damping: floa
     return (math.sqrt(max(det, 0.0)) if square < 0.0 else abs(half) + math.sqrt(square)) - 1.0
 
 
+def _growth_with_carried_force(stages: tuple[Stage, ...], frequency: float, damping: float, dt: float) -> float:
+    """Returns the spectral radius, minus one, of the matrix by which one step multiplies (x, v, carried a)."""
+    x, v, a = np.eye(3)
+    kick, end = stages
+    half = v + dt * kick.acceleration[0] * a
+    x = x + dt * kick.new_velocity * half
+    new = -(frequency**2) * x - damping * (half + dt * kick.prediction * a)
+    matrix = np.array([x, half + dt * end.acceleration[1] * new, new])
+    scale = np.array([frequency**2 + damping**2, math.hypot(frequency, damping), 1.0])  # all rows in the unit of a
+    return float(np.abs(np.linalg.eigvals(matrix * scale[:, None] / scale)).max()) - 1.0
+
+
 @dataclass(frozen=True)
 class SymplecticEuler(Integrator):
     """v += dt a(x, v), then x += dt v: first order, one evaluation of the forces per step; the paper's integrator.
@@ -194,6 +241,28 @@ class SymplecticEuler(Integrator):
 
     def stable_dt(self, frequency: float, damping: float) -> float:
         return symplectic_euler_dt(frequency, damping) if frequency or damping else math.inf
+
+
+@dataclass(frozen=True)
+class Verlet(Integrator):
+    """Velocity Verlet with a predicted velocity: second order also with damping, one evaluation of the forces per step.
+
+        h = v + dt/2 a,  x' = x + dt h,  a' = a(x', h + dt/2 a),  v' = h + dt/2 a'
+
+    a' is the acceleration a of the next step; the first step of every frame evaluates it anew. Without damping the rule
+    is stable at the step of `SymplecticEuler()`, dt = 2 / w, with a damping ratio z at dt w = sqrt(16 z^2 + 4) - 4 z.
+    The rotation of a rigid body follows the midpoint rule with the momentum at the middle of the step.
+    """
+
+    stages = (
+        Stage((0.5,), (0.0,), new_velocity=1.0, prediction=0.5),
+        Stage((0.5, 0.5), (0.0, 0.0), holds_position=True),
+    )
+    order = 2
+    carries = True
+
+    def stable_dt(self, frequency: float, damping: float) -> float:
+        return 2.0 / (damping + math.hypot(damping, frequency)) if frequency or damping else math.inf
 
 
 @dataclass(frozen=True)

@@ -174,8 +174,7 @@ class Contact:
         restitution_slope: Decrease of the restitution with the impact speed v [s/m]; 0 for a constant one. With
             z = slope (v - restitution_speed), 1/e(v) - 1 = (1/e - 1) (z + sqrt(1 + z^2)).
         restitution_speed: Impact speed at which `restitution` holds [m/s].
-        friction: `gs.Sticking()`, for contact with static shapes, or `gs.Regularized()`. None is `Regularized()`.
-            Between moving bodies friction is regularized.
+        friction: `gs.Sticking()` or `gs.Regularized()`. None is `Regularized()`.
     """
 
     ke: Quantity = quantity(1e4, "N/m", low=0.0)
@@ -214,7 +213,7 @@ class Contact:
 
     @property
     def viscous_kf(self) -> Quantity:
-        """`kf`, or its default where the friction has none: between moving bodies friction is always regularized."""
+        """`kf`, or its default for sticking friction, which does not read it."""
         return np.asarray(DEFAULT_KF) if self.kf is None else self.kf
 
     @property

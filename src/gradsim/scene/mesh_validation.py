@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from gradsim.scene.errors import DegenerateElement, InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
 from gradsim.scene.limits import LARGEST
 from gradsim.scene.memory import check_memory
+from gradsim.scene.spelling import abbreviate
 
 CELL_BYTES = 1000  # of memory for each cell while a mesh is built, about
 
@@ -72,7 +73,10 @@ def reject_rows(
 
 def checked_size(name: str, values: ArrayLike, count: int) -> Floats:
     """Returns positive lengths [m], [count]; one number is broadcast."""
-    lengths = _checked_count(name, np.asarray(values, dtype=np.float64), count)
+    try:
+        lengths = _checked_count(name, np.asarray(values, dtype=np.float64), count)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise WrongType(name, abbreviate(values), "needs numbers [m]") from None
     if not np.isfinite(lengths).all():
         raise NotFinite(name, values, "needs finite lengths")
     if np.any(lengths <= 0):
@@ -82,9 +86,12 @@ def checked_size(name: str, values: ArrayLike, count: int) -> Floats:
 
 def checked_cells(name: str, values: ArrayLike, count: int) -> tuple[int, ...]:
     """Returns `count` positive integers; one number is broadcast."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):  # lists of different lengths
+        array = np.asarray(None)
     if array.dtype.kind not in "iu":
-        raise WrongType(name, values, "needs whole numbers")
+        raise WrongType(name, abbreviate(values), "needs whole numbers")
     if np.any(array < 1):
         raise OutOfRange(name, values, "needs at least 1")
     cells = tuple(int(n) for n in _checked_count(name, array, count))

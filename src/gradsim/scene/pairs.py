@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongType
+from gradsim.scene.friction import Sticking
 from gradsim.scene.materials import Contact
 from gradsim.scene.quantity import unwrap
 from gradsim.scene.rigid import Rigid
@@ -42,9 +43,6 @@ def check_pairs(scene: Scene) -> Pairs:
         seen.add(frozenset(names))
         if contact is not None and type(contact) is not Contact:
             raise WrongType(f"pairs.{pair}", type(contact).__name__, "must be a gs.Contact, or None to switch it off")
-        if contact is not None and contact.sticks:
-            remedy = "friction sticks to static shapes only: between moving bodies give kf, or gs.Regularized()"
-            raise InvalidInput(f"pairs.{pair}.friction", contact.friction, remedy)
     return dict(given)
 
 
@@ -65,7 +63,7 @@ def contact_between(first: Rigid, second: Rigid) -> Contact:
 
     Those of the one body that has some; the defaults of `gs.Contact` if neither has. Of two, the means: the harmonic
     mean of the stiffnesses, which is that of two springs in series where both are equal, and the arithmetic mean of
-    everything else. A restitution takes precedence over a `kd`.
+    everything else. A restitution takes precedence over a `kd`, and `gs.Sticking()` over regularized friction.
     """
     own, other = own_contact(first, second.name), own_contact(second, first.name)
     if own is None or other is None or own is other:
@@ -80,9 +78,15 @@ def combined(first: Contact, second: Contact) -> Contact:
         names = ("restitution", "restitution_slope", "restitution_speed")
         ones = [contact for contact in (first, second) if contact.restitution is not None]
         damping = {name: _mean(getattr(ones[0], name), getattr(ones[-1], name)) for name in names}
+    friction: dict[str, Any] = {"kf": _mean(first.kf, second.kf)}
+    sticking = [contact.friction for contact in (first, second) if isinstance(contact.friction, Sticking)]
+    if sticking:
+        one, other = sticking[0], sticking[-1]
+        means = (one.stiffness + other.stiffness) / 2, (one.damping + other.damping) / 2
+        friction = {"friction": Sticking(*means)}
     return Contact(
         ke=_harmonic_mean(first.ke, second.ke),
-        kf=_mean(first.viscous_kf, second.viscous_kf),
+        **friction,
         mu=_mean(first.mu, second.mu),
         delta=_mean(first.delta, second.delta),
         **damping,

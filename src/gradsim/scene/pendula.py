@@ -11,11 +11,10 @@ import torch
 
 from gradsim.scene.bodies import check_name
 from gradsim.scene.body import Body
-from gradsim.scene.errors import OutOfRange
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.quantity import Quantity, quantity
 from gradsim.scene.surfaces import cylinder, icosphere
-from gradsim.scene.validation import validate_quantities
+from gradsim.scene.validation import check_positive_length, validate_quantities
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +106,7 @@ def _validate_pendulum(body: AnyPendulum) -> None:
     check_name(body.name)
     validate_quantities(body, body.name)
     for name in ("bob", "rod"):
-        if not getattr(body, name) > 0:
-            raise OutOfRange(f"{body.name}.{name}", getattr(body, name), "must be > 0 [m]")
+        check_positive_length(f"{body.name}.{name}", getattr(body, name))
     check_look(body.name, body.look, lambda: (len(skeleton(body).offsets), len(body.faces)))
 
 

@@ -104,13 +104,14 @@ class Spec:
 
 
 def quantity(default: Any, unit: str, *, implied: float | None = None, kw_only: bool = False, **spec: Any) -> Any:
-    """Returns a dataclass field for a physical quantity; further keyword arguments as in `Spec`.
+    """Returns a dataclass field for a physical quantity.
 
     Args:
         default: Value if none is given.
         unit: SI unit.
         implied: Value that the scene object fills in where the default None stands for it.
         kw_only: Whether the constructor takes it by keyword only.
+        spec: `shape` of one value, valid range (`above`, `low`, `below`, `high`), `per` and `signal`.
     """
     metadata = {"spec": Spec(unit=unit, optional=default is None, **spec), "implied": implied}
     return dataclasses.field(default=default, kw_only=kw_only, metadata=metadata)

@@ -30,6 +30,13 @@ _closed: WeakSet[TriMesh] = WeakSet()
 _solids: WeakKeyDictionary[TriMesh, dict[tuple[torch.dtype, torch.device], MassProperties]] = WeakKeyDictionary()
 
 
+def check_closed_once(name: str, mesh: TriMesh) -> None:
+    """As `check_closed`, once per mesh."""
+    if mesh not in _closed:
+        check_closed(name, mesh)
+        _closed.add(mesh)
+
+
 def unit_solid(mesh: TriMesh, dtype: torch.dtype, device: torch.device) -> MassProperties:
     """Returns the mass properties of the inside of a mesh at unit density, computed once per mesh."""
     cached = _solids.setdefault(mesh, {})
@@ -143,9 +150,7 @@ class Rigid(Body):
         check_name(self.name)
         if not isinstance(self.mesh, TriMesh):
             raise WrongType(f"{self.name}.mesh", type(self.mesh).__name__, "a rigid body needs a TriMesh")
-        if self.mesh not in _closed:
-            check_closed(f"{self.name}.mesh", self.mesh)
-            _closed.add(self.mesh)
+        check_closed_once(f"{self.name}.mesh", self.mesh)
         validate_quantities(self, self.name)
         check_exactly_one(self.name, self, "density", "mass")
         check_rotation(self)

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from gradsim.scene.articulated import Articulated
 from gradsim.scene.bodies import Springs, contact_of, node_count
 from gradsim.scene.body import Body, NodeBody
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongShape, WrongType
 from gradsim.scene.forces import Force, check_forces
+from gradsim.scene.html import to_html
 from gradsim.scene.lights import DEFAULT_LIGHTS, LIGHTS, Light
 from gradsim.scene.looks import check_color, look_quantities
 from gradsim.scene.materials import Ground
@@ -34,7 +36,8 @@ class Scene:
     """Bodies and their surroundings at the initial time.
 
     Args:
-        bodies: `Soft`, `Cloth`, `Springs`, `Rigid`, `Ball`, `Pendulum`, `DoublePendulum`, `Smoke`; names are unique.
+        bodies: `Soft`, `Cloth`, `Springs`, `Rigid`, `Ball`, `Pendulum`, `DoublePendulum`,
+            `Articulated`, `Smoke`; names are unique.
         ground: A plane with which bodies collide, or None.
         gravity: Acceleration [m/s^2], [..., 3].
         shapes: Further static shapes by name: `Ground` (another plane), `StaticSphere`, `StaticCapsule`, `StaticBox`.
@@ -66,7 +69,11 @@ class Scene:
         object.__setattr__(self, "bodies", tuple(self.bodies))
         if not self.bodies:
             raise InvalidInput("scene.bodies", "()", "a scene needs at least one body")
-        names: set[str] = {"scene", "ground", "camera", "pairs", *map(str, self.shapes)}
+        shapes: Any = self.shapes
+        if not isinstance(shapes, Mapping):
+            remedy = "must be shapes by name, {'ramp': gs.StaticBox(...)}"
+            raise WrongType("scene.shapes", type(shapes).__name__, remedy)
+        names: set[str] = {"scene", "ground", "camera", "pairs", *map(str, shapes)}
         for body in given:
             if not isinstance(body, Body):
                 raise WrongType("scene.bodies", type(body).__name__, f"must hold {_names(Body.kinds)}")
@@ -75,11 +82,6 @@ class Scene:
             names.add(body.name)
         if self.ground is not None and not isinstance(self.ground, Ground):
             raise WrongType("scene.ground", type(self.ground).__name__, "must be a gs.Ground or None")
-        shapes: Any = self.shapes
-        if not isinstance(shapes, Mapping):
-            raise WrongType(
-                "scene.shapes", type(shapes).__name__, "must be shapes by name, {'ramp': gs.StaticBox(...)}"
-            )
         for name, shape in shapes.items():
             if not isinstance(shape, SHAPES) or name == "ground":
                 raise WrongType(f"scene.shapes[{name!r}]", type(shape).__name__, "must be a static shape, not 'ground'")
@@ -135,6 +137,9 @@ class Scene:
     def has_pairs(self) -> bool:
         """Whether several rigid bodies may touch each other."""
         return self.pairs is not False and sum(isinstance(body, Rigid) for body in self.bodies) > 1
+
+    def _repr_html_(self) -> str:
+        return to_html(self)
 
     def __getitem__(self, name: str) -> Any:
         """Returns a body by its name."""
@@ -214,6 +219,8 @@ class Scene:
                 parts.append((f"{body.name}.self_contact", getattr(body, "self_contact")))  # noqa: B009
             if getattr(body, "motion", None) is not None:
                 parts.append((f"{body.name}.motion", getattr(body, "motion")))  # noqa: B009
+            if isinstance(body, Articulated):
+                parts += body.parts()
             parts += [(f"{body.name}.pushes[{k}]", push) for k, push in enumerate(getattr(body, "pushes", ()))]
             if isinstance(body, Smoke):
                 for name, single in (("density", ()), ("velocity", (2,))):
@@ -239,7 +246,8 @@ class Scene:
             for name, spec in quantities(part):
                 if getattr(part, name) is not None:
                     yield f"{label}.{name}", getattr(part, name), spec
-        for owner, item in (*self.obstacles.items(), *((body.name, body) for body in self.bodies)):
+        links = [part for body in self.bodies if isinstance(body, Articulated) for part in body.parts()]
+        for owner, item in (*self.obstacles.items(), *((body.name, body) for body in self.bodies), *links):
             look = getattr(item, "look", None)
             for name, value, spec in look_quantities(look) if look is not None else ():
                 yield f"{owner}.look.{name}", value, spec

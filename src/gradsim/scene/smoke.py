@@ -76,7 +76,7 @@ class Smoke(Body):
 def _checked_size(name: str, size: Any) -> tuple[int, int]:
     try:
         height, width = (int(n) for n in size)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         raise WrongType(name, repr(size), "must be two whole numbers of cells (H, W)") from None
     if (height, width) != tuple(size) or min(height, width) < MIN_CELLS:
         raise OutOfRange(name, tuple(size), f"must be whole numbers of cells (H, W), each >= {MIN_CELLS}")

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar, overload
 import torch
 
 from gradsim.scene.errors import UnknownName
+from gradsim.scene.html import to_html
 from gradsim.scene.interpolation import Sampling
 from gradsim.scene.pendula import Skeleton, link_pose
 from gradsim.scene.rotation import rotate
@@ -249,12 +250,20 @@ class Trajectory:
     states: dict[str, torch.Tensor] = field(repr=False)  # by the simulator's names, [..., T, count, width]
     nodes: BodyMotion | None = field(repr=False, default=None)  # of all nodes
     span: tuple[float, float] | None = field(repr=False, default=None)  # first and last time of the rollout [s]
+    scene: Any = field(repr=False, default=None)  # the `Scene` that was simulated, for notebooks and viewers
 
     def __len__(self) -> int:
         return self.time.shape[-1]
 
     def __repr__(self) -> str:
         return f"Trajectory({len(self)} frames of {', '.join(self.motions)})"
+
+    def _repr_html_(self) -> str:
+        return to_html(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves out the scene, which may hold tensors with a graph: what is copied or sent is the motion."""
+        return {**self.__dict__, "scene": None}
 
     @property
     def vertices(self) -> torch.Tensor:
@@ -292,7 +301,7 @@ class Trajectory:
         motions = {name: motion.at(key) for name, motion in self.motions.items()}
         states = {name: state[..., key, :, :] for name, state in self.states.items()}
         nodes = None if self.nodes is None else self.nodes.at(key)
-        return Trajectory(self.time[..., key], motions, states, nodes, self.span)
+        return Trajectory(self.time[..., key], motions, states, nodes, self.span, self.scene)
 
     def sample(self, times: torch.Tensor | Sequence[float]) -> Trajectory:
         """Returns the motion at other times, differentiable with respect to the times and the states.
@@ -318,7 +327,7 @@ class Trajectory:
                 raise UnknownName("sample", name, "smoke cannot be interpolated: simulate it at a higher fps")
         sampling = Sampling(self.time, given)
         motions = {name: motion.sample(sampling) for name, motion in self.motions.items()}
-        return Trajectory(given, motions, {}, span=self.span)
+        return Trajectory(given, motions, {}, span=self.span, scene=self.scene)
 
     @staticmethod
     def joined(trajectories: Sequence[Trajectory]) -> Trajectory:
@@ -330,7 +339,8 @@ class Trajectory:
         if first.nodes is not None:
             nodes = BodyMotion.joined([t.nodes for t in trajectories if t.nodes is not None])
         span = None if first.span is None else (first.span[0], (trajectories[-1].span or first.span)[1])
-        return Trajectory(torch.cat([t.time for t in trajectories], -1), motions, states, nodes, span)
+        time = torch.cat([t.time for t in trajectories], -1)
+        return Trajectory(time, motions, states, nodes, span, first.scene)
 
     @property
     def fractions(self) -> torch.Tensor:

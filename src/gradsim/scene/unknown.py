@@ -98,6 +98,7 @@ def unknown(
     if start is None:
         raise WrongType("unknown.guess", None, "must be a number or an array to start from")
     if shape is not None:
+        shape = _checked_shape(shape)
         check_memory("unknown.shape", shape, 8.0 * BYTES_FACTOR * math.prod(map(float, shape)), "give fewer values")
         try:
             start = np.broadcast_to(start, shape).copy()
@@ -130,6 +131,13 @@ def unknown(
             "unknown.nuisance", True, "a nuisance is a single number and needs prior=gs.Normal(mean, sd)"
         )
     return Unknown(start, low_, high_, prior, bool(per_trial), bool(varies), bool(nuisance))
+
+
+def _checked_shape(shape: Any) -> tuple[int, ...]:
+    whole = isinstance(shape, (tuple, list)) and all(isinstance(n, int) and not isinstance(n, bool) for n in shape)
+    if not whole or any(n < 1 for n in shape):
+        raise WrongType("unknown.shape", abbreviate(shape), "must be whole numbers >= 1, such as (3,) or (10, 3)")
+    return tuple(shape)
 
 
 def _array(name: str, value: Any) -> np.ndarray | None:

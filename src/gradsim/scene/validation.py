@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from gradsim.scene.components import Components, as_components, index_text, joined
-from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
+from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, UnsupportedTransform, WrongShape, WrongType
 from gradsim.scene.limits import LARGEST, SMALLEST
 from gradsim.scene.priors import LogNormal, prior_center
 from gradsim.scene.quantity import (
@@ -124,6 +124,16 @@ def validated_array(name: str, value: Any, spec: Spec) -> Any:
     return _validated_whole(name, value, spec)
 
 
+def _check_transform(name: str, value: torch.Tensor) -> None:
+    """Raises UnsupportedTransform for a tensor inside torch.func.grad, vmap, jvp and the like."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(value):
+        remedy = (
+            "torch.func transforms cannot enter gradsim, whose kernels read the memory of tensors: instead of vmap, "
+            "give tensors with a batch dimension in front; instead of torch.func.grad, use torch.autograd.grad"
+        )
+        raise UnsupportedTransform(name, "a tensor inside a torch.func transform", remedy)
+
+
 def _validated_whole(name: str, value: Any, spec: Spec) -> Any:
     """Returns a valid tensor, unknown or array; numbers and lists of numbers become float64 arrays."""
     if isinstance(value, Unknown):
@@ -136,6 +146,7 @@ def _validated_whole(name: str, value: Any, spec: Spec) -> Any:
         _check_prior(name, value, spec)
         return value
     if isinstance(value, torch.Tensor):
+        _check_transform(name, value)
         if not value.is_floating_point():
             raise WrongType(name, f"tensor of {value.dtype}", "must be a floating-point tensor")
         array: Any = value.detach()
@@ -275,7 +286,7 @@ def check_positive_length(name: str, value: Any) -> None:
 def has_zero_vector(value: Any) -> bool:
     """Returns whether a vector quantity is zero, in one of its worlds or samples; False if it holds no values."""
     array = to_numpy(value)
-    if array is None:
+    if array is None or not array.size:
         return False
     if array.ndim == 1:
         return sum(part * part for part in array.tolist()) <= 0.0

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import logging
 import math
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from gradsim.scene.autograd import once_differentiable
+from gradsim.scene.body import Body
 from gradsim.scene.errors import ContactWarning, Diverged, OutOfRange, StabilityWarning, WrongType
 from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.memory import check_memory
@@ -26,8 +28,9 @@ from gradsim.simulate.engine.memory import default_limit
 from gradsim.simulate.stability import StableStep, sinking, stable_step
 from gradsim.simulate.state.nodes import NODES
 from gradsim.simulate.state.registry import STATE_PARTS
-from gradsim.simulate.state.smoke import smoke_motion, smoke_states
+from gradsim.simulate.state.smoke import has_smoke_states, smoke_motion, smoke_states
 
+LOG = logging.getLogger("gradsim.simulate")
 MAX_STEPS = 10**8  # of a rollout
 WARN_ABOVE = 1.25  # of the estimated stable step
 
@@ -69,6 +72,7 @@ def simulate(
     frames, substeps = _positive_integer("frames", frames), _positive_integer("substeps", substeps)
     fps = _number("fps", fps, "must be a number [1/s]")
     check_integrator("integrator", integrator)
+    _check_types(scene, start, dtype)
     time = _time(frames, fps, substeps, integrator)
     compiled = compile_scene(scene, dtype=dtype, start=start)
     limit = _memory_limit(memory)
@@ -80,16 +84,54 @@ def simulate(
         if isinstance(body, Smoke):
             states |= smoke_states(body, compiled, start, time, limit)
     times = _times(frames, time.fps, compiled.batcher.begin, compiled.dtype, compiled.device).clone()
-    nodes = BodyMotion(*(states[name] for name in NODES.state_names)) if NODES.state_names[0] in states else None
     begin = compiled.batcher.begin
-    span = (begin, begin + (frames - 1) / time.fps)
-    return Trajectory(times, _motions(scene, compiled, states), states, nodes, span)
+    LOG.debug("simulated %d frames of %d steps, batch %s", frames, substeps, compiled.batch)
+    return trajectory_of(scene, compiled, times, states, (begin, begin + (frames - 1) / time.fps))
 
 
-def _motions(scene: Scene, compiled: CompiledScene, states: dict[str, torch.Tensor]) -> Motions:
+def _check_types(scene: Any, start: Any, dtype: Any) -> None:
+    if not isinstance(scene, Scene):
+        raise WrongType("scene", type(scene).__name__, "must be a gs.Scene")
+    if start is not None and not isinstance(start, State):
+        raise WrongType("start", type(start).__name__, "must be a gs.State, such as trajectory.final, or None")
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise WrongType("dtype", repr(dtype), "must be torch.float64, torch.float32 or None")
+
+
+def initial_trajectory(scene: Scene) -> Trajectory:
+    """Returns the initial state of a scene as a trajectory of one frame, without simulating; smoke is left out."""
+    compiled = compile_scene(scene)
+    states = {
+        name: state.reshape(*compiled.batch, *state.shape[1:]).unsqueeze(-3) for name, state in compiled.states.items()
+    }
+    times = torch.zeros(1, dtype=compiled.dtype, device=compiled.device)
+    return trajectory_of(scene, compiled, times, states, (0.0, 0.0))
+
+
+def trajectory_of(
+    scene: Scene,
+    compiled: CompiledScene,
+    times: torch.Tensor,
+    states: dict[str, torch.Tensor],
+    span: tuple[float, float],
+) -> Trajectory:
+    """Returns states at some times as a trajectory; bodies without a state are left out.
+
+    Args:
+        scene, compiled: The scene they belong to.
+        times: [s], [T].
+        states: By the simulator's names, [..., T, count, width].
+        span: First and last time of the rollout [s].
+    """
+    nodes = BodyMotion(*(states[name] for name in NODES.state_names)) if NODES.state_names[0] in states else None
+    bodies = [body for body in scene.bodies if not isinstance(body, Smoke) or has_smoke_states(body, states)]
+    return Trajectory(times, _motions(bodies, compiled, states), states, nodes, span, scene)
+
+
+def _motions(bodies: Sequence[Body], compiled: CompiledScene, states: dict[str, torch.Tensor]) -> Motions:
     """Returns the motion of every body, by name."""
     motions: dict[str, Callable[[], Any]] = {}
-    for body in scene.bodies:
+    for body in bodies:
         if isinstance(body, Smoke):
             motions[body.name] = smoke_motion(body, states)
         else:

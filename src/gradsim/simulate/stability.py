@@ -26,12 +26,14 @@ from gradsim.simulate.forces.colliders import KINDS as COLLIDER_KINDS
 from gradsim.simulate.forces.colliders import ROWS as COLLIDER
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT
 from gradsim.simulate.forces.family import ForceFamily, no_rate
+from gradsim.simulate.state.articulated import ARTICULATED_DYNAMICS
 from gradsim.simulate.state.kernels.rigid import FORMS
 from gradsim.simulate.state.kernels.rigid import ROWS as RIGID
 
 V = TypeVar("V")
 
 GRAVITY = RIGID.gravity_x  # first of three rows
+MIN_SUBSTEPS, SAFETY_FACTOR = 8, 1.5  # of `stable_substeps`
 SINKING = 0.1  # of a body's size: a warning is given if the depth at rest is larger
 
 
@@ -78,6 +80,7 @@ def _limiting(topology: Topology) -> dict[str, dict[str, ForceFamily]]:
 
     def build() -> dict[str, dict[str, ForceFamily]]:
         names = {force.name: force for force in topology.forces if force.stable_rate is not no_rate}
+        names[ARTICULATED_DYNAMICS.name] = ARTICULATED_DYNAMICS
         found: dict[str, dict[str, ForceFamily]] = {}
         for family, owner in topology.ranges:
             if family in names:
@@ -306,3 +309,8 @@ def _rest_depth(compiled: CompiledScene, body: str) -> tuple[float, float]:
     weight = StabilityView.largest((gx * gx + gy * gy + gz * gz) ** 0.5 / rows[RIGID.inverse_mass])
     depth = weight / (weakest * points) if weakest > 0.0 else math.inf  # no contact force
     return depth, 2.0 * reach
+
+
+def stable_substeps(scene: Scene, fps: float, integrator: Integrator) -> int:
+    """Returns the physics steps per frame that stability requires, with a safety factor; at least 8."""
+    return max(MIN_SUBSTEPS, math.ceil(SAFETY_FACTOR / (fps * stable_dt(scene, integrator))))

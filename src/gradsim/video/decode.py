@@ -279,9 +279,12 @@ def _open(file: Path | BytesIO) -> Iterator[tuple[InputContainer, VideoStream]]:
                 raise VideoFileError(
                     _name(file), "no video stream", "needs a complete video file, not only an audio track"
                 )
-            yield container, container.streams.video[0]
-    except av.FFmpegError as error:
-        reason = error.strerror or type(error).__name__
+            stream = container.streams.video[0]
+            if stream.codec_context is None:
+                raise VideoFileError(_name(file), "a stream without a known codec", "needs a complete video file")
+            yield container, stream
+    except (av.FFmpegError, UnicodeDecodeError) as error:  # the latter from damaged metadata
+        reason = getattr(error, "strerror", None) or type(error).__name__
         raise VideoFileError(
             _name(file), "unreadable", f"needs a complete video or image file; copy or convert it again ({reason})"
         ) from error

@@ -11,6 +11,7 @@ import torch
 
 from gradsim.scene.camera import checked_pixels
 from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
+from gradsim.scene.html import to_html
 from gradsim.video.downsample import downsample
 
 
@@ -60,6 +61,9 @@ class Video:
         rate = "unknown rate" if self.fps is None else f"{self.fps:g} fps"
         origin = "" if self.source is None else f", {self.codec} from {self.source}"
         return f"Video({len(self)} frames of {height} x {width} at {rate}{origin})"
+
+    def _repr_html_(self) -> str:
+        return to_html(self)
 
     @property
     def size(self) -> tuple[int, int]:

@@ -30,7 +30,7 @@ def pushed(start, duration, substeps, integrator, forces=(), others=(), dtype=F6
 @pytest.mark.parametrize("substeps", SUBSTEPS)
 @pytest.mark.parametrize(("start", "duration"), INTERVALS)
 @pytest.mark.parametrize(
-    "integrator", [gs.SymplecticEuler(), gs.Midpoint(), gs.RungeKutta4()], ids=lambda i: type(i).__name__
+    "integrator", [gs.SymplecticEuler(), gs.Midpoint(), gs.RungeKutta4(), gs.Verlet()], ids=lambda i: type(i).__name__
 )
 def test_momentum_is_force_times_duration(integrator, start, duration, substeps):
     motion = pushed(start, duration, substeps, integrator)

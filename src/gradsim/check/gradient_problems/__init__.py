@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradsim.check.gradient_problems.articulated import ARM, TREE
 from gradsim.check.gradient_problems.balls import BALL, RESTITUTION
 from gradsim.check.gradient_problems.cloth import CLOTH_FLIGHT, CLOTH_IMPACT, SPRING_IMPACT
 from gradsim.check.gradient_problems.motion import CLAMP, DRIVEN_ARM, MOVING_SHAPES
@@ -19,7 +20,14 @@ from gradsim.check.gradient_problems.rigid import (
     cube_values,
 )
 from gradsim.check.gradient_problems.soft import BOUNCE, SOFT_FLIGHT, SOFT_IMPACT, SOFT_SHAPES, SOFT_STICK_SLIP
-from gradsim.check.gradient_problems.sticking import STICKING_BALL, STICKING_BOX, STICKING_SHAPES, STICKING_SOFT
+from gradsim.check.gradient_problems.sticking import (
+    STICKING_BALL,
+    STICKING_BODIES,
+    STICKING_BOX,
+    STICKING_PAIR,
+    STICKING_SHAPES,
+    STICKING_SOFT,
+)
 
 __all__ = ["BOUNCE", "CUBE_STEP", "PROBLEMS", "GradientProblem", "cube_scene", "cube_values"]
 
@@ -45,8 +53,12 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     STICKING_SHAPES,
     STICKING_BALL,
     STICKING_SOFT,
+    STICKING_PAIR,
+    STICKING_BODIES,
     PENDULUM,
     DOUBLE_PENDULUM,
+    ARM,
+    TREE,
     CLAMP,
     MOVING_SHAPES,
     DRIVEN_ARM,

@@ -1,4 +1,4 @@
-"""Sticking friction of rigid bodies, balls and soft bodies on the ground and on static shapes."""
+"""Sticking friction of rigid bodies, balls and soft bodies on the ground, on static shapes and on each other."""
 
 from __future__ import annotations
 
@@ -142,11 +142,67 @@ def _soft_scene(p: Values) -> Scene:
     return Scene([body, other], _ground(p, kd=p["kd"]), shapes={"block": block})
 
 
+def _pair_values() -> Values:
+    return {
+        "ke": tensor(2e4),
+        "kd": tensor(60.0),
+        "friction": tensor(0.5),
+        "delta": tensor(0.002),
+        "density": tensor(400.0),
+        "size": tensor([0.2, 0.1, 0.16]),
+        "center": tensor([0.01, -0.02, 0.015]),
+        "base_mass": tensor(3.0),
+        "position": tensor([0.02, 0.148, -0.01]),
+        "rotation": tensor([0.02, 0.1, 0.01, 1.0]),
+        "velocity": tensor([0.25, -0.1, 0.1]),
+        "angular_velocity": tensor([0.1, 0.8, -0.1]),
+        "gravity": tensor([1.0, -9.0, 0.5]),
+    }
+
+
+def _pair_scene(p: Values) -> Scene:
+    """Returns a box that lands on a turning box, slides and sticks."""
+    names = ("size", "center", "position", "rotation", "velocity", "angular_velocity")
+    own: Any = {name: p[name] for name in names}
+    law: dict[str, Any] = {"ke": p["ke"], "kd": p["kd"], "mu": p["friction"], "delta": p["delta"]}
+    contact = Contact(**law, friction=Sticking())
+    base = Rigid("base", surfaces.box((0.4, 0.1, 0.3)), mass=p["base_mass"], position=(0.0, 0.049, 0.0))
+    top = Rigid("top", _BOX, p["density"], contact={"base": contact}, **own)
+    ground = Ground(ke=4e3, kd=20.0, mu=p["friction"], delta=p["delta"], friction=Sticking())
+    return Scene([base, top], ground, gravity=p["gravity"])
+
+
+def _several_values() -> Values:
+    names = ("ke", "friction", "delta", "density", "gravity")
+    changed = {"velocity": tensor([0.2, -0.1, -0.1]), "spin": tensor([1.0, 2.0, -3.0])}
+    own = {name: value for name, value in _pair_values().items() if name in names}
+    return own | changed | {"ke": tensor(3e3), "restitution": tensor(0.5), "radius": tensor(0.05)}
+
+
+def _several_scene(p: Values) -> Scene:
+    """Returns a ball that rolls from a box to a cone, which slides on the box; all move freely."""
+    law: dict[str, Any] = {"ke": p["ke"], "mu": p["friction"], "delta": p["delta"], "friction": Sticking(0.3, 0.3)}
+    box = Rigid("box", surfaces.box((0.3, 0.1, 0.3)), mass=2.0, contact=Contact(**law, kd=3.0))
+    ball = Ball(
+        "ball",
+        p["density"],
+        radius=p["radius"],
+        position=(-0.04, 0.099, 0.02),
+        velocity=p["velocity"],
+        angular_velocity=p["spin"],
+        contact=Contact(**law, restitution=p["restitution"]),
+    )
+    cone = Rigid("cone", surfaces.cone(0.06, 0.12), p["density"], position=(0.06, 0.1085, 0.0), velocity=p["velocity"])
+    return Scene([box, ball, cone], gravity=p["gravity"])
+
+
 RIGID = "rigid body"
 STICKING_BOX = GradientProblem("box with sticking friction", RIGID, _box_scene, _box_values)
 STICKING_SHAPES = GradientProblem("sticking friction on shapes", RIGID, _shapes_scene, _shape_values)
 STICKING_BALL = GradientProblem("ball with sticking friction", RIGID, _ball_scene, _ball_values)
 STICKING_SOFT = GradientProblem("soft bodies with sticking friction", "deformable object", _soft_scene, _soft_values)
+STICKING_PAIR = GradientProblem("box that sticks to a box", RIGID, _pair_scene, _pair_values)
+STICKING_BODIES = GradientProblem("ball and cone that stick to a box", RIGID, _several_scene, _several_values)
 
 # Boxes that tumble on ground with sticking friction, for gradients that an optimizer can use.
 TUMBLING_COUNT, TUMBLING_STEPS = 16, 4000  # worlds, steps in 1 s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradsim.check.physics import (
+    articulated,
     balls,
     conservation,
     contact,
@@ -16,6 +17,7 @@ from gradsim.check.physics import (
     pairs,
     pendula,
     rigid,
+    stacks,
     statics,
 )
 from gradsim.check.physics.measure import PhysicsCheck
@@ -32,9 +34,11 @@ CHECKS: tuple[PhysicsCheck, ...] = (
     *balls.CHECKS,
     *friction.CHECKS,
     *pairs.CHECKS,
+    *stacks.CHECKS,
     *drag.CHECKS,
     *node_contact.CHECKS,
     *pendula.CHECKS,
+    *articulated.CHECKS,
     *fluids.CHECKS,
 )
 

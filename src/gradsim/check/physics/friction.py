@@ -77,7 +77,7 @@ def _tilted_box(slope: float) -> tuple[Scene, torch.Tensor]:
 LENGTH, THICKNESS = 1.0, 0.04  # of the plank [m]
 
 
-def _plank_corners(angle: float) -> np.ndarray:
+def plank_corners(angle: float) -> np.ndarray:
     """Returns the corners of a plank that leans to the right, relative to its centre [m], [4, 2]."""
     along, across = np.array([math.cos(angle), math.sin(angle)]), np.array([-math.sin(angle), math.cos(angle)])
     return np.array([i * LENGTH / 2 * along + j * THICKNESS / 2 * across for i in (-1, 1) for j in (-1, 1)])
@@ -85,7 +85,7 @@ def _plank_corners(angle: float) -> np.ndarray:
 
 def _plank_imbalance(angle: float, mu: float) -> float:
     """Returns the moment about the centre of the weight-normalized forces if the plank slips at floor and wall."""
-    corners = _plank_corners(angle)
+    corners = plank_corners(angle)
     foot, top = corners[corners[:, 1].argmin()], corners[corners[:, 0].argmax()]
     floor = 1.0 / (1.0 + mu**2)
     forces = (foot, np.array([mu * floor, floor])), (top, np.array([-mu * floor, mu**2 * floor]))
@@ -124,7 +124,7 @@ def plank() -> list[CheckResult]:
 
 def _plank_scene(angle: float, mu: float, ke: float, wall: str) -> Scene:
     """Returns a plank whose depth in floor and wall carries its weight, with delta = 0.05 mm."""
-    corners, mass, delta = _plank_corners(angle), 2.0, 5e-5
+    corners, mass, delta = plank_corners(angle), 2.0, 5e-5
     load = mass * G / (1.0 + mu**2) / (2.0 * ke)  # of the two points on the floor, over their stiffness [m]
     center = np.array([-corners[:, 0].max() + mu * load, -corners[:, 1].min() - load, 0.0])
     center[:2] += (delta / 2, -delta / 2)

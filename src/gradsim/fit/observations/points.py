@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradsim.scene.articulated_motion import ArticulatedMotion
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape
 from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
@@ -126,14 +127,16 @@ class FacePoint(Point):
 
 @dataclass(frozen=True)
 class Marker(Point):
-    """A point fixed to a rigid body.
+    """A point fixed to a rigid body, or to a link of an articulated body.
 
     Args:
         body: Name of the body.
-        offset: Its position in the coordinates of the body's mesh [m], (x, y, z).
+        offset: Its position in the coordinates of the body's mesh, or in the axes of the link [m], (x, y, z).
+        link: Name of the link of an articulated body.
     """
 
-    offset: tuple[float, float, float]
+    offset: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    link: str | None = None
 
     def __post_init__(self) -> None:
         offset = tuple(float(x) for x in self.offset)
@@ -143,6 +146,12 @@ class Marker(Point):
 
     def positions(self, scene: Scene, trajectory: Trajectory) -> torch.Tensor:
         motion = trajectory[self.body]
+        if isinstance(motion, ArticulatedMotion):
+            if self.link is None:
+                remedy = f"name one of the links of {self.body!r}: link='{next(iter(motion.links))}'"
+                raise InvalidInput("Tracks", repr(self), remedy)
+            link = motion.link(self.link)
+            return link.points(link.position.new_tensor([self.offset]))[..., 0, :]
         if not isinstance(motion, RigidMotion):
             remedy = "only rigid bodies have coordinates of their own: use gs.FacePoint"
             raise InvalidInput("Tracks", repr(self), remedy)

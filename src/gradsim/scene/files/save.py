@@ -25,7 +25,7 @@ from gradsim.scene.unknown import FLAGS, Unknown
 
 MAX_INLINE_SIZE = 64  # larger arrays are stored in an .npz file
 TAGGED_FIELDS = frozenset(
-    {"bodies", "shapes", "lights", "forces", "boundary", "integrator", "friction"}
+    {"bodies", "shapes", "lights", "forces", "boundary", "integrator", "friction", "joint", "element"}
 )  # values are written with a type key
 
 

@@ -30,16 +30,19 @@ from pydantic import (
     model_validator,
 )
 
+from gradsim.scene.articulated import Link
 from gradsim.scene.bodies import Region
 from gradsim.scene.body import Body
 from gradsim.scene.camera import Camera
 from gradsim.scene.closed_surfaces import outward
+from gradsim.scene.elements import LinearTet, SmoothedTet
 from gradsim.scene.errors import InvalidInput, WrongType
 from gradsim.scene.files.values import ARRAY, FILE, NODES, check_keys, quantity_type, type_key
 from gradsim.scene.forces import Force
 from gradsim.scene.friction import Regularized, Sticking
 from gradsim.scene.gears import tet_gear
 from gradsim.scene.integrators import Integrator
+from gradsim.scene.joints import Joint
 from gradsim.scene.lights import LIGHTS
 from gradsim.scene.looks import Checker, Look
 from gradsim.scene.materials import Bending, Contact, Ground, Membrane, NeoHookean
@@ -60,6 +63,7 @@ from gradsim.scene.time import Time
 TypesByName = dict[str, Any]  # name in an annotation -> pydantic type
 
 # Classes whose fields are written without a type key, each after the classes it contains.
+ELEMENTS = (LinearTet, SmoothedTet)
 UNTAGGED = (Look, Checker, Motion, SelfContact, Contact, Bending, Push, Drag, Region, Camera, Ground)
 MESH_BUILDERS = (
     box,
@@ -257,6 +261,7 @@ def _file_types() -> TypesByName:
     types |= dict.fromkeys(("Any", "ArrayLike", "Floats", "Ints"), ARRAY)
     friction = {type_key(cls): _built_type(cls, types) for cls in (Sticking, Regularized)}
     types["Friction"] = _tagged_union("friction", friction)
+    types["TetElement"] = _tagged_union("element", {type_key(cls): _built_type(cls, types) for cls in ELEMENTS})
     for cls in UNTAGGED:
         types[cls.__name__] = _built_type(cls, types)
     types |= {"SolidMaterial": _material_type(NeoHookean, types), "SheetMaterial": _material_type(Membrane, types)}
@@ -264,6 +269,8 @@ def _file_types() -> TypesByName:
     types["Pairs"] = _union_by_keys(StrictBool, Mapping[str, contact | None], lambda given: True)
     types["Pinned"] = _union_by_keys(NODES, types["Region"], lambda given: "file" not in given) | None
     types |= dict.fromkeys(("TriMesh", "TetMesh"), _mesh_type(types))
+    types["Joint"] = _tagged_union("joint", {type_key(cls): _built_type(cls, types) for cls in Joint.kinds})
+    types["Link"] = _built_type(Link, types)
     unions = {
         "Boundary": ("boundary", (Closed, Periodic)),
         "Integrator": ("integrator", tuple(Integrator.kinds)),

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-import operator
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+import functools
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
 from gradsim import bridge
-from gradsim.scene.errors import UnsupportedDevice
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
-from gradsim.simulate.engine.launch import PartArrays, PortableSystem, RolloutClock, stage_weights
-from gradsim.simulate.engine.layout import Layout, column_counts, in_blocks, padded
+from gradsim.simulate.engine.articulated_rollout import ArticulatedRollout
+from gradsim.simulate.engine.launch import PartArrays, PortableForce, PortableSystem, RolloutClock, stage_weights
+from gradsim.simulate.engine.layout import Layout
 from gradsim.simulate.engine.memory import GRAPH_STEPS
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
+from gradsim.simulate.engine.shard_memory import ShardMemory
 from gradsim.simulate.engine.step import System, take_steps, take_steps_adjoint
 from gradsim.simulate.engine.structures import ANCHOR_BUFFERS, NODE_BUFFERS, NODE_ROW, SIZES
 from gradsim.simulate.engine.world_rollout import WorldRollout
 from gradsim.simulate.state.anchors import RIGID_ANCHORS
-from gradsim.simulate.state.part import StatePart
 
 CACHED_HISTORY = 1 << 20  # history that fits into the caches of most machines [bytes]
 
 
-class BatchShard:
+class BatchShard(ShardMemory):
     """The arrays of some worlds and the captured graphs of their steps.
 
     Args:
@@ -50,79 +49,21 @@ class BatchShard:
         native: bool | None = None,
         batch: int | None = None,
     ):
-        self.topology, self.world_count, self.integrator = topology, world_count, integrator
-        self.dtype, self.device = dtype, device
+        super().__init__(topology, world_count, integrator, dtype, device, native)
         self.owner: object | None = None  # the rollout whose complete history is stored here
         self.rows = 0
         self.history: dict[str, bridge.Buffer] = {}
-        self._graphs: dict[tuple[bool, int], bridge.Graph] = {}
-
-        self.dt = bridge.Settings(4, dtype, device)
-        self.clock = bridge.Settings(4, torch.int32, device)
-        self.native = device.type == "cpu" and topology.is_native if native is None else native
-        if self.native and device.type != "cpu":
-            raise UnsupportedDevice("device", device, "the native kernels read memory of the CPU: use portable kernels")
-        self.columns = column_counts(topology, dtype, self.native)
-        self._allocate()
-        self._create_views()
-        self._loaded: dict[
-            str, torch.Tensor | None
-        ] = {}  # parameters of the last rollout that need no copy if they recur
-        self._times: tuple[float, float] | None = None  # time step and start of the last rollout
-        self._initial: Sequence[torch.Tensor] = ()  # initial states of the last rollout
-        self._initial_block: torch.Tensor | None = None  # the same in the layout of the pool, if they recurred
+        self.frame_steps: int | None = None  # all of the rollout if None
+        self._graphs: dict[tuple[bool, int, bool], bridge.Graph] = {}
         self.layout = Layout(topology, world_count, self.parameters, dtype, device, self.native)
         self.system = self._build_system(batch or world_count)
-
-    @property
-    def state_layout(self) -> dict[str, StatePart]:
-        """The parts of the state, by name."""
-        return self.topology.state_layout
 
     @property
     def coupled(self) -> bool:
         """Whether the native rollout advances rigid bodies together with the nodes."""
         return self.native and self.topology.is_coupled
 
-    def _allocate(self) -> None:
-        """Allocates states, forces, adjoints, parameters and signals."""
-        dtype, device, worlds = self.dtype, self.device, self.world_count
-        families = self.topology.families
-        shapes = {
-            family: (len(families[family].rows), padded(dtype, count * worlds))
-            for family, count in self.columns.items()
-        }
-        samples = [(worlds * signal.samples * signal.count,) for signal in self.topology.signals]
-        padded_parts = [part for part in self.state_layout if self.native and in_blocks(self.topology, part)]
-        rows = {part: NODE_ROW if part in padded_parts else None for part in self.state_layout}
-        states = [
-            (self.columns[name] * worlds, rows[name] or width)
-            for name, part in self.state_layout.items()
-            for width in part.states.values()
-        ]
-        self.state_pool = bridge.Pool(states, dtype, device)
-        self.adjoint_pool = bridge.Pool((*states, *shapes.values(), *samples), dtype, device)
-        forces = [
-            (self.columns[name] * worlds, rows[name] or width)
-            for name, part in self.state_layout.items()
-            for width in part.forces.values()
-        ]
-        self.force_pool = bridge.Pool(forces, dtype, device)
-        self.buffers: dict[str, bridge.Buffer] = {}
-        for name, part in self.state_layout.items():
-            count = self.columns[name] * worlds
-            for state, width in (dict(part.states) | dict(part.forces)).items():
-                state_pools = {"": self.state_pool, "_adj": self.adjoint_pool}
-                pools = state_pools if state in part.states else {"": self.force_pool}
-                for suffix in ("", "_adj", "_start"):
-                    self.buffers[f"{name}.{state}{suffix}"] = bridge.vectors(
-                        (count,), dtype, device, width, pools.get(suffix), rows[name]
-                    )
-        self._parameter_adjoints = self.adjoint_pool.rest
-        self.parameters = {
-            family: bridge.table(shape, dtype, device, self.adjoint_pool) for family, shape in shapes.items()
-        }
-        self.samples = [bridge.table(shape, dtype, device, self.adjoint_pool) for shape in samples]
+    # --- kernels --------------------------------------------------------------------------------------------------
 
     def _stage_buffers(self, name: str) -> list[bridge.Buffer]:
         """Returns memory for the rates of the stages or for their adjoints, [stages, count]."""
@@ -131,34 +72,12 @@ class BatchShard:
         shape = (stages, self.columns[name] * self.world_count)
         return [bridge.vectors(shape, self.dtype, self.device, width, None, row) for width in part.stage_sums]
 
-    def _create_views(self) -> None:
-        """Creates views [worlds, ...] of the memory, once because every call copies through them."""
-        worlds, topology = self.world_count, self.topology
-
-        def by_world(tensor: torch.Tensor, family: str) -> torch.Tensor:
-            columns, count = self.columns[family], topology.elements[family]
-            return tensor[:, : columns * worlds].unflatten(1, (worlds, columns))[:, :, :count].transpose(0, 1)
-
-        self._vectors = {
-            name: buffer.tensor.unflatten(0, (worlds, -1))[:, : topology.elements[name.partition(".")[0]]]
-            for name, buffer in self.buffers.items()
-        }
-        self._states = {
-            suffix: [self._vectors[name + suffix] for name in self.state_names] for suffix in ("", "_adj", "_start")
-        }
-        self._fast_states = {suffix: list(map(bridge.fast_view, views)) for suffix, views in self._states.items()}
-        self._values = {family: by_world(table.tensor, family) for family, table in self.parameters.items()}
-        self._gradients = {family: by_world(table.tensor_grad, family) for family, table in self.parameters.items()}
-        shapes = [(worlds, signal.samples, signal.count) for signal in topology.signals]
-        views = tuple(zip(self.samples, shapes, strict=True))
-        self._samples = tuple(samples.tensor.view(shape) for samples, shape in views)
-        self._sample_gradients = tuple(samples.tensor_grad.view(shape) for samples, shape in views)
-
-    # --- kernels --------------------------------------------------------------------------------------------------
-
     def _build_system(self, batch: int) -> System:
         """Returns all that a step reads and writes but the history."""
-        forces = () if self.native else tuple(map(self.layout.portable_force, self.topology.forces))
+        forces: tuple[PortableForce, ...] = ()
+        if not self.native:
+            own = map(self.layout.portable_force, self.topology.forces)
+            forces = (*own, *self.layout.portable_dynamics())
         portable = PortableSystem(
             clock=RolloutClock(self.clock.array, self.dt.array),
             integrator=self.integrator,
@@ -172,7 +91,8 @@ class BatchShard:
             return System(portable)
         rigid = self._rigid_rollout(batch) if "rigid" in self.state_layout else None
         world = self._world_rollout() if "node" in self.state_layout else None
-        return System(portable, rigid, world, self.coupled)
+        joints = self._articulated_rollout(batch) if "joint" in self.state_layout else None
+        return System(portable, rigid, world, joints, self.coupled)
 
     def _no_anchors(self) -> PartArrays:
         """Returns empty arrays of anchors, for contact without sticking friction."""
@@ -183,14 +103,19 @@ class BatchShard:
 
     def _rigid_rollout(self, batch: int) -> RigidRollout:
         buffers = {
-            f"{state}{suffix}": self.buffers[f"{part}.{state}{suffix}"].array
-            for part in ("rigid", "rigid_anchor")
+            f"{part}.{state}{suffix}": self.buffers[f"{part}.{state}{suffix}"].array
+            for part in ("rigid", "rigid_anchor", "pair_anchor")
             if part in self.state_layout
-            for state in self.state_layout[part].states
+            for state in (*self.state_layout[part].states, *self.state_layout[part].forces)
             for suffix in ("", "_adj")
         }
         signals = self.layout.signals(self.samples)
         return self.layout.rigid_rollout(buffers, self.integrator, batch, self.coupled, signals)
+
+    def _articulated_rollout(self, batch: int) -> ArticulatedRollout:
+        names = [f"{state}{suffix}" for state in self.state_layout["joint"].states for suffix in ("", "_adj")]
+        buffers = {name: self.buffers[f"joint.{name}"].array for name in names}
+        return self.layout.articulated_rollout(buffers, self.integrator, batch, self.layout.signals(self.samples))
 
     def _world_rollout(self) -> WorldRollout:
         buffers = {name: self.buffers[f"node.{name}"].array for name in NODE_BUFFERS}
@@ -243,26 +168,34 @@ class BatchShard:
 
     # --- history --------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @functools.cached_property
     def step_bytes(self) -> int:
         """History of one step [bytes]: states and forces at every evaluation, and the anchors."""
-        scalars = sum(self.state_layout[part].width * self.columns[part] for part in self._row_parts) * self.world_count
-        rigid = self.system.rigid_rollout
-        if rigid is not None:
-            scalars += rigid.row_size
-        anchors = 0 if rigid is None else rigid.anchor_row * rigid.world_blocks
-        anchors += 3 * self._node_anchors
-        return (self.integrator.evaluations * scalars + anchors) * self.dtype.itemsize
+        blocks = sum(count * size for count, size in self._lane_blocks)
+        return (self._world_scalars * self.world_count + blocks) * self.dtype.itemsize
 
-    @cached_property
+    @functools.cached_property
     def world_step_bytes(self) -> int:
         """The same of one world, with lanes of its own [bytes]."""
-        rigid = self.system.rigid_rollout
-        if rigid is None:
-            return self.step_bytes // self.world_count
-        lanes = rigid.row_size * self.integrator.evaluations + rigid.anchor_row * rigid.world_blocks
-        others = self.step_bytes // self.dtype.itemsize - lanes
-        return (others // self.world_count + lanes // rigid.world_blocks) * self.dtype.itemsize
+        return (self._world_scalars + sum(size for _, size in self._lane_blocks)) * self.dtype.itemsize
+
+    @property
+    def _world_scalars(self) -> int:
+        """Scalars that a step stores for each world, beside those in lanes."""
+        rows = sum(self.state_layout[part].width * self.columns[part] for part in self._row_parts)
+        return len(self.integrator.stages) * rows + 3 * self._node_anchors // self.world_count
+
+    @property
+    def _lane_blocks(self) -> list[tuple[int, int]]:
+        """Blocks of lanes of rigid bodies and of joints, and the scalars that a step stores for each."""
+        blocks = []
+        rigid, joints = self.system.rigid_rollout, self.system.articulated_rollout
+        if rigid is not None:
+            states = len(self.integrator.stages) * rigid.row_size // rigid.world_blocks
+            blocks.append((rigid.world_blocks, states + rigid.anchor_row + rigid.pairs.anchor_row))
+        if joints is not None:
+            blocks.append((joints.threads, joints.row_size // joints.threads))
+        return blocks
 
     @property
     def _node_anchors(self) -> int:
@@ -277,13 +210,13 @@ class BatchShard:
     @property
     def _row_parts(self) -> list[str]:
         """Parts whose history has one row per evaluation for all worlds together."""
-        own = ("rigid", "rigid_anchor", "node_anchor") if self.native else ()
+        own = ("rigid", "rigid_anchor", "pair_anchor", "node_anchor", "joint") if self.native else ()
         return [part for part in self.state_layout if part not in own]
 
     @property
     def history_bytes(self) -> int:
         """Memory of the history [bytes]."""
-        return self.rows * self.step_bytes // self.integrator.evaluations
+        return self.rows * self.step_bytes // len(self.integrator.stages)
 
     def graph_steps(self, batch_bytes: int) -> int:
         """Returns the length of the longest graph [steps]; native graphs are longer if their history fits the caches.
@@ -295,7 +228,7 @@ class BatchShard:
 
     def reserve(self, steps: int, limit: float) -> None:
         """Allocates the history of `steps` steps; a longer one is kept up to `limit` [bytes]."""
-        rows = steps * self.integrator.evaluations
+        rows = steps * len(self.integrator.stages)
         if rows <= self.rows and (rows == self.rows or self.history_bytes <= limit):
             return
         self.owner, self.rows, self._graphs = None, rows, {}
@@ -311,20 +244,32 @@ class BatchShard:
         if rigid is not None:
             shape = (rigid.threads, rows + 1, SIZES.rigid_state * rigid.lanes)
             self.history["rigid"] = bridge.scalars(shape, *kind)
-            anchors = bridge.scalars((rigid.world_blocks, steps + 1, rigid.anchor_row), *kind)
-            rigid = rigid.with_history(self.history["rigid"].array, anchors.array)
+            anchors, pair_anchors = (
+                bridge.scalars((rigid.world_blocks, steps + 1, row), *kind)
+                for row in (rigid.anchor_row, rigid.pairs.anchor_row)
+            )
+            rigid = rigid.with_history(self.history["rigid"].array, anchors.array, pair_anchors.array)
             coupled = (rigid.structures, rigid.pairs.structure) if self.coupled else ()
         if world is not None:
             anchors = bridge.vectors((steps, self._node_anchors), *kind)
             history = [self.history[f"node.{state}"].array for state in "xvf"]
             world = world.with_history([*history, anchors.array], *coupled)
+        joints = system.articulated_rollout
+        if joints is not None:
+            shape = (joints.threads, steps, joints.row_size // joints.threads)
+            self.history["joint"] = bridge.scalars(shape, *kind)
+            joints = joints.with_history(self.history["joint"].array)
         part_arrays = {name: self._part_arrays(name) for name in self._portable_parts}
         portable = dataclasses.replace(system.portable, part_arrays=part_arrays)
-        self.system = dataclasses.replace(system, portable=portable, rigid_rollout=rigid, world_rollout=world)
+        self.system = dataclasses.replace(
+            system, portable=portable, rigid_rollout=rigid, world_rollout=world, articulated_rollout=joints
+        )
 
     def recorded(self, name: str) -> torch.Tensor:
         """Returns the history of a state, [rows, count, width]."""
         rigid, part = self.system.rigid_rollout, name.partition(".")[0]
+        if part == "joint" and self.system.articulated_rollout is not None:
+            return self._recorded_joints(name)
         if rigid is None or part != "rigid":
             rows = self.history[name].tensor.unflatten(1, (self.world_count, -1))
             return rows[:, :, : self.topology.elements[part]].flatten(1, 2)
@@ -332,6 +277,15 @@ class BatchShard:
         rows = self.history["rigid"].tensor.view(bodies, rigid.threads // bodies, -1, SIZES.rigid_state, rigid.lanes)
         worlds = rows.permute(2, 1, 4, 0, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)
         return worlds.split(list(widths.values()), -1)[list(widths).index(name.partition(".")[2])]
+
+    def _recorded_joints(self, name: str) -> torch.Tensor:
+        """Returns the history of joints that the native rollout writes, repeated for all evaluations of a step."""
+        count, widths = self.topology.elements["joint"], self.state_layout["joint"].states
+        history = self.history["joint"].tensor
+        rows = history.view(*history.shape[:2], count, sum(widths.values()), -1)  # [threads, steps, joints, 7, lanes]
+        worlds = rows.permute(1, 0, 4, 2, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)
+        own = worlds.split(list(widths.values()), -1)[list(widths).index(name.partition(".")[2])]
+        return own.repeat_interleave(len(self.integrator.stages), 0)
 
     def release(self) -> None:
         """Frees the history; the next rollout allocates it again."""
@@ -357,86 +311,33 @@ class BatchShard:
         """Takes the adjoint back over the `count` steps from `step`; arguments as for `run`."""
         self._replay(True, step, count, row, total, True)
 
-    def capture(self, backward: bool, count: int) -> bridge.Graph:
-        """Returns the graph of `count` steps, captured unless it exists."""
-        graph = self._graphs.get((backward, count))
+    def capture(self, backward: bool, count: int, starts_frame: bool = True) -> bridge.Graph:
+        """Returns the graph of `count` steps, captured unless it exists; `starts_frame` matters to portable kernels."""
+        key = backward, count, starts_frame
+        graph = self._graphs.get(key)
         if graph is None:
-            graph = bridge.Graph(lambda: self._launch(backward, count), self.device)
-            self._graphs[backward, count] = graph
+            graph = bridge.Graph(functools.partial(self._launch, *key), self.device)
+            self._graphs[key] = graph
         return graph
 
+    @property
+    def frame_starts(self) -> tuple[bool, ...]:
+        """Values of `starts_frame` for which there are different graphs; native kernels know which step starts one."""
+        return (True, False) if self.integrator.carries and not self.native else (True,)
+
     def _replay(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
-        graph = self.capture(backward, count)
-        self.clock.set(step, row * self.integrator.evaluations, max(total, 1), keep)
+        frame, carries = self.frame_steps or max(total, 1), self.integrator.carries
+        starts = step % frame == 0
+        graph = self.capture(backward, count, starts if len(self.frame_starts) > 1 else True)
+        self.clock.set(step, row * len(self.integrator.stages), max(total, 1), keep, frame)
+        if carries and ((step + count) % frame == 0 if backward else starts):
+            self._clear_carried("_adj" if backward else "")
         graph.replay()
 
-    def _launch(self, backward: bool, count: int) -> None:
+    def _clear_carried(self, suffix: str) -> None:
+        for force in self._carried[suffix]:
+            force.zero_()
+
+    def _launch(self, backward: bool, count: int, starts_frame: bool) -> None:
         take = take_steps_adjoint if backward else take_steps
-        take(self.system, count)
-
-    # --- values ---------------------------------------------------------------------------------------------------
-
-    def load(
-        self, parameters: dict[str, torch.Tensor], signals: Sequence[torch.Tensor], dt: float, begin: float = 0.0
-    ) -> None:
-        """Copies the parameters and signals of a rollout, and sets all forces to zero.
-
-        Args:
-            parameters: Family -> [worlds, rows, elements].
-            signals: [worlds, samples, elements] each.
-            dt: Time step [s].
-            begin: Start time [s].
-        """
-        if self._times != (dt, begin):
-            self.dt.set(dt, begin, *self.integrator.force_slope)
-            self._times = (dt, begin)
-        for family, values in parameters.items():
-            if self._loaded.get(family) is not values:
-                self._values[family].copy_(values)
-                self._loaded[family] = None if values.requires_grad else values
-        for samples, values in zip(self._samples, signals, strict=True):
-            samples.copy_(values)
-        self.clear_forces()
-
-    def load_states(self, values: Sequence[torch.Tensor]) -> None:
-        """Copies the initial states, [worlds, count, width] each; all at once if they are those of the last rollout.
-
-        The states of scenes without tensors are the same objects in every rollout and do not change.
-        """
-        recur = len(self._initial) == len(values) and all(map(operator.is_, self._initial, values))
-        if recur and self._initial_block is not None:
-            self.state_pool.tensor.copy_(self._initial_block)
-            return
-        for target, value in zip(self.states(), values, strict=True):
-            target.copy_(value)
-        self._initial_block = self.state_pool.tensor.clone() if recur else None
-        self._initial = values if recur or not any(value.requires_grad for value in values) else ()
-
-    def gradients(self) -> tuple[dict[str, torch.Tensor], tuple[torch.Tensor, ...]]:
-        """Returns the gradients of parameters and signals, in the shapes of `load`."""
-        return self._gradients, self._sample_gradients
-
-    def clear_gradients(self) -> None:
-        """Sets the gradients of parameters and signals to zero."""
-        self._parameter_adjoints.zero_()
-
-    def clear_forces(self) -> None:
-        """Sets all forces to zero."""
-        self.force_pool.tensor.zero_()
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        """Names of all states, part by part."""
-        return self.topology.state_names
-
-    def vectors(self, name: str) -> torch.Tensor:
-        """Returns a state, force or adjoint buffer as [worlds, count, width]."""
-        return self._vectors[name]
-
-    def states(self, suffix: str = "") -> list[torch.Tensor]:
-        """Returns all states, or with "_adj" their adjoints, as [worlds, count, width]."""
-        return self._states[suffix]
-
-    def fast_states(self, suffix: str = "") -> list[Any]:
-        """Returns the same as views that are fast to read and write, see `bridge.fast_view`."""
-        return self._fast_states[suffix]
+        take(self.system, count, starts_frame)

@@ -222,11 +222,11 @@ class Engine:
             others.pop(0).release()  # least recently used first; its backward passes recompute
         for shard in self.shards:
             shard.reserve(plan.chunk, limit * shard.world_count / self.world_count)
+            shard.frame_steps = time.steps_per_frame
             lengths = list(plan.lengths(time.steps_per_frame)) if time.frames > 1 else []
             for count in [*lengths, *([0] if shard.topology.is_prescribed else [])]:
-                shard.capture(False, count)
-                if backward:
-                    shard.capture(True, count)
+                for direction, starts in itertools.product((False, True)[: 1 + backward], shard.frame_starts):
+                    shard.capture(direction, count, starts)
         self._ready = (time, plan, limit, backward)
 
     def _load(self, index: int, inputs: Sequence[torch.Tensor], time: Time, begin: float) -> None:
@@ -312,6 +312,11 @@ def _copy(targets: Iterable[torch.Tensor], sources: Iterable[torch.Tensor]) -> N
         target.copy_(source)
 
 
+def _restore(shard: BatchShard, checkpoint: list[torch.Tensor]) -> None:
+    """Copies a checkpoint, or the states at a frame, to a shard."""
+    _copy(shard.checkpoint()[: len(checkpoint)], checkpoint)
+
+
 def _locate(
     shard: BatchShard, time: Time, plan: MemoryPlan, start: Sequence[torch.Tensor], first: int
 ) -> tuple[int, str, int]:
@@ -321,11 +326,11 @@ def _locate(
     shard.owner = None
     for step, count in plan.segments(first, time.steps_per_frame):
         shard.run(step, count, 0, time.steps)
-        evaluations = shard.integrator.evaluations
+        stages, recorded = len(shard.integrator.stages), shard.integrator.recorded_stage
         earliest: tuple[int, int, str] | None = None
         moving = [part for part in shard.state_layout.values() if part.motion is not None]
         for part, name in ((own, name) for own in moving for name in own.state_names):
-            rows = shard.recorded(name)[: count * evaluations : evaluations]
+            rows = shard.recorded(name)[recorded : count * stages : stages]
             states = torch.cat([rows, shard.vectors(name).flatten(0, 1)[None]])
             bad = (~torch.isfinite(states)).any(-1).nonzero()
             if len(bad) and (earliest is None or int(bad[0, 0]) < earliest[0]):
@@ -383,12 +388,12 @@ def _recompute_back(shard: BatchShard, time: Time, plan: MemoryPlan, start: list
     shard.clear_forces()
     checkpoints = [start]
     for begin in range(first, end - chunk, chunk):
-        _copy(shard.states(), checkpoints[-1])
+        _restore(shard, checkpoints[-1])
         for step, count in plan.segments(begin, chunk):
             shard.run(step, count, step - begin, time.steps)
-        checkpoints.append([state.clone() for state in shard.states()])
+        checkpoints.append([state.clone() for state in shard.checkpoint()])
     for begin in reversed(range(first, end, chunk)):
-        _copy(shard.states(), checkpoints.pop())
+        _restore(shard, checkpoints.pop())
         segments = plan.segments(begin, min(chunk, end - begin))
         for step, count in segments:
             shard.run(step, count, step - begin, time.steps)

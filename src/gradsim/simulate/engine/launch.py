@@ -47,8 +47,8 @@ class PortableForce:
 class RolloutClock:
     """Arrays that Python sets before a graph is replayed."""
 
-    counts: Any  # first step, its row in the history, steps of the whole rollout, whether to write the history
-    dt: Any  # time step and start time [s], then `Integrator.force_slope`
+    counts: Any  # as `clock` of the portable updates
+    dt: Any  # time step and start time [s], `Integrator.force_slope`, whether the force is carried
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,16 @@ class PortableSystem:
 
 
 def stage_weights(integrator: Integrator) -> np.ndarray:
-    """Returns the weights of accelerations, velocities and the new velocity by stage, [stages, 2 stages + 1]."""
+    """Returns the weights of every stage, [stages, 2 stages + 3].
+
+    Columns: accelerations, velocities, the new velocity, the prediction, and whether the position is held.
+    """
     count = len(integrator.stages)
-    weights = np.zeros((count, 2 * count + 1))
+    weights = np.zeros((count, 2 * count + 3))
     for row, stage in zip(weights, integrator.stages, strict=True):
         row[: len(stage.acceleration)] = stage.acceleration
         row[count : count + len(stage.velocity)] = stage.velocity
-        row[-1] = stage.new_velocity
+        row[2 * count :] = stage.new_velocity, stage.prediction, stage.holds_position
     return weights
 
 
@@ -185,7 +188,7 @@ def _update_inputs(part: PartArrays, system: PortableSystem, stage: int, row: in
 def roll_out(part: PartArrays, system: PortableSystem, steps: int, *, adjoint: bool) -> None:
     """Advances a part by all steps of a graph in one launch, or takes its adjoint back over them."""
     clock, device = system.clock, system.clock.dt.device
-    inputs = [steps, system.integrator.evaluations, clock.counts, clock.dt, *part.constants, part.parameters.value]
+    inputs = [steps, len(system.integrator.stages), clock.counts, clock.dt, *part.constants, part.parameters.value]
     if adjoint:
         outputs = [*part.states_adj, part.parameters.grad]
         wp.launch(part.kernels.adjoint, part.count, inputs=[*inputs, *part.history], outputs=outputs, device=device)

@@ -10,15 +10,28 @@ import torch
 from gradsim import bridge
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
+from gradsim.simulate.engine.articulated_rollout import ArticulatedRollout
 from gradsim.simulate.engine.launch import PortableForce, PrescribedState
-from gradsim.simulate.engine.pair_arrays import no_pairs, pair_arrays
+from gradsim.simulate.engine.pair_arrays import PairArrays, pair_arrays
 from gradsim.simulate.engine.point_blocks import point_blocks, point_order
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.signals import SignalArrays
-from gradsim.simulate.engine.structures import NODE_ROW, PRESCRIBED_NODES, RIGID_STATES, SIGNAL, SIZES, packed, table_of
+from gradsim.simulate.engine.structures import (
+    NODE_ROW,
+    PRESCRIBED_NODES,
+    RIGID_FORCES,
+    RIGID_STATES,
+    SIGNAL,
+    SIZES,
+    packed,
+    table_of,
+)
 from gradsim.simulate.engine.world_rollout import NativeForce, native_signal
 from gradsim.simulate.forces.family import INTERPOLATIONS, ForceFamily
 from gradsim.simulate.forces.node_pairs import NEIGHBOURS, skipped_lists
+from gradsim.simulate.state.articulated import ARTICULATED_DYNAMICS
+from gradsim.simulate.state.kernels.articulated import SCRATCH_ROWS
+from gradsim.simulate.state.kernels.articulated_dynamics import articulated_dynamics
 from gradsim.simulate.state.prescribed import PRESCRIBED
 
 WORLDS_IN_LANES = 2  # smallest batch for which lanes hold worlds instead of points of one body
@@ -40,7 +53,9 @@ def in_blocks(topology: Topology, name: str) -> bool:
     family = topology.families[name]
     if name in ("node", "node_anchor"):
         return True
-    return isinstance(family, ForceFamily) and family.acts_on == ("node",) and not family.per_world
+    if not isinstance(family, ForceFamily) or family.acts_on != ("node",):
+        return False
+    return not family.per_world or family.native_arrays is not None
 
 
 def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[str, int]:
@@ -56,9 +71,9 @@ def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[
 
 
 def worlds_per_group(topology: Topology, dtype: torch.dtype, device: torch.device) -> int:
-    """Returns how many worlds a thread advances at once: those in the lanes of a rigid rollout."""
-    only_rigid = set(topology.state_layout) - {"rigid_anchor"} == {"rigid"}
-    in_lanes = device.type == "cpu" and topology.is_native and only_rigid
+    """Returns how many worlds a thread advances at once: those in the lanes of a rollout of rigid bodies or joints."""
+    parts = set(topology.state_layout) - {"rigid_anchor", "pair_anchor"}
+    in_lanes = device.type == "cpu" and topology.is_native and parts in ({"rigid"}, {"joint"})
     return lane_count(dtype) if in_lanes else 1
 
 
@@ -143,11 +158,32 @@ class Layout:
                 found.append(PrescribedState(part, own, count, elements, self.parameters[family]))
         return tuple(found)
 
+    def portable_dynamics(self) -> tuple[PortableForce, ...]:
+        """Returns the forces of articulated bodies on their own joints, for portable kernels."""
+        if "joint" not in self.topology.elements:
+            return ()
+        count = self.topology.elements["joint"]
+        kernels = articulated_dynamics(bridge.real_type(self.dtype))
+        scratch = bridge.scalars((SCRATCH_ROWS, count * self.world_count), self.dtype, self.device)
+        arrays = (count, *self._joint_constants(), scratch.array)
+        return (PortableForce(ARTICULATED_DYNAMICS, kernels, self.world_count, arrays, (self.parameters["joint"],)),)
+
+    def _joint_constants(self) -> list[Any]:
+        return [self.constant(self.topology.arrays[f"joint.{name}"]) for name in ("kinds", "parents")]
+
     # --- native kernels -------------------------------------------------------------------------------------------
 
     def blocks(self, family: str) -> int:
         """Returns how many blocks of lanes a family has in one world."""
         return self.columns[family] // lane_count(self.dtype)
+
+    def element_blocks(self, family: str, indices: str, *constants: str) -> tuple[Any, Any]:
+        """Returns node indices and constants of a family's elements in blocks; those of unused lanes are zero."""
+        arrays, columns = self.topology.arrays, self.columns[family]
+        nodes = arrays[f"{family}.{indices}"] * np.int32(NODE_ROW)
+        rows = [arrays[f"{family}.{name}"].reshape(len(nodes), -1) for name in constants]
+        own = self._in_blocks(np.concatenate(rows, axis=1), columns, fill=0.0)
+        return self._in_blocks(nodes, columns, NODE_ROW * self.columns["node"]), own
 
     def _in_blocks(self, array: np.ndarray, columns: int, step: int = 0, fill: float | None = None) -> Any:
         """Returns the elements [E, width] of one world as blocks [worlds, blocks, width, lanes] for all worlds.
@@ -166,6 +202,9 @@ class Layout:
 
     def native_force(self, family: ForceFamily) -> NativeForce:
         """Returns the arguments of a native force on nodes: index arrays, one array of all constants, shared arrays."""
+        if family.native_arrays is not None:
+            own = family.native_arrays(self)
+            return NativeForce(family.name, self.blocks(family.name), own, (self.parameters[family.name],))
         if family.per_world:
             return self._node_pairs(family)
         arrays, columns, name = self.topology.arrays, self.columns[family.name], family.name
@@ -232,7 +271,7 @@ class Layout:
         """Returns the native rollout of all rigid bodies with their contacts and pushes.
 
         Args:
-            buffers: Arrays of the states and their adjoints, by name.
+            buffers: Arrays of the states and their adjoints, by name such as "rigid.p_adj".
             integrator: Time integrator.
             batch: Worlds of all shards.
             coupled: Whether bodies advance together with the nodes of their world.
@@ -248,7 +287,7 @@ class Layout:
         shapes, pushes = elements.get("shape", 0), elements.get("push", 0)
         own = SIZES.pair_scratch * shapes + SIZES.push_scratch * pushes
         step = SIZES.body_scratch + SIZES.stage_scratch * len(integrator.stages) + 4
-        pairs = pair_arrays(self, lanes, lane_count(self.dtype)) if "pair" in elements else no_pairs()
+        pairs = pair_arrays(self, buffers, lanes, lane_count(self.dtype)) if "pair" in elements else PairArrays()
         together = coupled or "pair" in elements
         size = (elements["rigid"] * (own + step) if together else own) * lanes
         scratch = bridge.scalars((size,), self.dtype, self.device)
@@ -263,7 +302,9 @@ class Layout:
             **{name: array.ptr for name, array in constants.items()},
             **{field: table_of(table) for field, table in parameters.items()},
             **{
-                f"{state}{suffix}": buffers[f"{state}{suffix}"].ptr for state in RIGID_STATES for suffix in ("", "_adj")
+                f"{state}{suffix}": buffers[f"rigid.{state}{suffix}"].ptr
+                for state in (*RIGID_STATES, *RIGID_FORCES)
+                for suffix in ("", "_adj")
             },
             "scratch": scratch.array.ptr,
             **anchors.fields,
@@ -272,6 +313,30 @@ class Layout:
         arrays = (*constants.values(), empty, scratch, *anchors.arrays, *signal_arrays)
         group = elements["rigid"] if "pair" in elements else 1
         return RigidRollout(integrator, threads, lanes, fields, arrays, pairs, group, anchors.row)
+
+    def articulated_rollout(
+        self, buffers: dict[str, Any], integrator: Integrator, batch: int, signals: tuple[SignalArrays, ...]
+    ) -> ArticulatedRollout:
+        """Returns the native rollout of all joints; arguments as for `rigid_rollout`."""
+        count = self.topology.elements["joint"]
+        lanes = lane_count(self.dtype) if batch >= WORLDS_IN_LANES else 1
+        constants = self._joint_constants()
+        own = packed([native_signal(s) for s in signals if s.parameters is self.parameters["joint"]], SIGNAL)
+        size = count * lanes * (SIZES.joint_scratch + SIZES.joint_stage_scratch * len(integrator.stages))
+        scratch = bridge.scalars((size,), self.dtype, self.device)
+        fields = {
+            "world_count": self.world_count,
+            "joint_count": count,
+            "signal_count": own.shape[0],
+            "kinds": constants[0].ptr,
+            "parents": constants[1].ptr,
+            "signals": own.ptr,
+            "table": table_of(self.parameters["joint"]),
+            **{name: array.ptr for name, array in buffers.items()},
+            "scratch": scratch.array.ptr,
+        }
+        threads = -(-self.world_count // lanes)
+        return ArticulatedRollout(integrator, threads, lanes, fields, (*constants, own, scratch))
 
     def _rigid_signals(self, signals: tuple[SignalArrays, ...]) -> tuple[list[Any], dict[str, Any]]:
         """Returns arrays of the signals that move shapes and rigid bodies, and the fields of the native structure."""
@@ -304,7 +369,7 @@ class Layout:
             "anchor_blocks": own[0].ptr,
             "anchor_elements": own[1].ptr,
             "anchor_scratch": scratch.array.ptr,
-            **{f"xi{suffix}": buffers[f"xi{suffix}"].ptr for suffix in ("", "_adj")},
+            **{f"xi{suffix}": buffers[f"rigid_anchor.xi{suffix}"].ptr for suffix in ("", "_adj")},
         }
         return AnchorMemory(3 * width * row, fields, (*own, scratch))
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradsim import bridge
-from gradsim.simulate.engine.point_blocks import point_blocks
+from gradsim.simulate.engine.point_blocks import point_blocks, point_order
 from gradsim.simulate.engine.structures import DISTANCE_GRID, PAIRS, SIZES, packed, table_of
+from gradsim.simulate.forces.pairs import touching
 
 if TYPE_CHECKING:
     from gradsim.simulate.engine.layout import Layout
@@ -22,20 +23,25 @@ LISTED_FROM = 9  # bodies: fewer are tested pair by pair
 class PairArrays:
     """The native structure, and the arrays it points into."""
 
-    structure: Any  # as a Warp array
-    arrays: tuple[Any, ...]
+    fields: dict[str, Any] = field(default_factory=dict)  # of the native structure except for the history of anchors
+    arrays: tuple[Any, ...] = ()
+    anchor_row: int = 0  # scalars of a row of anchors, for a block of worlds
+    structure: Any = None  # as a Warp array
+
+    def with_history(self, anchors: Any) -> PairArrays:
+        """Returns a copy with memory for the history of the anchors, [blocks of worlds, steps + 1, anchor_row]."""
+        if not self.fields:
+            return replace(self, structure=packed([], PAIRS))
+        structure = PAIRS(**self.fields, anchors=anchors.ptr, anchor_rows=anchors.shape[1])
+        return replace(self, arrays=(*self.arrays, anchors), structure=packed([structure], PAIRS))
 
 
-def no_pairs() -> PairArrays:
-    """Returns the arrays of worlds in which rigid bodies do not touch each other."""
-    return PairArrays(packed([], PAIRS), ())
-
-
-def pair_arrays(layout: Layout, lanes: int, width: int) -> PairArrays:
+def pair_arrays(layout: Layout, buffers: dict[str, Any], lanes: int, width: int) -> PairArrays:
     """Returns the contact between the rigid bodies of all worlds.
 
     Args:
         layout: Layout of the worlds.
+        buffers: Arrays of the anchors of pairs and their adjoints, by name.
         lanes: Worlds per thread.
         width: Elements that a native kernel processes at once.
     """
@@ -60,18 +66,58 @@ def pair_arrays(layout: Layout, lanes: int, width: int) -> PairArrays:
     lists = bodies * SIZES.neighbour_integers + 2 * neighbours
     size = contacts * SIZES.sample_scratch * width + per_world * lanes + lists
     scratch = bridge.scalars((size,), layout.dtype, layout.device)
-    structure = PAIRS(
-        group_count=int(arrays["pair.groups"].max()) + 1,
-        law_count=laws,
-        sample_capacity=contacts,
-        neighbour_capacity=neighbours,
+    anchors = _anchor_memory(layout, buffers, lanes, width)
+    fields = {
+        "group_count": int(arrays["pair.groups"].max()) + 1,
+        "law_count": laws,
+        "sample_capacity": contacts,
+        "neighbour_capacity": neighbours,
         **{name: array.ptr for name, array in given.items()},
-        grids=grids.ptr,
-        law=table_of(layout.parameters["pair"]),
-        collider=table_of(layout.parameters["collider"]),
-        scratch=scratch.array.ptr,
-    )
-    return PairArrays(packed([structure], PAIRS), (*given.values(), grids, coefficients, scratch))
+        "grids": grids.ptr,
+        "law": table_of(layout.parameters["pair"]),
+        "collider": table_of(layout.parameters["collider"]),
+        "scratch": scratch.array.ptr,
+        **anchors.fields,
+    }
+    owned = (*given.values(), grids, coefficients, scratch, *anchors.arrays)
+    return PairArrays(fields, owned, anchors.anchor_row)
+
+
+def _anchor_memory(layout: Layout, buffers: dict[str, Any], lanes: int, width: int) -> PairArrays:
+    """Returns where the anchors of sticking friction are, in the state and in a row of the history."""
+    topology = layout.topology
+    if "pair_anchor" not in topology.elements:
+        return PairArrays()
+    arrays, bodies = topology.arrays, topology.elements["rigid"]
+    elements, (first, second, _) = arrays["pair_anchor.firsts"], touching(topology)
+    shapes = arrays["collider.shapes"][np.stack([first, second], 1)]
+    counts = arrays["collider.sizes"][shapes]
+    sizes = np.where(elements >= 0, counts if lanes > 1 else -(-counts // width), 0)
+    ends = sizes.cumsum().reshape(-1, 2)
+    pairs = np.full((bodies, bodies), -1, np.int32)
+    pairs[first, second] = np.arange(len(first))
+    samples = np.split(arrays["collider.samples"], np.cumsum(arrays["collider.sizes"])[:-1])
+    constants = {
+        "anchor_pairs": pairs.ravel(),
+        "anchor_blocks": np.where(sizes > 0, ends - sizes, -1).astype(np.int32).ravel(),
+        "anchor_elements": elements.ravel(),
+        "anchor_shapes": shapes.astype(np.int32).ravel(),
+        "sample_order": np.concatenate([point_order(own, width) for own in samples]),
+    }
+    given = {name: layout.constant(array) for name, array in constants.items()}
+    flags = -(-elements.size // width) * width
+    row = flags + 3 * width * int(ends[-1, -1])
+    scratch = bridge.scalars((2, row), layout.dtype, layout.device)
+    fields = {
+        "anchor_count": topology.elements["pair_anchor"],
+        "anchor_numbers": elements.size,
+        "anchor_flags": flags,
+        "anchor_row": row,
+        **{name: array.ptr for name, array in given.items()},
+        **{f"xi{suffix}": buffers[f"pair_anchor.xi{suffix}"].ptr for suffix in ("", "_adj")},
+        "anchor_scratch": scratch.array.ptr,
+    }
+    return PairArrays(fields, (*given.values(), scratch), row)
 
 
 def _grids(layout: Layout) -> tuple[Any, Any]:

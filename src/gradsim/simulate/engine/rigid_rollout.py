@@ -83,12 +83,13 @@ class RigidRollout:
         """Scalars of history per evaluation of the forces."""
         return self.threads * SIZES.rigid_state * self.lanes
 
-    def with_history(self, history: Any, anchors: Any) -> "RigidRollout":
+    def with_history(self, history: Any, anchors: Any, pair_anchors: Any) -> "RigidRollout":
         """Returns a copy with memory for the history.
 
         Args:
             history: Array [threads, rows, state * lanes].
             anchors: Array [blocks of worlds, steps + 1, anchor_row].
+            pair_anchors: The same of anchors between bodies, with the `anchor_row` of the pairs.
         """
         structure = RIGID_BODIES(
             **self.fields,
@@ -98,7 +99,8 @@ class RigidRollout:
             anchor_rows=anchors.shape[1],
         )
         arrays = (*self.arrays, history, anchors)
-        return replace(self, arrays=arrays, structures=packed([structure], RIGID_BODIES))
+        pairs = self.pairs.with_history(pair_anchors)
+        return replace(self, arrays=arrays, pairs=pairs, structures=packed([structure], RIGID_BODIES))
 
 
 def launch_rigid_rollout(rollout: RigidRollout, clock: Any, dt: Any, steps: int, *, adjoint: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,9 @@ SIZES = Constants(
     collider_scratch=20,  # for the shape of a body in contact with others
     neighbour_scratch=4,  # for a body in a list of neighbours
     neighbour_integers=16,  # and integers for it
-    law_scratch=24,  # for the contact parameters of pairs of bodies
+    law_scratch=26,  # for the contact parameters of pairs of bodies
+    joint_scratch=132,  # for a joint
+    joint_stage_scratch=100,  # for a joint and a stage
 )
 
 TABLE = Structure(
@@ -89,7 +91,7 @@ NODES = Structure(
     comment="All nodes of some worlds, each of which fills whole blocks. Buffers have rows of four scalars a node, the"
     " history xs, vs, fs has three.",
 )
-RIGID_STATES = ("p", "q", "v", "l")
+RIGID_STATES, RIGID_FORCES = ("p", "q", "v", "l"), ("f", "t")
 RIGID_BODIES = Structure(
     "RigidBodies",
     {
@@ -111,6 +113,9 @@ RIGID_BODIES = Structure(
         "dragged": "const int*",  # bodies with air drag
         **dict.fromkeys(("contact", "shape", "push", "drag", "body"), TABLE),
         **dict.fromkeys((*RIGID_STATES, *(f"{state}_adj" for state in RIGID_STATES)), "T*"),
+        **dict.fromkeys(
+            (*RIGID_FORCES, *(f"{force}_adj" for force in RIGID_FORCES)), "T*"
+        ),  # forces and torques that the integrator carries
         **dict.fromkeys(("xi", "xi_adj"), "T*"),  # anchors of sticking friction
         **dict.fromkeys(("anchor_count", "anchor_rows", "anchor_row"), INT64),  # of a world; in the history; scalars
         "anchor_blocks": "const int*",  # first block and first element of each pair of a body and a shape
@@ -147,8 +152,31 @@ PAIRS = Structure(
         "grids": "const void*",
         **dict.fromkeys(("law", "collider"), TABLE),
         "scratch": "T*",
+        # anchors of sticking friction: of a world; samples of one body in another; their flags; scalars and rows
+        **dict.fromkeys(("anchor_count", "anchor_numbers", "anchor_flags", "anchor_row", "anchor_rows"), INT64),
+        "anchor_pairs": "const int*",  # number of each pair of bodies
+        "anchor_blocks": "const int*",  # of samples of one body in another: first block in a row, first element, shape
+        "anchor_elements": "const int*",
+        "anchor_shapes": "const int*",
+        "sample_order": "const int*",  # index of the sample in every lane of the blocks of samples
+        **dict.fromkeys(("xi", "xi_adj"), "T*"),
+        "anchors": "T*",  # [blocks of worlds, rows, anchor_row]
+        "anchor_scratch": "T*",
     },
     comment="Contact between the rigid bodies of some worlds.",
+)
+JOINTS = Structure(
+    "Joints",
+    {
+        **dict.fromkeys(("world_count", "joint_count", "signal_count", "step_count"), INT64),
+        **dict.fromkeys(("kinds", "parents"), "const int*"),  # of the joints of one world
+        "signals": "const SignalArrays<T>*",
+        "table": TABLE,
+        **dict.fromkeys(("q", "v", "q_adj", "v_adj"), "T*"),
+        "history": "T*",  # [threads, steps, joints, 7, lanes]
+        "scratch": "T*",
+    },
+    comment="All joints of articulated bodies in some worlds.",
 )
 
 
@@ -168,19 +196,24 @@ class Tableau:
             text = ", ".join("{" + ", ".join(map(repr, row)) + "}" for row in rows)
             return f"    static constexpr double {name}[{count}][{count}] = {{{text}}};"
 
-        new = ", ".join(repr(stage.new_velocity) for stage in stages)
-        times = ", ".join(map(repr, self.integrator.stage_times))
-        anchor_times = ", ".join(map(repr, self.integrator.anchor_times))
+        def row(values: Iterable[Any]) -> str:
+            return ", ".join(repr(float(value)) for value in values)
+
+        new, predicted = (row(getattr(stage, name) for stage in stages) for name in ("new_velocity", "prediction"))
+        carries = str(self.integrator.carries).lower()
+        times, anchor_times = row(self.integrator.stage_times), row(self.integrator.anchor_times)
         offset, slope = self.integrator.force_slope
-        slopes = ", ".join(repr(offset + slope * time) for time in self.integrator.stage_times)
+        slopes = row(offset + slope * time for time in self.integrator.stage_times)
         return "\n".join(
             (
                 f"// {type(self.integrator).__name__}: weights of accelerations and velocities, stage by stage.",
                 "struct Tableau {",
                 f"    static constexpr int stages = {count};",
+                f"    static constexpr bool carries = {carries};  // the last force of a step to the next step",
                 matrix("acceleration"),
                 matrix("velocity"),
                 f"    static constexpr double new_velocity[{count}] = {{{new}}};",
+                f"    static constexpr double prediction[{count}] = {{{predicted}}};",
                 f"    static constexpr double time[{count}] = {{{times}}};",
                 f"    static constexpr double force_slope[{count}] = {{{slopes}}};",
                 f"    static constexpr double anchor_time[{count}] = {{{anchor_times}}};",
@@ -192,7 +225,7 @@ class Tableau:
     @property
     def name(self) -> str:
         """A name for kernel modules, different for different coefficients."""
-        digest = zlib.crc32(repr(self.integrator.stages).encode())
+        digest = zlib.crc32(repr((self.integrator.stages, self.integrator.carries)).encode())
         return f"{type(self.integrator).__name__}_{digest:08x}"
 
 

@@ -19,6 +19,7 @@ from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.contact_law import default_depth, law_values
 from gradsim.simulate.forces.restitution import restitution_rows
+from gradsim.simulate.forces.sticking import sticking_rows
 
 if TYPE_CHECKING:
     from gradsim.simulate.compile.batcher import SceneBatcher
@@ -51,6 +52,23 @@ class PairLaws:
     @property
     def key(self) -> Hashable:
         return self.groups.tobytes(), self.numbers.tobytes()
+
+    @property
+    def sticks(self) -> np.ndarray:
+        """Whether the friction of each law is sticking, [laws]."""
+        return np.array([law.contact.sticks for law in self.laws], dtype=bool)
+
+
+def first_rigid(scene: Scene) -> Rigid:
+    """Returns the first rigid body of a scene, which owns all pairs."""
+    return next(body for body in scene.bodies if isinstance(body, Rigid))
+
+
+def touching_pairs(groups: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the bodies of all pairs that may touch, the first before the second, and the numbers of their laws."""
+    first, second = (index.astype(np.int32) for index in np.triu_indices(len(groups), 1))
+    laws = numbers[groups[first], groups[second]]
+    return first[laws >= 0], second[laws >= 0], laws[laws >= 0]
 
 
 def pair_laws(scene: Scene) -> PairLaws:
@@ -106,7 +124,7 @@ def law_columns(laws: PairLaws, batcher: "SceneBatcher") -> Any:
     columns = []
     for number, law in enumerate(laws.laws):
         depth = _depth(law, batcher) if law.contact.delta is None else None
-        values = (*law_values(law.contact, depth), *restitution_rows(law.contact))
+        values = (*law_values(law.contact, depth), *restitution_rows(law.contact), *sticking_rows(law.contact))
         columns.append(batcher.rows(("pair", number), values, 1))
     return batcher.concatenate(columns, 2)
 

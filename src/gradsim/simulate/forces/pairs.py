@@ -1,4 +1,4 @@
-"""Contact between rigid bodies, with the laws of `contact_law.py` and `restitution.py`.
+"""Contact between rigid bodies, with the laws of `contact_law.py`, `restitution.py` and `sticking.py`.
 
 Samples of each body's surface touch the other body, whose signed distance phi gives the overlap and the normal
 (`colliders.py`). With the overlap c_i = r_A + r_B - phi(x_i) and the elastic energy U_i of the contact law at c_i, the
@@ -9,7 +9,8 @@ energy of a pair is a 2-norm over the samples of both bodies,
 where a_i are half the areas of the samples. The force at a sample is w_i = a_i U_i / E times that of the contact law,
 opposite on both bodies at one point, in the middle of the overlap. Momentum and angular momentum are conserved, flat
 contact does not depend on the number of samples, and a single corner or edge has a force too. Restitution uses E and
-the reduced mass of the pair.
+the reduced mass of the pair. So does the damping of sticking friction; the anchor of a sample is a vector in the axes
+of the body that the sample touches, and turns with it.
 """
 
 import functools
@@ -22,13 +23,15 @@ from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
+from gradsim.simulate.forces.collider_distance import distance_functions
 from gradsim.simulate.forces.colliders import KINDS
 from gradsim.simulate.forces.colliders import ROWS as COLLIDER_ROWS
-from gradsim.simulate.forces.contact_law import contact_law_functions
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, types_of
-from gradsim.simulate.forces.pair_laws import law_columns, pair_laws
+from gradsim.simulate.forces.pair_laws import first_rigid, law_columns, pair_laws, touching_pairs
+from gradsim.simulate.forces.point_law import point_law_functions
 from gradsim.simulate.forces.restitution import ROWS as LAW_ROWS
 from gradsim.simulate.forces.restitution import restitution_functions
+from gradsim.simulate.forces.sticking import STICKING_ROWS
 from gradsim.simulate.state.kernels.rigid import ROWS as RIGID_ROWS
 from gradsim.simulate.state.kernels.rigid import rotation_functions
 
@@ -38,9 +41,8 @@ if TYPE_CHECKING:
     from gradsim.simulate.engine.layout import Layout
     from gradsim.simulate.stability import StabilityView
 
-ROWS = Rows("pair", *LAW_ROWS)
+ROWS = Rows("pair", *LAW_ROWS, *STICKING_ROWS)
 
-FAR = 1.0e6  # distance outside a grid [m]
 TINY_ENERGY = {"float": 1.0e-36, "double": 1.0e-60}  # squared [J^2]
 
 
@@ -59,24 +61,23 @@ def touching(topology: "Topology") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     def build() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         groups = topology.arrays["pair.groups"]
-        numbers = topology.arrays["pair.numbers"].reshape(groups.max() + 1, -1)
-        first, second = (index.astype(np.int32) for index in np.triu_indices(len(groups), 1))
-        laws = numbers[groups[first], groups[second]]
-        return first[laws >= 0], second[laws >= 0], laws[laws >= 0]
+        return touching_pairs(groups, topology.arrays["pair.numbers"].reshape(groups.max() + 1, -1))
 
     return topology.constant("pairs that may touch", build)
 
 
 def pair_arrays(layout: "Layout") -> tuple[Any, ...]:
-    """Returns bodies and laws of the pairs, the shape of each body, and the shapes with samples and grids."""
+    """Returns bodies, laws and first anchors of the pairs, the shapes of bodies, and their samples and grids."""
     arrays, elements = layout.topology.arrays, layout.topology.elements
     first, second, laws = touching(layout.topology)
     own = {name: arrays[f"collider.{name}"] for name in ("kinds", "sizes", "grid_shapes", "reach", "grid_places")}
     nodes = own["grid_shapes"].prod(1)
     grids = np.column_stack([own["grid_shapes"], np.cumsum(nodes) - nodes]).astype(np.int32)
+    anchors = arrays.get("pair_anchor.firsts", np.full((len(first), 2), -1, np.int32))
     return (
         *(layout.constant(layout.spread(bodies, elements["rigid"])) for bodies in (first, second)),
         layout.constant(layout.spread(laws, elements["pair"])),
+        layout.constant(layout.spread(anchors, elements.get("pair_anchor", 0)).ravel()),
         layout.shared("collider.shapes"),
         layout.constant(own["kinds"]),
         layout.constant(np.concatenate([[0], np.cumsum(own["sizes"])]).astype(np.int32)),
@@ -94,107 +95,14 @@ def pair_rate(view: "StabilityView") -> tuple[float, float]:
 
     A body between two others is held by two springs, hence twice the rate of a pair in scenes of three bodies or more.
     """
-    ke, kd, kf, loss = (np.asarray(view.row(row)) for row in ("ke", "kd", "kf", "loss"))  # [B, laws], or one number
+    rows = ("ke", "kd", "kf", "loss", "stick_stiffness")
+    ke, kd, kf, loss, stick = (np.asarray(view.row(row)) for row in rows)  # [B, laws], or one number
     normal, slip = view.pair_compliances()
-    stiffness = ke * normal * (1.0 + loss)
-    rates = np.maximum(np.maximum(kd * normal, kf * slip), loss * np.sqrt(ke * normal))
+    stiffness = np.maximum(ke * normal * (1.0 + loss), stick * ke * slip)
+    friction = np.where(stick > 0.0, 0.0, kf * slip)  # the damping of sticking friction is tied to the step
+    rates = np.maximum(np.maximum(kd * normal, friction), loss * np.sqrt(ke * normal))
     several = 2.0 if view.compiled.topology.elements["rigid"] > 2 else 1.0
     return float(several * stiffness.max()), float(several * rates.max())
-
-
-@functools.cache
-def distance_functions(real: Any) -> Any:
-    """Returns the Warp function for the distance of a point from a shape, and its gradient."""
-    types = types_of(real)
-    vec3, ints, reals = types.vec3, types.ints, types.reals
-    vec4 = wp.types.vector(4, real)
-    zero, half, one, two, three, four, six, far = (real(a) for a in (0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, FAR))
-
-    @wp.func
-    def spline_weights(t: real):
-        m = one - t
-        second = (t * t * (three * t - six) + four) / six
-        return vec4(m * m * m / six, second, (t * (three + t * (three - three * t)) + one) / six, t * t * t / six)
-
-    @wp.func
-    def spline_slopes(t: real):
-        m = one - t
-        return vec4(-half * m * m, half * t * (three * t - four), half * (one + t * (two - three * t)), half * t * t)
-
-    @wp.func
-    def core_distance(a: vec3, extent: vec3):
-        """Distance from the box of half sizes `extent` about the origin."""
-        qx = wp.abs(a[0]) - extent[0]
-        qy = wp.abs(a[1]) - extent[1]
-        qz = wp.abs(a[2]) - extent[2]
-        gap = zero
-        n = vec3()
-        out = vec3(wp.max(qx, zero), wp.max(qy, zero), wp.max(qz, zero))
-        if wp.dot(out, out) > zero:
-            gap = wp.length(out)
-            n = vec3(out[0] * wp.sign(a[0]), out[1] * wp.sign(a[1]), out[2] * wp.sign(a[2])) / gap
-        elif qx >= qy and qx >= qz:
-            gap = qx
-            n = vec3(wp.sign(a[0]), zero, zero)
-        elif qy >= qz:
-            gap = qy
-            n = vec3(zero, wp.sign(a[1]), zero)
-        else:
-            gap = qz
-            n = vec3(zero, zero, wp.sign(a[2]))
-        return gap, n
-
-    @wp.func
-    def grid_distance(x: vec3, shape: int, grids: ints, places: reals, coefficients: reals):
-        """Spline of a mesh at a point in mesh coordinates."""
-        per_spacing = places[5 * shape + 3]
-        ux = (x[0] - places[5 * shape]) * per_spacing
-        uy = (x[1] - places[5 * shape + 1]) * per_spacing
-        uz = (x[2] - places[5 * shape + 2]) * per_spacing
-        i = int(wp.floor(ux))
-        j = int(wp.floor(uy))
-        k = int(wp.floor(uz))
-        ny = grids[4 * shape + 1]
-        nz = grids[4 * shape + 2]
-        value = zero
-        n = vec3()
-        if i >= 1 and j >= 1 and k >= 1 and i + 2 < grids[4 * shape] and j + 2 < ny and k + 2 < nz:
-            wx = spline_weights(ux - real(i))
-            wy = spline_weights(uy - real(j))
-            wz = spline_weights(uz - real(k))
-            dx = spline_slopes(ux - real(i))
-            dy = spline_slopes(uy - real(j))
-            dz = spline_slopes(uz - real(k))
-            count = wp.int32(4)  # a variable: unrolled loops would take long to compile
-            for a in range(count):
-                for b in range(count):
-                    at = grids[4 * shape + 3] + ((i + a - 1) * ny + j + b - 1) * nz + k - 1
-                    line = vec4(coefficients[at], coefficients[at + 1], coefficients[at + 2], coefficients[at + 3])
-                    along = wp.dot(wz, line)
-                    value += wx[a] * wy[b] * along
-                    n += vec3(dx[a] * wy[b] * along, wx[a] * dy[b] * along, wx[a] * wy[b] * wp.dot(dz, line))
-        else:
-            value = far
-        return value, n * per_spacing
-
-    @wp.func
-    def shape_distance(kind: int, y: vec3, extent: vec3, shape: int, grids: ints, places: reals, coefficients: reals):
-        """Distance from a shape at a point relative to its centre, and the gradient."""
-        gap = zero
-        n = vec3()
-        if kind == wp.static(KINDS.core):
-            core_gap, core_n = core_distance(y, extent)
-            gap = core_gap
-            n = core_n
-        else:
-            x = vec3(y[0] / extent[0], y[1] / extent[1], y[2] / extent[2])
-            grid_gap, grid_n = grid_distance(x, shape, grids, places, coefficients)
-            size = wp.pow(extent[0] * extent[1] * extent[2], one / three)
-            gap = grid_gap * size
-            n = vec3(grid_n[0] / extent[0], grid_n[1] / extent[1], grid_n[2] / extent[2]) * size
-        return gap, n
-
-    return shape_distance
 
 
 @functools.cache
@@ -205,8 +113,8 @@ def pair_kernels(real: Any) -> ForceKernels:
     )  # fmt: skip
     functions = rotation_functions(real)
     inverse_inertia, spin = functions.inverse_inertia, functions.spin
-    contact_force, friction_force = contact_law_functions(real).force, contact_law_functions(real).friction
-    contact_law, energy_lever, restitution_normal = restitution_functions(real)[:3]
+    contact_law, energy_lever = restitution_functions(real)[:2]
+    point_force = point_law_functions(real).force
     shape_distance = distance_functions(real)
     column = wp.types.vector(len(LAW_ROWS), real)
     zero, half, one, two, tiny = (real(a) for a in (0.0, 0.5, 1.0, 2.0, TINY_ENERGY[types.name]))
@@ -285,29 +193,24 @@ def pair_kernels(real: Any) -> ForceKernels:
         return total
 
     @wp.func
-    def law_force(c: real, n: vec3, v: vec3, stored: real, law: column):
-        force = vec3()
-        if law[wp.static(LAW_ROWS.inverse)] > zero:
-            fn = restitution_normal(c, wp.dot(n, v), stored, law)
-            force = n * fn + friction_force(
-                n, v, fn, law[wp.static(LAW_ROWS.kf)], law[wp.static(LAW_ROWS.mu)], law[wp.static(LAW_ROWS.delta)]
-            )
-        else:
-            force = contact_force(
-                c, n, v, law[wp.static(LAW_ROWS.ke)], law[wp.static(LAW_ROWS.kd)], law[wp.static(LAW_ROWS.kf)],
-                law[wp.static(LAW_ROWS.mu)], law[wp.static(LAW_ROWS.delta)],
-            )  # fmt: skip
-        return force
+    def anchor_of(xi: vec3s, at: int, ratio: real):
+        """Zero for regularized friction, which has no anchors."""
+        anchor = vec3()
+        if ratio > zero:
+            anchor = xi[at]
+        return anchor
 
     @wp.func
     def sample_forces(
         a: int, b: int, share: real, law: column, energy: real, stored: real, shapes: ints, kinds: ints, first: ints,
         samples: vec3s, weights: reals, grids: ints, places: reals, coefficients: reals, collider: table,
         p: vec3s, q: quats, slide: vec3, turn: vec3,
+        anchors: int, ratio: real, kf: real, h: real, dt: real, commit: int, xi: vec3s, next: vec3s,
     ):  # fmt: skip
         """Force on body a and its torque about the centre of mass of b, in the axes of b.
 
-        The velocity of a relative to b is slide + turn x z at a point z relative to b.
+        The velocity of a relative to b is slide + turn x z at a point z relative to b. Anchors advance by h for the
+        force; if `commit` is 1, those after the whole step dt are written.
         """
         force = vec3()
         torque = vec3()
@@ -318,17 +221,24 @@ def pair_kernels(real: Any) -> ForceKernels:
                 lever, lever_delta = energy_lever(c, law[wp.static(LAW_ROWS.delta)])
                 weight = share * weights[k] * law[wp.static(LAW_ROWS.ke)] * lever / energy
                 z = y - n * (radius - half * c)
-                push = law_force(c, n, slide + wp.cross(turn, z), stored, law) * weight
-                force += push
-                torque += wp.cross(z, push)
+                u = slide + wp.cross(turn, z)
+                at = anchors + k - first[shapes[a]]
+                anchor = anchor_of(xi, at, ratio)
+                push, reached = point_force(c, n, u, stored, law, ratio, anchor, kf, h)
+                force += push * weight
+                torque += wp.cross(z, push * weight)
+                if ratio > zero and commit == 1:
+                    other, moved = point_force(c, n, u, stored, law, ratio, anchor, kf, dt)
+                    next[at] = moved
         return force, torque
 
     @wp.kernel(module=kernel_module("pairs", real))
     def pair_force(
-        firsts: ints, seconds: ints, laws: ints, shapes: ints, kinds: ints, first: ints, samples: vec3s, weights: reals,
-        reach: reals, grids: ints, places: reals, coefficients: reals,
+        advance: real, commit: int, dt: reals,
+        firsts: ints, seconds: ints, laws: ints, anchors: ints, shapes: ints, kinds: ints, first: ints, samples: vec3s,
+        weights: reals, reach: reals, grids: ints, places: reals, coefficients: reals,
         contact: table, collider: table, body: table,
-        p: vec3s, q: quats, v: vec3s, l: vec3s, f: vec3s, t: vec3s,
+        p: vec3s, q: quats, v: vec3s, l: vec3s, xi: vec3s, f: vec3s, t: vec3s, next: vec3s,
     ):  # fmt: skip
         e = wp.tid()
         a = firsts[e]
@@ -356,6 +266,8 @@ def pair_kernels(real: Any) -> ForceKernels:
                 energy = wp.sqrt(squared + tiny)
                 masses = body[wp.static(RIGID_ROWS.inverse_mass), a] + body[wp.static(RIGID_ROWS.inverse_mass), b]
                 stored = two * energy * masses
+                ratio = contact[wp.static(ROWS.stick_stiffness), laws[e]]
+                kf = contact[wp.static(ROWS.stick_damping), laws[e]] / (masses * dt[0])
                 wa = spin(q[a], l[a], inverse_inertia(body, a))
                 wb = spin(q[b], l[b], inverse_inertia(body, b))
                 if share_a > zero:
@@ -363,6 +275,7 @@ def pair_kernels(real: Any) -> ForceKernels:
                         a, b, share_a, law, energy, stored, shapes, kinds, first, samples, weights, grids, places,
                         coefficients, collider, p, q, wp.quat_rotate_inv(q[b], v[a] - v[b] - wp.cross(wa, apart)),
                         wp.quat_rotate_inv(q[b], wa - wb),
+                        anchors[2 * e + 0], ratio, kf, advance * dt[0], dt[0], commit, xi, next,
                     )  # fmt: skip
                     push_a = wp.quat_rotate(q[b], force_a)
                     turn_a = wp.quat_rotate(q[b], torque_a)
@@ -375,6 +288,7 @@ def pair_kernels(real: Any) -> ForceKernels:
                         b, a, share_b, law, energy, stored, shapes, kinds, first, samples, weights, grids, places,
                         coefficients, collider, p, q, wp.quat_rotate_inv(q[a], v[b] - v[a] + wp.cross(wb, apart)),
                         wp.quat_rotate_inv(q[a], wb - wa),
+                        anchors[2 * e + 1], ratio, kf, advance * dt[0], dt[0], commit, xi, next,
                     )  # fmt: skip
                     push_b = wp.quat_rotate(q[a], force_b)
                     turn_b = wp.quat_rotate(q[a], torque_b)
@@ -395,6 +309,7 @@ PAIRS = ForceFamily(
     present=lambda body, scene: scene.has_pairs and body is first_rigid(scene),
     scene_key=lambda scene: pair_laws(scene).key if scene.has_pairs else None,
     acts_on=("rigid",),
+    anchors="pair_anchor",
     kernels=pair_kernels,
     arrays=pair_arrays,
     threads=lambda topology: len(touching(topology)[0]),
@@ -403,8 +318,3 @@ PAIRS = ForceFamily(
     stable_rate=pair_rate,
     reason="contact between bodies",
 )
-
-
-def first_rigid(scene: Scene) -> Rigid:
-    """Returns the first rigid body of a scene."""
-    return next(body for body in scene.bodies if isinstance(body, Rigid))

@@ -65,13 +65,12 @@ def push_kernels(real: Any) -> ForceKernels:
     zero, half, one, thousandth = (real(a) for a in (0.0, 0.5, 1.0, 1e-3))
 
     @wp.func
-    def stage_factor(clock: ints, step: int, stage: real, dt: reals, start: real, end: real):
-        """Factor of a push at a stage: the fraction of the step during which it acts, and its slope.
+    def step_factor(number: int, stage: real, dt: reals, start: real, end: real):
+        """Factor of a push at a stage of a step: the fraction of the step during which it acts, and its slope.
 
         An instantaneous impulse, whose end is before its start, gives 1/dt in the step that contains its time. The
         margin of a thousandth of a step prevents rounding from moving it to the step before.
         """
-        number = clock[0] + step
         begin = real(number) * dt[0]
         first = wp.clamp((start - begin) / dt[0], zero, one)
         last = wp.clamp((end - begin) / dt[0], zero, one)
@@ -83,6 +82,15 @@ def push_kernels(real: Any) -> ForceKernels:
                 part = one / dt[0]
         lead = half - half * (first + last)
         return part * (one + lead * (dt[2] + dt[3] * stage))
+
+    @wp.func
+    def stage_factor(clock: ints, step: int, stage: real, dt: reals, start: real, end: real):
+        """The same, or its mean with the factor of the next step's first stage if that uses the same force."""
+        factor = step_factor(clock[0] + step, stage, dt, start, end)
+        following = clock[0] + step + 1
+        if dt[4] != zero and stage != zero and following % clock[4] != 0:
+            factor = half * (factor + step_factor(following, zero, dt, start, end))
+        return factor
 
     @wp.func
     def force_of(pushes: table, e: int):

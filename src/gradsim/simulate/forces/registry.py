@@ -17,6 +17,7 @@ from gradsim.simulate.forces.pairs import PAIRS
 from gradsim.simulate.forces.pushes import PUSHES
 from gradsim.simulate.forces.rigid_contact import RIGID_CONTACT
 from gradsim.simulate.forces.shapes import STATIC_SHAPES
+from gradsim.simulate.forces.smoothed_tetrahedra import SMOOTHED_TETRAHEDRA
 from gradsim.simulate.forces.springs import SPRINGS
 from gradsim.simulate.forces.tethers import TETHERS
 from gradsim.simulate.forces.tetrahedra import TETRAHEDRA
@@ -29,6 +30,7 @@ FORCE_FAMILIES: tuple[ForceFamily, ...] = (
     TRIANGLES,
     BENDING,
     TETRAHEDRA,
+    SMOOTHED_TETRAHEDRA,
     NODE_CONTACT,
     NODE_PAIRS,
     RIGID_CONTACT,

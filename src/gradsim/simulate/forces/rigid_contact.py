@@ -67,7 +67,9 @@ def rigid_contact_rate(view: "StabilityView") -> tuple[float, float]:
     A restitution multiplies the force of a fast impact by 1 + loss. At low speed, it damps n points like
     kd = loss sqrt(m ke / n) each.
     """
-    ke, kd, kf, loss = view.largest_in_rows("ke", "kd", "kf", "loss")
+    ke, kd, kf, loss, stick = view.largest_in_rows("ke", "kd", "kf", "loss", "stick_stiffness")
+    if stick > 0.0:  # the damping of sticking friction is tied to the step
+        kf = view.largest(np.where(np.asarray(view.row("stick_stiffness")) > 0.0, 0.0, np.asarray(view.row("kf"))))
     compliance, slip_compliance = view.rigid_compliances()
     rates = [kd * compliance, kf * slip_compliance]
     if loss > 0.0:

@@ -20,6 +20,7 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
+from gradsim.scene.elements import LinearTet
 from gradsim.scene.meshes import TetMesh
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from gradsim.simulate.stability import StabilityView
 
 ROWS = Rows("tet", "mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
+
+
+PARAMETERS = {"mu": "material.mu", "lam": "material.lam", "damping": "material.damping", "actuation": "actuation"}
 
 
 def tet_elements(body: Soft, place: "Placement") -> Elements:
@@ -111,13 +115,9 @@ TETRAHEDRA = ForceFamily(
     rows=ROWS,
     owners=(Soft,),
     elements=tet_elements,
-    parameters={
-        "mu": "material.mu",
-        "lam": "material.lam",
-        "damping": "material.damping",
-        "actuation": "actuation",
-    },
+    parameters=PARAMETERS,
     signals=("actuation",),
+    present=lambda body, scene: isinstance(body.element, LinearTet),
     kernels=tet_kernels,
     indices={"nodes": Index("node")},
     constants=("rest", "volume"),

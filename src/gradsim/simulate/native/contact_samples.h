@@ -2,7 +2,7 @@
 // ../forces/pairs.py defines them; its portable kernel is the reference.
 #pragma once
 #include "colliders.h"
-#include "contact_law.h"
+#include "contact_anchors.h"
 
 namespace gradsim {
 
@@ -20,7 +20,9 @@ template <class T> struct ContactSample {
     Vector<L> n, y, sample;
     L c_adj;
     Vector<L> n_adj, z_adj;
+    int anchors;  // block of its anchors
 };
+template <class T> using SampleAnchors = Anchors<T, SameAxes<Lanes<T>>>;
 
 // Body a relative to the center of mass of body b, in the axes of b: rotation and position. The velocity at a point z is
 // slide + turn x z.
@@ -37,7 +39,7 @@ template <class L> struct PairAdjoint {
     Vector<L> force, torque;  // not adjoints
     Vector<L> d, rotation, slide, turn, extent_a, extent_b, offset_b;
     L radius_a, radius_b, stored, energy;
-    L law[pair_row::count];
+    L law[contact_gradients];
 };
 
 template <class T> LANES_INLINE const DistanceGrid<T>* grid_of(const PairArrays<T>& all, int shape) {
@@ -65,7 +67,7 @@ static __attribute__((noinline)) int find_contacts(const PairArrays<T>& all, con
     int count = 0;
     with_shape(all, b, [&](const auto& shape) LANES_LAMBDA {
         auto at = [&](const Vector<L>& s) LANES_LAMBDA { return frame.d + frame.Q * (offset + multiply(extent, s)); };
-        auto test = [&](const Vector<L>& sample, L weight) LANES_LAMBDA {
+        auto test = [&](const Vector<L>& sample, L weight, int anchors) LANES_LAMBDA {
             const Vector<L> y = at(sample);
             if (!any(shape.bound(y) < radii)) return;
             const Distance<L> distance = shape(y);
@@ -75,14 +77,15 @@ static __attribute__((noinline)) int find_contacts(const PairArrays<T>& all, con
             contact.c = larger(depth, L{}), contact.n = distance.n, contact.y = y, contact.sample = sample;
             const L t = smaller(contact.c * law.per_delta, splat(T(1)));
             contact.energy = law.ke * energy_lever(contact.c, t, law.delta, T(0));
-            contact.weight = weight * share;
+            contact.weight = weight * share, contact.anchors = anchors;
             squared += contact.weight * contact.energy * contact.energy;
         };
         const int first = all.blocks[a.shape], end = all.blocks[a.shape + 1];
         for (int k = first; k < end; k++) {
             const T* block = all.samples + (long long)k * sizes::point_block_rows * width;
             if constexpr (sizeof(S) == sizeof(T)) {
-                test(Vector<L>{load(block), load(block + width), load(block + 2 * width)}, load(block + 3 * width));
+                test(Vector<L>{load(block), load(block + width), load(block + 2 * width)}, load(block + 3 * width),
+                     k - first);
             } else {
                 const T* sphere = block + 4 * width;
                 const Vector<L> center = {splat(sphere[0]), splat(sphere[1]), splat(sphere[2])};
@@ -90,26 +93,28 @@ static __attribute__((noinline)) int find_contacts(const PairArrays<T>& all, con
                 const int rest = all.sizes[a.shape] - (k - first) * width;
                 for (int i = 0; i < (rest < width ? rest : width); i++)
                     test(Vector<L>{splat(block[i]), splat(block[i + width]), splat(block[i + 2 * width])},
-                         splat(block[i + 3 * width]));
+                         splat(block[i + 3 * width]), (k - first) * width + i);
             }
         }
     });
     return count;
 }
 
-// Adds the force on body a, and its torque about the center of mass of b, in the axes of b.
+// Adds the force on body a, and its torque about the center of mass of b, in the axes of b. `anchors` are those of
+// sticking friction.
 template <class T>
 static __attribute__((noinline)) void add_sample_forces(const ContactSample<T>* contacts, int count,
                                                        const PairFrame<Lanes<T>>& frame, Lanes<T> radius,
                                                        const ContactLaw<Lanes<T>>& law, Lanes<T> per_energy,
-                                                       Lanes<T> stored, Vector<Lanes<T>>& force,
-                                                       Vector<Lanes<T>>& torque) {
+                                                       Lanes<T> stored, const SampleAnchors<T>& anchors,
+                                                       Vector<Lanes<T>>& force, Vector<Lanes<T>>& torque) {
     typedef Lanes<T> L;
     for (const ContactSample<T>* contact = contacts; contact < contacts + count; contact++) {
         const Vector<L> z = contact->y - contact->n * (radius - T(0.5) * contact->c);
         const Vector<L> u = frame.slide + cross(frame.turn, z);
-        const Vector<L> f = contact_force<T>(law, contact->c, contact->n, u, stored) *
-                            (contact->weight * contact->energy * per_energy);
+        const Vector<L> own = law.sticking ? anchors.force(law, contact->anchors, contact->c, contact->n, u, stored)
+                                           : contact_force<T>(law, contact->c, contact->n, u, stored);
+        const Vector<L> f = own * (contact->weight * contact->energy * per_energy);
         force += f;
         torque += cross(z, f);
     }
@@ -120,6 +125,7 @@ template <class T>
 static __attribute__((noinline)) void add_sample_adjoints(ContactSample<T>* contacts, int count, const PairFrame<Lanes<T>>& frame,
                                                          Lanes<T> radius, const ContactLaw<Lanes<T>>& law,
                                                          Lanes<T> per_energy, Lanes<T> stored,
+                                                         const SampleAnchors<T>& anchors,
                                                          const Vector<Lanes<T>>& force_adj,
                                                          const Vector<Lanes<T>>& torque_adj,
                                                          PairAdjoint<Lanes<T>>& sum) {
@@ -128,7 +134,11 @@ static __attribute__((noinline)) void add_sample_adjoints(ContactSample<T>* cont
         const L weight = contact->weight * contact->energy * per_energy;
         const Vector<L> z = contact->y - contact->n * (radius - T(0.5) * contact->c);
         const Vector<L> u = frame.slide + cross(frame.turn, z), b = force_adj + cross(torque_adj, z);
-        const ContactAdjoint<L> adj = contact_force_adjoint<T>(law, b * weight, contact->c, contact->n, u, stored);
+        Vector<L> same_axes;
+        const ContactAdjoint<L> adj =
+            law.sticking ? anchors.force_adjoint(law, contact->anchors, b * weight, contact->c, contact->n, u, stored,
+                                                 same_axes)
+                         : contact_force_adjoint<T>(law, b * weight, contact->c, contact->n, u, stored);
         const Vector<L> f = adj.force * weight;
         sum.force += f;
         sum.torque += cross(z, f);
@@ -137,7 +147,7 @@ static __attribute__((noinline)) void add_sample_adjoints(ContactSample<T>* cont
         for (int k = 0; k < contact_row::count; k++) sum.law[k] += adj.law[k];
         if (law.restitution) {
             sum.stored += adj.stored;
-            for (int k = contact_row::count; k < pair_row::count; k++) sum.law[k] += adj.law[k];
+            for (int k = contact_row::count; k < contact_gradients; k++) sum.law[k] += adj.law[k];
         }
         // weight = a U / E; the adjoint of U is kept in place of U
         const L weight_adj = dot(b, adj.force);

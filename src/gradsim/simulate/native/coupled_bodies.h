@@ -39,18 +39,32 @@ template <class T, class S> struct CoupledBodies {
     template <class F> LANES_MEMBER void for_each(F visit) const {
         for (int b = 0; b < count; b++) visit(all[b]);
     }
+    // Whether the forces are evaluated at a stage of a step, or carried from the step before.
+    template <int stage> LANES_MEMBER bool evaluates(int step) const {
+        return count == 0 || all->body.clock.template evaluates<stage>(step);
+    }
     LANES_MEMBER void clear_forces() const {
         for (int b = 0; b < count; b++) forces[b] = {};
     }
 
     LANES_MEMBER void begin() const {
-        for_each([&](CoupledBody<T, S>& b) LANES_LAMBDA { b.step.s = b.body.load_state(); });
+        for_each([&](CoupledBody<T, S>& b) LANES_LAMBDA { 
+            b.step.s = b.body.load_state();
+            b.step.load_carried(b.body);
+        });
     }
     LANES_MEMBER void begin_step() const {
         for_each([&](CoupledBody<T, S>& b) LANES_LAMBDA { b.step.start = b.step.s; });
     }
     template <int stage> LANES_MEMBER void begin_stage(int step) const {
         for_each([&](CoupledBody<T, S>& b) LANES_LAMBDA { b.step.template begin_stage<stage>(b.body, step); });
+    }
+    // The first stage of a step with the force of the step before.
+    LANES_MEMBER void begin_carried_stage(int step) const {
+        for_each([&](CoupledBody<T, S>& b) LANES_LAMBDA { b.step.template place<0>(b.body, step); });
+    }
+    LANES_MEMBER void carried_stage_adjoint(int step) const {
+        for_each([&](CoupledBody<T, S>& b) LANES_LAMBDA { b.step.carried_adjoint(b.body, step); });
     }
     template <int stage> LANES_MEMBER void update() const {
         for_each([&](CoupledBody<T, S>& b) LANES_LAMBDA { b.step.template update<stage>(b.body); });
@@ -60,6 +74,7 @@ template <class T, class S> struct CoupledBodies {
             if (b.body.motion >= 0) b.step.s = b.body.prescribed_state(steps - 1, T(1));
             b.body.record(Tableau::stages * steps, b.step.s);
             b.body.save_state(b.step.s, steps);
+            b.step.save_carried(b.body);
         });
     }
 
@@ -67,6 +82,7 @@ template <class T, class S> struct CoupledBodies {
         for_each([&](CoupledBody<T, S>& b) LANES_LAMBDA {
             b.step.s = b.body.recorded(Tableau::stages * steps);
             b.step.adj = b.body.load_adjoint(b.step.s);
+            b.step.load_carried_adjoint(b.body, steps);
             if (b.body.motion >= 0) b.body.add_prescribed_adjoint(steps - 1, T(1), b.step.adj);
         });
     }
@@ -83,6 +99,7 @@ template <class T, class S> struct CoupledBodies {
     LANES_MEMBER void end_adjoint() const {
         for_each([&](CoupledBody<T, S>& b) LANES_LAMBDA {
             b.body.save_adjoint(b.step.s, b.step.adj);
+            b.step.save_carried_adjoint(b.body);
             b.body.add_gradients();
         });
     }

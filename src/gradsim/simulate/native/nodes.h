@@ -235,4 +235,72 @@ template <int stage, class T> LANES_INLINE void node_update_adjoint(const NodeBl
     }
 }
 
+// --- rules that carry their force ------------------------------------------------------------------------------------
+// h = v + dt K a, x' = x + dt D h, and v' = h + dt E a' with the force at x' and the velocity h + dt P a. The buffer v has
+// that velocity during a step, v_start has h. In the backward pass v_stage has the adjoint of v'.
+
+template <class T> struct CarriedWeights {
+    T kick, drift, prediction, end;
+    LANES_MEMBER CarriedWeights(T dt)
+        : kick(T(Tableau::acceleration[0][0]) * dt), drift(T(Tableau::new_velocity[0]) * dt),
+          prediction(T(Tableau::prediction[0]) * dt),
+          end(T(Tableau::acceleration[Tableau::stages - 1][Tableau::stages - 1]) * dt) {}
+};
+template <class T>
+LANES_INLINE void node_predict(const NodeBlock<T>& b, const CarriedWeights<T>& w, const Triples<T>& x, const Triples<T>& v,
+                               const Triples<T>& a) {
+    const Triples<T> h = v + a * w.kick;
+    b.clear(b.all.f);
+    b.write(b.all.v_start, h);
+    b.write(b.all.x, x + h * w.drift);
+    b.write(b.all.v, h + a * w.prediction);
+}
+// The start of the first step of a launch, whose force was evaluated or carried.
+template <class T> LANES_INLINE void node_begin(const NodeBlock<T>& b, T dt, bool record) {
+    const Nodes<T>& all = b.all;
+    const Triples<T> x = b.read(all.x), v = b.read(all.v), f = b.read(all.f);
+    if (record) b.record(all.xs, x), b.record(all.vs, v), b.record(all.fs, f);
+    node_predict(b, CarriedWeights<T>(dt), x, v, b.acceleration(f));
+}
+// The end of a step after the evaluation, and the start of the next one if `continues`.
+template <class T> LANES_INLINE void node_end(const NodeBlock<T>& b, T dt, bool record, bool continues) {
+    const Nodes<T>& all = b.all;
+    const CarriedWeights<T> w(dt);
+    const Triples<T> x = b.read(all.x), f = b.read(all.f), a = b.acceleration(f);
+    if (record) b.record(all.xs, x), b.record(all.vs, b.read(all.v)), b.record(all.fs, f);
+    const Triples<T> v = b.read(all.v_start) + a * w.end;
+    if (continues)
+        node_predict(b, w, x, v, a);
+    else
+        b.write(all.v, v);
+}
+// Adjoint of `node_predict`: returns the adjoint of v, and sets that of a; the adjoint of x does not change.
+template <class T>
+LANES_INLINE Triples<T> node_predict_adjoint(const NodeBlock<T>& b, const CarriedWeights<T>& w, Triples<T>& a_adj) {
+    const Triples<T> p_adj = b.read(b.all.v_adj);
+    const Triples<T> h_adj = p_adj + b.read(b.all.x_adj) * w.drift + b.read(b.all.v_stage);
+    a_adj = p_adj * w.prediction + h_adj * w.kick;
+    return h_adj;
+}
+template <class T> LANES_INLINE void node_begin_adjoint(const NodeBlock<T>& b, T dt) {
+    const Nodes<T>& all = b.all;
+    Triples<T> a_adj;
+    const Triples<T> v_adj = node_predict_adjoint(b, CarriedWeights<T>(dt), a_adj);
+    b.write(all.x, b.recorded(all.xs));
+    b.write(all.v, b.recorded(all.vs));
+    b.write(all.v_adj, v_adj);
+    b.write(all.f_adj, b.acceleration_adjoint(b.recorded(all.fs), a_adj));
+}
+template <class T> LANES_INLINE void node_end_adjoint(const NodeBlock<T>& b, T dt, bool continues) {
+    const Nodes<T>& all = b.all;
+    const CarriedWeights<T> w(dt);
+    Triples<T> a_adj = {};
+    const Triples<T> v_adj = continues ? node_predict_adjoint(b, w, a_adj) : b.read(all.v_adj);
+    b.write(all.x, b.recorded(all.xs));
+    b.write(all.v, b.recorded(all.vs));
+    b.write(all.v_stage, v_adj);
+    b.clear(all.v_adj);
+    b.write(all.f_adj, b.acceleration_adjoint(b.recorded(all.fs), a_adj + v_adj * w.end));
+}
+
 }  // namespace gradsim

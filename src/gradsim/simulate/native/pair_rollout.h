@@ -8,8 +8,12 @@ namespace gradsim {
 template <int stage = 0, class T, class S>
 LANES_INLINE void pair_stages(const CoupledBodies<T, S>& bodies, Pairs<T, S>& pairs, int step) {
     if constexpr (stage < Tableau::stages) {
-        bodies.template begin_stage<stage>(step);
-        pairs.add_forces();
+        if (bodies.template evaluates<stage>(step)) {
+            bodies.template begin_stage<stage>(step);
+            pairs.add_forces(step, stage);
+        } else {
+            bodies.begin_carried_stage(step);
+        }
         bodies.template update<stage>();
         pair_stages<stage + 1>(bodies, pairs, step);
     }
@@ -18,9 +22,13 @@ template <int stage = Tableau::stages - 1, class T, class S>
 LANES_INLINE void pair_stages_adjoint(const CoupledBodies<T, S>& bodies, Pairs<T, S>& pairs, int step) {
     if constexpr (stage >= 0) {
         bodies.template update_adjoint<stage>(step);
-        bodies.clear_forces();
-        pairs.add_adjoints();
-        bodies.template forces_adjoint<stage>(step);
+        if (bodies.template evaluates<stage>(step)) {
+            bodies.clear_forces();
+            pairs.add_adjoints(step, stage);
+            bodies.template forces_adjoint<stage>(step);
+        } else {
+            bodies.carried_stage_adjoint(step);
+        }
         pair_stages_adjoint<stage - 1>(bodies, pairs, step);
     }
 }
@@ -33,11 +41,13 @@ LANES_INLINE void pair_rollout(int block, int steps, const int* clock, const T* 
     const CoupledBodies<T, S> bodies(all, time, block);
     Pairs<T, S> pairs(arrays, bodies);
     bodies.begin();
+    pairs.anchors.begin();
     for (int step = 0; step < steps; step++) {
         bodies.begin_step();
         pair_stages(bodies, pairs, step);
     }
     bodies.end(steps);
+    pairs.anchors.end(steps);
 }
 
 template <class T, class S>
@@ -48,11 +58,13 @@ LANES_INLINE void pair_rollout_adjoint(int block, int steps, const int* clock, c
     const CoupledBodies<T, S> bodies(all, time, block);
     Pairs<T, S> pairs(arrays, bodies);
     bodies.begin_adjoint(steps);
+    pairs.anchors.begin_adjoint();
     for (int step = steps - 1; step >= 0; step--) {
         bodies.begin_step_adjoint(step);
         pair_stages_adjoint(bodies, pairs, step);
     }
     bodies.end_adjoint();
+    pairs.anchors.end_adjoint();
     pairs.add_gradients();
 }
 

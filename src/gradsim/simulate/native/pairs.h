@@ -3,12 +3,14 @@
 #pragma once
 #include "neighbours.h"
 #include "contact_samples.h"
+#include "pair_anchors.h"
 
 namespace gradsim {
 
 template <class S> struct PairLaw {
     ContactLaw<S> law;
-    S law_adj[pair_row::count];
+    S damping;  // kf of sticking friction over the reduced mass and the number of steps per second
+    S law_adj[contact_gradients];
 };
 
 template <class T, class S> struct Pairs {
@@ -24,6 +26,7 @@ template <class T, class S> struct Pairs {
     Collider<S>* colliders;
     PairLaw<S>* laws;
     Neighbours<T, S> neighbours;
+    PairAnchors<T, S> anchors;
 
     LANES_MEMBER Pairs() : all(nullptr), bodies(nullptr) {}
     LANES_MEMBER Pairs(const PairArrays<T>& arrays, const Bodies& bodies_) : all(&arrays), bodies(&bodies_) {
@@ -37,6 +40,7 @@ template <class T, class S> struct Pairs {
         laws = (PairLaw<S>*)own;
         own += arrays.law_count * sizes::law_scratch;
         neighbours = Neighbours<T, S>(bodies_, (int)arrays.neighbour_capacity, own);
+        anchors = PairAnchors<T, S>(arrays, bodies_);
         for (int b = 0; b < bodies->count; b++) load_collider(b);
         for (int k = 0; k < arrays.law_count; k++) load_law(k);
     }
@@ -61,10 +65,12 @@ template <class T, class S> struct Pairs {
             return worlds.read(all->law.value + row * all->law.stride + k, all->law_count);
         };
         const S delta = value(pair_row::delta), huge = S{} + T(1e30), inverse = value(pair_row::inverse);
+        const S stick = value(pair_row::stick_stiffness);
         laws[k] = {};
+        laws[k].damping = value(pair_row::stick_damping);
         laws[k].law = {value(pair_row::ke), value(pair_row::kd), value(pair_row::kf), value(pair_row::mu), delta,
                        delta > 0 ? 1 / delta : huge, any(delta <= 0), value(pair_row::loss), value(pair_row::slope),
-                       value(pair_row::speed), inverse, any(inverse > 0)};
+                       value(pair_row::speed), inverse, any(inverse > 0), stick, any(stick > 0)};
     }
 
     LANES_MEMBER int law_of(int a, int b) const {
@@ -106,9 +112,19 @@ template <class T, class S> struct Pairs {
         ContactSample<T>* contacts[2];
         L energy, per_energy, stored;
         S masses;  // sum of the inverse masses
+        S kf;      // of sticking friction
+        ContactLaw<L> law;
+        int number;  // of the anchors of the first body's samples
     };
-    LANES_MEMBER bool meet(int a, int b, const ContactLaw<L>& law, Contact& c) const {
+    LANES_MEMBER bool meet(int a, int b, const PairLaw<S>& pair, Contact& c) const {
         c.index[0] = a, c.index[1] = b;
+        c.masses = bodies->all[a].body.inverse_mass + bodies->all[b].body.inverse_mass;
+        c.law = broadcast(pair.law);
+        if (pair.law.sticking) {
+            c.kf = pair.damping / (c.masses * anchors.dt);
+            c.law.kf = broadcast(c.kf);
+            c.number = anchors.number(a, b);
+        }
         set_shares(colliders[a], colliders[b], c.share);
         c.w[0] = spin(a), c.w[1] = spin(b);
         L squared = {};
@@ -122,14 +138,13 @@ template <class T, class S> struct Pairs {
             c.lanes[k] = broadcast(c.frame[k]);
             c.contacts[k] = memory;
             c.count[k] = c.share[k] > 0 ? find_contacts<T, S>(*all, colliders[c.index[k]], colliders[c.index[1 - k]],
-                                                             c.lanes[k], c.share[k], law, memory, squared)
+                                                             c.lanes[k], c.share[k], c.law, memory, squared)
                                         : 0;
             memory += c.count[k];
         }
         if (!(c.count[0] + c.count[1])) return false;
         S total;
         sum_lanes(squared, total);
-        c.masses = bodies->all[a].body.inverse_mass + bodies->all[b].body.inverse_mass;
         const L floor = splat(sizeof(T) == 4 ? T(1e-36) : T(1e-60));
         c.per_energy = inverse_root(broadcast(total) + floor);
         c.energy = (broadcast(total) + floor) * c.per_energy;
@@ -137,18 +152,20 @@ template <class T, class S> struct Pairs {
         return true;
     }
 
-    LANES_MEMBER void add_forces() {
-        for_each_pair([&](int a, int b, PairLaw<S>& pair) LANES_LAMBDA { add_pair_force(a, b, pair); });
+    LANES_MEMBER void add_forces(int step, int stage) {
+        anchors.begin_stage(step, stage);
+        for_each_pair([&](int a, int b, PairLaw<S>& pair) LANES_LAMBDA { add_pair_force(a, b, pair, step, stage); });
     }
-    __attribute__((noinline)) void add_pair_force(int a, int b, const PairLaw<S>& pair) const {
-        const ContactLaw<L> law = broadcast(pair.law);
+    __attribute__((noinline)) void add_pair_force(int a, int b, const PairLaw<S>& pair, int step, int stage) const {
         Contact c;
-        if (!meet(a, b, law, c)) return;
+        if (!meet(a, b, pair, c)) return;
         for (int k = 0; k < 2; k++) {
             if (!c.count[k]) continue;
+            SampleAnchors<T> own_anchors = {};
+            if (c.law.sticking) own_anchors = anchors.in_stage(c.number + k, step, stage);
             Vector<L> force_sum = {}, torque_sum = {};
-            add_sample_forces<T>(c.contacts[k], c.count[k], c.lanes[k], broadcast(colliders[c.index[k]].radius), law,
-                                c.per_energy, c.stored, force_sum, torque_sum);
+            add_sample_forces<T>(c.contacts[k], c.count[k], c.lanes[k], broadcast(colliders[c.index[k]].radius), c.law,
+                                c.per_energy, c.stored, own_anchors, force_sum, torque_sum);
             RigidStep<T, S>&own = bodies->all[c.index[k]].step, &other = bodies->all[c.index[1 - k]].step;
             Vector<S> force, torque;
             sum_lanes(force_sum, force), sum_lanes(torque_sum, torque);
@@ -160,15 +177,16 @@ template <class T, class S> struct Pairs {
 
     // --- adjoint ---------------------------------------------------------------------------------------------------
 
-    LANES_MEMBER void add_adjoints() {
-        for_each_pair([&](int a, int b, PairLaw<S>& pair) LANES_LAMBDA { add_pair_adjoint(a, b, pair); });
+    LANES_MEMBER void add_adjoints(int step, int stage) {
+        anchors.begin_stage_adjoint(stage);
+        for_each_pair([&](int a, int b, PairLaw<S>& pair) LANES_LAMBDA { add_pair_adjoint(a, b, pair, step, stage); });
     }
-    __attribute__((noinline)) void add_pair_adjoint(int a, int b, PairLaw<S>& pair) const {
-        const ContactLaw<L> law = broadcast(pair.law);
+    __attribute__((noinline)) void add_pair_adjoint(int a, int b, PairLaw<S>& pair, int step, int stage) const {
         Contact c;
-        if (!meet(a, b, law, c)) return;
+        if (!meet(a, b, pair, c)) return;
+        const ContactLaw<L>& law = c.law;
         PairAdjoint<L> sums[2] = {};
-        S energy_adj = {}, stored_adj = {};
+        S energy_adj = {}, stored_adj = {}, masses_adj = {};
         for (int k = 0; k < 2; k++) {
             if (!c.count[k]) continue;
             const CoupledBody<T, S>&own = bodies->all[c.index[k]], &other = bodies->all[c.index[1 - k]];
@@ -176,8 +194,10 @@ template <class T, class S> struct Pairs {
             const Vector<S> apart = own.step.s.p - other.step.s.p;
             const Vector<S> force_adj = own.step.a_adj * own.body.inverse_mass -
                                         other.step.a_adj * other.body.inverse_mass - cross(own.step.t_adj, apart);
+            SampleAnchors<T> own_anchors = {};
+            if (law.sticking) own_anchors = anchors.in_stage_adjoint(c.number + k, step, stage);
             add_sample_adjoints<T>(c.contacts[k], c.count[k], c.lanes[k], broadcast(colliders[c.index[k]].radius), law,
-                                  c.per_energy, c.stored, broadcast(back * force_adj),
+                                  c.per_energy, c.stored, own_anchors, broadcast(back * force_adj),
                                   broadcast(back * (own.step.t_adj - other.step.t_adj)), sums[k]);
             S part;
             sum_lanes(sums[k].energy, part), energy_adj += part;
@@ -190,10 +210,13 @@ template <class T, class S> struct Pairs {
             add_distance_adjoints<T, S>(*all, colliders[c.index[k]], colliders[c.index[1 - k]], c.contacts[k], c.count[k],
                                         c.lanes[k], law, total_adj, sums[k]);
             add_body_adjoints(c, k, sums[k], w_adj);
-            for (int row = 0; row < (law.restitution ? pair_row::count : contact_row::count); row++) {
+            for (int row = 0; row < (law.restitution ? contact_gradients : (int)contact_row::count); row++) {
                 S part;
                 sum_lanes(sums[k].law[row], part);
-                pair.law_adj[row] += part;
+                if (law.sticking && row == contact_row::kf)
+                    masses_adj -= part * c.kf / c.masses;
+                else
+                    pair.law_adj[row] += part;
             }
         }
         S energy;
@@ -201,7 +224,7 @@ template <class T, class S> struct Pairs {
         for (int k = 0; k < 2; k++) {
             RigidStep<T, S>& step = bodies->all[c.index[k]].step;
             RigidBody<T, S>& body = bodies->all[c.index[k]].body;
-            body.inverse_mass_adj += T(2) * energy * stored_adj;
+            body.inverse_mass_adj += T(2) * energy * stored_adj + masses_adj;
             body.add_spin_adjoint(transpose(step.R) * w_adj[k], step.R, step.s.l, step.adj);
             step.adj.rotation += cross(c.w[k], w_adj[k]);  // rotation of the spin from body to world axes
         }
@@ -254,7 +277,7 @@ template <class T, class S> struct Pairs {
             add(collider_row::offset_z, c.offset_adj.z);
         }
         for (int k = 0; k < all->law_count; k++)
-            for (int row = 0; row < pair_row::count; row++)
+            for (int row = 0; row < contact_gradients; row++)
                 worlds.add(all->law.grad + row * all->law.stride + k, all->law_count, laws[k].law_adj[row]);
     }
 };

@@ -17,7 +17,7 @@ template <class S> struct ShapePair {
     ShapeAdjoint<S> adj;
     S law_adj[contact_gradients];
     int kind, flags;
-    PairAnchors anchors;  // of sticking friction
+    ShapeAnchors anchors;  // of sticking friction
 };
 template <class S> struct Push {
     Vector<S> force, point;
@@ -197,8 +197,14 @@ template <class T, class S> struct RigidBody {
 
     // --- forces --------------------------------------------------------------------------------------------------
 
-    // Factor of a push at a stage, as `stage_factor` in ../forces/pushes.py; `slope` is that of the stage.
-    LANES_MEMBER S push_factor(const Push<S>& push, int step, T slope) const {
+    // Factor of a push at a stage, as `stage_factor` in ../forces/pushes.py.
+    LANES_MEMBER S push_factor(const Push<S>& push, int step, int stage) const {
+        const S own = step_factor(push, step, T(Tableau::force_slope[stage]));
+        if (!Tableau::carries || stage == 0 || clock.starts_frame(step + 1)) return own;
+        return (own + step_factor(push, step + 1, T(Tableau::force_slope[0]))) * T(0.5);
+    }
+    // The same as if the force were used in this step only; `slope` is that of the stage.
+    LANES_MEMBER S step_factor(const Push<S>& push, int step, T slope) const {
         const T dt = clock.dt, number = T(clock.step + step), begin = number * dt;
         const S zero = {}, one = S{} + T(1), impulse = S{} + 1 / dt;
         const S first = smaller(larger((push.start - begin) / dt, zero), one);
@@ -344,7 +350,6 @@ template <class T, class S> struct RigidBody {
     // Force and torque about the center of mass at a stage of a step, in world axes.
     LANES_MEMBER void forces(const RigidState<S>& s, const Matrix<S>& R, int step, int stage, Vector<S>& f,
                              Vector<S>& t) const {
-        const T slope = T(Tableau::force_slope[stage]);
         f = {}, t = {};
         if (stage == Tableau::anchor_stage)
             for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA { anchors.reset_next(pair.anchors, step); });
@@ -369,7 +374,7 @@ template <class T, class S> struct RigidBody {
             }
         }
         for (int e = 0; e < push_count; e++) {
-            const S part = push_factor(pushes[e], step, slope);
+            const S part = push_factor(pushes[e], step, stage);
             if (!any(part != 0)) continue;
             const Vector<S> force = pushes[e].force * part;
             f += force;
@@ -392,7 +397,6 @@ template <class T, class S> struct RigidBody {
     // returns the force in world axes.
     LANES_MEMBER Vector<S> add_forces_adjoint(const RigidState<S>& s, const Matrix<S>& R, int step, int stage,
                                               const Vector<S>& a_adj, const Vector<S>& t_adj, Adjoint& adj) {
-        const T slope = T(Tableau::force_slope[stage]);
         if (stage == Tableau::stages - 1) {  // adjoints of the anchors after the step are complete
             anchors.side = !anchors.side;
             for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA { pair.anchors.used[anchors.side] = false; });
@@ -477,7 +481,7 @@ template <class T, class S> struct RigidBody {
         }
         for (int e = 0; e < push_count; e++) {
             Push<S>& push = pushes[e];
-            const S part = push_factor(push, step, slope);
+            const S part = push_factor(push, step, stage);
             if (!any(part != 0)) continue;
             const Vector<S> force = push.force * part, arm = R * (push.point - center), arm_adj = cross(force, t_adj);
             const Vector<S> point_adj = transpose(R) * arm_adj;

@@ -1,7 +1,7 @@
 // Contact of a rigid body's points with one shape, in the body's axes, and its adjoint.
 // The portable kernels of ../forces/rigid_contact.py are the reference.
 #pragma once
-#include "contact_law.h"
+#include "contact_anchors.h"
 #include "shapes.h"
 
 namespace gradsim {
@@ -95,52 +95,6 @@ template <class L> struct Motion {
 template <class S> LANES_INLINE auto broadcast(const Motion<S>& a) -> Motion<decltype(broadcast(a.inverse_mass))> {
     return {broadcast(a.center), broadcast(a.v), broadcast(a.w), broadcast(a.inverse_mass)};
 }
-
-// The anchors of a body's contact with a shape in one evaluation of the forces: blocks of three rows of lanes, in the
-// world's axes, to which R rotates the body's axes.
-template <class T> struct Anchors {
-    typedef Lanes<T> L;
-    const T* now;       // null: all are zero
-    T* next;            // null unless the evaluation computes those after the step
-    const T* next_adj;  // null: all are zero
-    T* now_adj;
-    T h, dt;  // time that the anchors advance in the evaluation, and that of the step
-    Matrix<L> R;
-    enum { width = LaneTypes<T>::width, block_size = 3 * width };
-
-    LANES_MEMBER Vector<L> read(const T* p, int block) const {
-        if (!p) return {};
-        p += block * block_size;
-        return transpose(R) * Vector<L>{load(p), load(p + width), load(p + 2 * width)};
-    }
-    // As `anchored_force`; `block` is that of the anchors.
-    LANES_MEMBER Vector<L> force(const ContactLaw<L>& law, int block, L c, const Vector<L>& n, const Vector<L>& v,
-                                 L stored) const {
-        Vector<L> moved;
-        const Vector<L> f = anchored_force<T>(law, c, n, v, stored, read(now, block), h, dt, next ? &moved : nullptr);
-        if (next) {
-            const Vector<L> a = R * moved;
-            T* p = next + block * block_size;
-            store(p, a.x), store(p + width, a.y), store(p + 2 * width, a.z);
-        }
-        return f;
-    }
-    // As `anchored_force_adjoint`; adds to the adjoint of a rotation of the body's axes against the anchors.
-    LANES_MEMBER ContactAdjoint<L> force_adjoint(const ContactLaw<L>& law, int block, const Vector<L>& b, L c,
-                                                 const Vector<L>& n, const Vector<L>& v, L stored,
-                                                 Vector<L>& rotation) const {
-        const Vector<L> xi = read(now, block), y = read(next_adj, block);
-        Vector<L> xi_adj, moved;
-        const ContactAdjoint<L> adj =
-            anchored_force_adjoint<T>(law, b, next_adj ? &y : nullptr, c, n, v, stored, xi, h, dt, xi_adj, moved);
-        rotation += cross(xi_adj, xi);
-        if (next_adj) rotation += cross(moved, y);
-        const Vector<L> a = R * xi_adj;
-        T* p = now_adj + block * block_size;
-        accumulate(p, a.x), accumulate(p + width, a.y), accumulate(p + 2 * width, a.z);
-        return adj;
-    }
-};
 
 // Elastic energy of all points in a shape, the same in all lanes that hold points of one body.
 template <class T, class S, class Shape, class A>

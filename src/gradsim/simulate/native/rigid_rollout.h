@@ -61,11 +61,15 @@ template <class T, class S> struct RigidStep {
         Vector<S> v, a, t;
     } derivatives[Tableau::stages];
 
-    // Records the state and computes the body's own forces.
-    template <int stage> LANES_MEMBER void begin_stage(const Body& body, int step) {
+    // Records the state at a stage.
+    template <int stage> LANES_MEMBER void place(const Body& body, int step) {
         if (body.motion >= 0) s = body.prescribed_state(step, T(Tableau::time[stage]));
         R = rotation_matrix(s.q);
         body.record(Tableau::stages * step + stage, s);
+    }
+    // Records the state and computes the body's own forces.
+    template <int stage> LANES_MEMBER void begin_stage(const Body& body, int step) {
+        place<stage>(body, step);
         if (body.all.shape_signal_count) body.sample_shapes(step, T(Tableau::time[stage]));
         body.forces(s, R, step, stage, f, t);
     }
@@ -83,6 +87,7 @@ template <class T, class S> struct RigidStep {
         own.a = f * body.inverse_mass + body.gravity;
         if constexpr (needs_rate(stage)) own.q = s.q * half_spin(body, R, s.l, T(1));
         RigidState<S> next = start;
+        if constexpr (holds_position(stage)) next.p = s.p, next.q = s.q;
         add_derivatives<stage>(next, dt);
         if constexpr (uses_velocities(stage)) next.q = normalized(next.q);
         if constexpr (Tableau::new_velocity[stage] != 0) {
@@ -92,9 +97,15 @@ template <class T, class S> struct RigidStep {
             const Quaternion<S> middle = rotated(next.q, next.q, half_spin(body, Q, next.l, T(0.5) * h));
             next.q = rotated(next.q, middle, half_spin(body, rotation_matrix(middle), next.l, h));
         }
+        if constexpr (Tableau::prediction[stage] != 0) {
+            const T h = T(Tableau::prediction[stage]) * dt;
+            next.v += own.a * h, next.l += own.t * h;
+        }
         s = next;
     }
 
+    // Whether the position after a stage is that of its evaluation.
+    static constexpr bool holds_position(int stage) { return Tableau::carries && stage == Tableau::stages - 1; }
     // Whether the update with the new velocity starts from the rotation of the stage.
     static constexpr bool starts_at_stage(int stage) { return stage == 0 && !uses_velocities(stage); }
     static constexpr bool needs_rate(int stage) { return is_used(Tableau::velocity, stage); }
@@ -163,13 +174,30 @@ template <class T, class S> struct RigidStep {
             derivatives[stage].q = s.q * half_spin(body, R, s.l, T(1));
         Quaternion<S> sum = start.q;
         if constexpr (uses_velocities(stage)) add_rates<stage>(sum, dt);
-        if constexpr (Tableau::new_velocity[stage] != 0) new_velocity_adjoint<stage>(body, sum, next.l, dt);
+        const Vector<S> v_out = adj.v, l_out = adj.l;
+        Vector<S> l = next.l;
+        if constexpr (Tableau::prediction[stage] != 0) {  // the momentum of the update, of which `next` has more
+            constexpr double own = Tableau::acceleration[stage][stage], share = own / (own + Tableau::prediction[stage]);
+            l = start.l + (next.l - start.l) * T(share);
+        }
+        if constexpr (Tableau::new_velocity[stage] != 0) new_velocity_adjoint<stage>(body, sum, l, dt);
         if constexpr (uses_velocities(stage)) {
             const Quaternion<S> y_adj = normalized_adjoint(adj.rotation, sum);
             add_derivatives_adjoint<stage>(y_adj, dt);
             adj.rotation = (y_adj * conjugate(start.q)).a;
         } else {
             add_derivatives_adjoint<stage>(Quaternion<S>{}, dt);
+        }
+        if constexpr (Tableau::prediction[stage] != 0) {
+            const T h = T(Tableau::prediction[stage]) * dt;
+            derivatives[stage].a += v_out * h, derivatives[stage].t += l_out * h;
+        }
+        if constexpr (holds_position(stage)) {
+            start_adj = {{}, {}, adj.v, adj.l};
+            a_adj = carried_a + derivatives[stage].a;
+            t_adj = carried_t + derivatives[stage].t;
+            adj.v = adj.l = {};
+            return;
         }
         if constexpr (stage == Tableau::stages - 1)
             start_adj = adj;
@@ -194,6 +222,46 @@ template <class T, class S> struct RigidStep {
         if (body.all.shape_signal_count) body.add_shape_adjoints(step, time);
         body.add_mass_adjoint(a_adj, own + coupling);
         if (body.motion >= 0) body.add_prescribed_adjoint(step, time, adj);
+    }
+
+    // --- forces carried from step to step ----------------------------------------------------------------------------
+    // f and t stay as they are between two steps. Between two launches they are in buffers, as are the adjoints of the
+    // acceleration and the torque.
+
+    Vector<S> carried_a = {}, carried_t = {};  // adjoints of those that the next step uses
+
+    LANES_MEMBER void carry(const RigidStep& other) {
+        if constexpr (Tableau::carries)
+            f = other.f, t = other.t, carried_a = other.carried_a, carried_t = other.carried_t;
+    }
+    LANES_MEMBER void load_carried(const Body& body) {
+        if constexpr (Tableau::carries) f = read_carried(body, body.all.f), t = read_carried(body, body.all.t);
+    }
+    LANES_MEMBER void save_carried(const Body& body) const {
+        if constexpr (Tableau::carries) write_carried(body, body.all.f, f), write_carried(body, body.all.t, t);
+    }
+    // Of the step after the last of `steps`; zero if that starts a frame.
+    LANES_MEMBER void load_carried_adjoint(const Body& body, int steps) {
+        if constexpr (Tableau::carries) {
+            carried_a = carried_t = {};
+            if (body.clock.starts_frame(steps)) return;
+            carried_a = read_carried(body, body.all.f_adj), carried_t = read_carried(body, body.all.t_adj);
+        }
+    }
+    LANES_MEMBER void save_carried_adjoint(const Body& body) const {
+        if constexpr (Tableau::carries)
+            write_carried(body, body.all.f_adj, carried_a), write_carried(body, body.all.t_adj, carried_t);
+    }
+    static LANES_MEMBER Vector<S> read_carried(const Body& body, const T* p) {
+        return body.worlds.read3(p + 3 * body.index, 3 * body.all.body_count);
+    }
+    static LANES_MEMBER void write_carried(const Body& body, T* p, const Vector<S>& value) {
+        body.worlds.write3(p + 3 * body.index, 3 * body.all.body_count, value);
+    }
+    // Adjoint of the first stage of a step that uses the force of the step before.
+    LANES_MEMBER void carried_adjoint(Body& body, int step) {
+        carried_a = a_adj, carried_t = t_adj;
+        if (body.motion >= 0) body.add_prescribed_adjoint(step, T(0), adj);
     }
 
     template <int stage, int j = 0> LANES_MEMBER void add_rates(Quaternion<S>& sum, T dt) const {
@@ -253,7 +321,10 @@ template <class T, class S = T> struct CoupledBody {
 template <int stage = 0, class T, class S>
 LANES_INLINE void rigid_stages(const RigidBody<T, S>& body, RigidStep<T, S>& state, int step) {
     if constexpr (stage < Tableau::stages) {
-        state.template begin_stage<stage>(body, step);
+        if (body.clock.template evaluates<stage>(step))
+            state.template begin_stage<stage>(body, step);
+        else
+            state.template place<stage>(body, step);
         state.template update<stage>(body);
         rigid_stages<stage + 1>(body, state, step);
     }
@@ -262,7 +333,10 @@ template <int stage = Tableau::stages - 1, class T, class S>
 LANES_INLINE void rigid_stages_adjoint(RigidBody<T, S>& body, RigidStep<T, S>& state, int step) {
     if constexpr (stage >= 0) {
         state.template update_adjoint<stage>(body, step);
-        state.template forces_adjoint<stage>(body, step);
+        if (body.clock.template evaluates<stage>(step))
+            state.template forces_adjoint<stage>(body, step);
+        else
+            state.carried_adjoint(body, step);
         rigid_stages_adjoint<stage - 1>(body, state, step);
     }
 }
@@ -273,12 +347,17 @@ LANES_INLINE void rigid_rollout(int thread, int steps, const int* clock, const T
     const RolloutClock<T> time(clock, dt);
     const RigidBody<T, S> body(all, time, thread, all.scratch);
     RigidState<S> s = body.load_state();
+    RigidStep<T, S> carrying;
+    carrying.load_carried(body);
     for (int step = 0; step < steps; step++) {
         RigidStep<T, S> state;
+        state.carry(carrying);
         state.s = state.start = s;
         rigid_stages(body, state, step);
         s = state.s;
+        carrying.carry(state);
     }
+    carrying.save_carried(body);
     if (body.motion >= 0) s = body.prescribed_state(steps - 1, T(1));
     body.record(Tableau::stages * steps, s);
     body.save_state(s, steps);
@@ -292,14 +371,19 @@ LANES_INLINE void rigid_rollout_adjoint(int thread, int steps, const int* clock,
     RigidState<S> s = body.recorded(Tableau::stages * steps);
     RigidAdjoint<S> adj = body.load_adjoint(s);
     if (body.motion >= 0) body.add_prescribed_adjoint(steps - 1, T(1), adj);
+    RigidStep<T, S> carrying;
+    carrying.load_carried_adjoint(body, steps);
     for (int step = steps - 1; step >= 0; step--) {
         RigidStep<T, S> state;
+        state.carry(carrying);
         state.adj = adj;
         state.begin_step_adjoint(body, step, s);
         rigid_stages_adjoint(body, state, step);
         adj = state.adj;
         s = state.s;
+        carrying.carry(state);
     }
+    carrying.save_carried_adjoint(body);
     body.save_adjoint(s, adj);
     body.add_gradients();
 }

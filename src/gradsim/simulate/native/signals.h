@@ -4,13 +4,21 @@
 
 namespace gradsim {
 
-// Time of a launch: first step, first row of the history, steps of the rollout, and whether the history is recorded.
+// Time of a launch: first step, first row of the history, steps of the rollout and of a frame, and whether the history is
+// recorded.
 template <class T> struct RolloutClock {
-    int step, row, total;
+    int step, row, total, frame;
     bool record;
     T dt;
     LANES_MEMBER RolloutClock(const int* clock, const T* dt_)
-        : step(clock[0]), row(clock[1]), total(clock[2]), record(clock[3]), dt(*dt_) {}
+        : step(clock[0]), row(clock[1]), total(clock[2]), frame(clock[4]), record(clock[3]), dt(*dt_) {}
+
+    // Whether step number `k` of the launch is the first of a frame.
+    LANES_MEMBER bool starts_frame(int k) const { return (step + k) % frame == 0; }
+    // Whether the forces are evaluated at a stage of a step, or carried from the step before.
+    template <int stage> LANES_MEMBER bool evaluates(int k) const {
+        return !Tableau::carries || stage > 0 || starts_frame(k);
+    }
 };
 
 // Weights of the samples first to first + count - 1 at a time: a fraction `stage` of step number `step` of a launch.

@@ -175,7 +175,7 @@ template <int stage, class T> LANES_INLINE void world_forces(World<T>& world, in
     set_prescribed_nodes(world);
     for (int k = 0; k < world.force_count; k++) add_forces(world.forces[k], *world.nodes, world.index);
     world.bodies.template begin_stage<stage>(step);
-    if (world.pair_arrays) world.pairs.add_forces();
+    if (world.pair_arrays) world.pairs.add_forces(step, stage);
     add_coupling_forces(world);
 }
 
@@ -185,32 +185,61 @@ template <int stage, class T> LANES_INLINE void world_forces_adjoint(World<T>& w
     for (int k = 0; k < world.force_count; k++) add_force_adjoints(world.forces[k], *world.nodes, world.index);
     world.bodies.clear_forces();
     add_coupling_force_adjoints(world);
-    if (world.pair_arrays) world.pairs.add_adjoints();
+    if (world.pair_arrays) world.pairs.add_adjoints(step, stage);
     world.bodies.template forces_adjoint<stage>(step);
     set_prescribed_nodes_adjoint(world);
     add_signal_adjoints(world, step, T(Tableau::time[stage]));
 }
 
-template <int stage = 0, class T> LANES_INLINE void world_stages(World<T>& world, int step) {
+// Updates the nodes after a stage. A rule that carries its force ends a step and starts the next one in one pass.
+template <int stage, class T> LANES_INLINE void update_nodes(const World<T>& world, int step, int steps) {
+    const T dt = world.time.dt;
+    const bool record = world.time.record, evaluated = world.time.template evaluates<stage>(step);
+    if (Tableau::carries && stage == 0 && step > 0) return;
+    world.for_each_node_block(Tableau::stages * step + stage, [&](const NodeBlock<T>& b) LANES_LAMBDA {
+        if constexpr (!Tableau::carries)
+            node_update<stage>(b, dt, record);
+        else if constexpr (stage == 0)
+            node_begin(b, dt, record && evaluated);
+        else
+            node_end(b, dt, record, step + 1 < steps);
+    });
+}
+template <int stage, class T> LANES_INLINE void update_nodes_adjoint(const World<T>& world, int step) {
+    const T dt = world.time.dt;
+    const bool continues = !world.time.starts_frame(step + 1);
+    if (!world.time.template evaluates<stage>(step)) return;
+    world.for_each_node_block(Tableau::stages * step + stage, [&](const NodeBlock<T>& b) LANES_LAMBDA {
+        if constexpr (!Tableau::carries)
+            node_update_adjoint<stage>(b, dt);
+        else if constexpr (stage == 0)
+            node_begin_adjoint(b, dt);
+        else
+            node_end_adjoint(b, dt, continues);
+    });
+}
+
+template <int stage = 0, class T> LANES_INLINE void world_stages(World<T>& world, int step, int steps) {
     if constexpr (stage < Tableau::stages) {
-        const T dt = world.time.dt;
-        const bool record = world.time.record;
-        world_forces<stage>(world, step);
-        world.for_each_node_block(Tableau::stages * step + stage, [&](const NodeBlock<T>& b)
-                                      LANES_LAMBDA { node_update<stage>(b, dt, record); });
+        if (world.time.template evaluates<stage>(step))
+            world_forces<stage>(world, step);
+        else
+            world.bodies.begin_carried_stage(step);
+        update_nodes<stage>(world, step, steps);
         world.bodies.template update<stage>();
-        world_stages<stage + 1>(world, step);
+        world_stages<stage + 1>(world, step, steps);
     }
 }
 
 template <int stage = Tableau::stages - 1, class T>
 LANES_INLINE void world_stages_adjoint(World<T>& world, int step) {
     if constexpr (stage >= 0) {
-        const T dt = world.time.dt;
-        world.for_each_node_block(Tableau::stages * step + stage, [&](const NodeBlock<T>& b)
-                                      LANES_LAMBDA { node_update_adjoint<stage>(b, dt); });
+        update_nodes_adjoint<stage>(world, step);
         world.bodies.template update_adjoint<stage>(step);
-        world_forces_adjoint<stage>(world, step);
+        if (world.time.template evaluates<stage>(step))
+            world_forces_adjoint<stage>(world, step);
+        else
+            world.bodies.carried_stage_adjoint(step);
         world_stages_adjoint<stage - 1>(world, step);
     }
 }
@@ -218,9 +247,10 @@ LANES_INLINE void world_stages_adjoint(World<T>& world, int step) {
 template <class T> LANES_INLINE void world_rollout(World<T>& world, int steps) {
     make_bodies(world);
     world.bodies.begin();
+    world.pairs.anchors.begin();
     for (int step = 0; step < steps; step++) {
         world.bodies.begin_step();
-        world_stages(world, step);
+        world_stages(world, step, steps);
         move_anchors(world, step);
     }
     if (world.prescribed) {  // at the end of the last step
@@ -228,11 +258,13 @@ template <class T> LANES_INLINE void world_rollout(World<T>& world, int steps) {
         set_prescribed_nodes(world);
     }
     world.bodies.end(steps);
+    world.pairs.anchors.end(steps);
 }
 
 template <class T> LANES_INLINE void world_rollout_adjoint(World<T>& world, int steps) {
     make_bodies(world);
     world.bodies.begin_adjoint(steps);
+    world.pairs.anchors.begin_adjoint();
     if (world.prescribed) {
         set_prescribed_nodes_adjoint(world);
         add_signal_adjoints(world, steps - 1, T(1));
@@ -243,6 +275,7 @@ template <class T> LANES_INLINE void world_rollout_adjoint(World<T>& world, int 
         world_stages_adjoint(world, step);
     }
     world.bodies.end_adjoint();
+    world.pairs.anchors.end_adjoint();
     if (world.pair_arrays) world.pairs.add_gradients();
 }
 

@@ -89,8 +89,9 @@ def _node_masses(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.
         return batcher(body.mass, end - first)
     solid = isinstance(body, Soft)
     nodes = body.mesh.tets if isinstance(body, Soft) else body.mesh.faces
-    measures = topology.tensor("tet.volume" if solid else "triangle.area", batcher.dtype, batcher.device)
-    start, stop = topology.ranges["tet" if solid else "triangle", body.name]
+    family = next(name for name in ("tet", "smoothed_tet", "triangle") if (name, body.name) in topology.ranges)
+    measures = topology.tensor(f"{family}.{'volume' if solid else 'area'}", batcher.dtype, batcher.device)
+    start, stop = topology.ranges[family, body.name]
     mass = batcher(body.density, len(nodes)) * measures[start:stop] / nodes.shape[1]
     corners = torch.as_tensor(nodes.astype(np.int64).ravel(), device=batcher.device)
     empty = torch.zeros(batcher.world_count, end - first, dtype=batcher.dtype, device=batcher.device)

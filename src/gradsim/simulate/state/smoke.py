@@ -67,3 +67,8 @@ def smoke_motion(body: Smoke, states: dict[str, torch.Tensor]) -> Callable[[], S
         return SmokeMotion(states[f"{body.name}.density"], flow)
 
     return motion
+
+
+def has_smoke_states(body: Smoke, states: dict[str, torch.Tensor]) -> bool:
+    """Whether states hold those of a body of smoke."""
+    return f"{body.name}.density" in states

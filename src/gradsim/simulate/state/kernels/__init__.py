@@ -5,8 +5,12 @@ in reverse order, restores the recorded state, and computes the adjoints of the 
 the new state. It sums the adjoints of the state at the start of the step in `start_adj`, and those of velocities and
 accelerations that later stages also use in `stage_adj`.
 
+A rule that carries its force leaves the force of the last stage in place, for the first stage of the next step. The
+adjoint of that first stage leaves the adjoint of the force, to which the last stage of the step before adds its own.
+
 The array `clock` has [0] the first step of the captured graph, [1] its row in the history, [2] the steps of the whole
-rollout, [3] whether to write the history. `weights[s]` has the coefficients of stage s, see `stage_weights`.
+rollout, [3] whether to write the history, [4] the steps of a frame. `weights[s]` has the coefficients of stage s, see
+`stage_weights`.
 """
 
 from typing import Any, NamedTuple

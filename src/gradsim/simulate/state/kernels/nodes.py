@@ -60,7 +60,10 @@ def node_kernels(real: Any) -> UpdateKernels:
             if weights[stage, stages + j] != zero:
                 dx += vs[first + j, i] * weights[stage, stages + j]
         v1 = vs[first, i] + dv * dt[0]
-        v[i] = v1
+        if weights[stage, 2 * stages + 2] != zero:
+            v[i] = v1
+            return
+        v[i] = v1 + acceleration(node, i, f[i]) * (weights[stage, 2 * stages + 1] * dt[0])
         x[i] = xs[first, i] + (dx + v1 * weights[stage, 2 * stages]) * dt[0]
         f[i] = vec3()
 
@@ -82,12 +85,20 @@ def node_kernels(real: Any) -> UpdateKernels:
             for j in range(stages):
                 v_stage[j, i] = vec3()
                 a_stage[j, i] = vec3()
-        x_start[i] = x_start[i] + ax
+        held = weights[stage, 2 * stages + 2] != zero
+        if not held:
+            x_start[i] = x_start[i] + ax
+            a_stage[stage, i] = a_stage[stage, i] + v_adj[i] * (weights[stage, 2 * stages + 1] * dt[0])
         v_start[i] = v_start[i] + av
         for j in range(stage + 1):
             a_stage[j, i] = a_stage[j, i] + av * (weights[stage, j] * dt[0])
             v_stage[j, i] = v_stage[j, i] + ax * (weights[stage, stages + j] * dt[0])
-        f_adj[i] = acceleration_adjoint(node, i, fs[r, i], a_stage[stage, i], node_adj)
+        own_adj = acceleration_adjoint(node, i, fs[r, i], a_stage[stage, i], node_adj)
+        if held:
+            f_adj[i] = f_adj[i] + own_adj
+            v_adj[i] = vec3()
+            return
+        f_adj[i] = own_adj
         x_adj[i] = vec3()
         v_adj[i] = v_stage[stage, i]
         if stage == 0:

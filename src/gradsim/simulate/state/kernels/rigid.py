@@ -216,9 +216,13 @@ def rigid_kernels(real: Any) -> UpdateKernels:
                 dl += ts[first + j, i] * weights[stage, j]
             if weights[stage, stages + j] != zero:
                 dp += vs[first + j, i] * weights[stage, stages + j]
-        J = inverse_inertia(body, i)
         v1 = vs[first, i] + dv * dt[0]
         l1 = ls[first, i] + dl * dt[0]
+        if weights[stage, 2 * stages + 2] != zero:
+            v[i] = v1
+            l[i] = l1
+            return
+        J = inverse_inertia(body, i)
         new = weights[stage, 2 * stages] * dt[0]
         q1 = wp.normalize(stage_sum(stage, stages, weights, dt[0], first, i, J, qs, ls))
         if new != zero:
@@ -226,8 +230,9 @@ def rigid_kernels(real: Any) -> UpdateKernels:
             q1 = wp.normalize(q1 + rate(middle, l1, J) * new)
         p[i] = ps[first, i] + dp * dt[0] + v1 * new
         q[i] = q1
-        v[i] = v1
-        l[i] = l1
+        predicted = weights[stage, 2 * stages + 1] * dt[0]
+        v[i] = v1 + acceleration(body, i, f[i]) * predicted
+        l[i] = l1 + t[i] * predicted
         f[i] = vec3()
         t[i] = vec3()
 
@@ -247,8 +252,24 @@ def rigid_kernels(real: Any) -> UpdateKernels:
         q[i] = qs[r, i]
         v[i] = vs[r, i]
         l[i] = ls[r, i]
+        if weights[stage, 2 * stages + 2] != zero:
+            v_start[i] = v_adj[i]
+            l_start[i] = l_adj[i]
+            p_start[i] = vec3()
+            q_start[i] = quat()
+            for j in range(stages):
+                v_stage[j, i] = vec3()
+                q_stage[j, i] = quat()
+                a_stage[j, i] = v_adj[i] * (weights[stage, j] * dt[0])
+                t_stage[j, i] = l_adj[i] * (weights[stage, j] * dt[0])
+            f_adj[i] = f_adj[i] + acceleration_adjoint(body, i, fs[r, i], a_stage[stage, i], body_adj)
+            t_adj[i] = t_adj[i] + t_stage[stage, i]
+            v_adj[i] = vec3()
+            l_adj[i] = vec3()
+            return
         J = inverse_inertia(body, i)
         new = weights[stage, 2 * stages] * dt[0]
+        predicted = weights[stage, 2 * stages + 1] * dt[0]
         ap = p_adj[i]
         av = v_adj[i] + ap * new
         al = l_adj[i]
@@ -290,6 +311,8 @@ def rigid_kernels(real: Any) -> UpdateKernels:
             t_stage[j, i] = t_stage[j, i] + al * (weights[stage, j] * dt[0])
             v_stage[j, i] = v_stage[j, i] + ap * (weights[stage, stages + j] * dt[0])
             q_stage[j, i] = q_stage[j, i] + sum_adj * (weights[stage, stages + j] * dt[0])
+        a_stage[stage, i] = a_stage[stage, i] + v_adj[i] * predicted
+        t_stage[stage, i] = t_stage[stage, i] + l_adj[i] * predicted
         f_adj[i] = acceleration_adjoint(body, i, fs[r, i], a_stage[stage, i], body_adj)
         t_adj[i] = t_stage[stage, i]
         b6, q_rate_adj, l_rate_adj, J_rate_adj = wp.grad(rate_inner)(q_stage[stage, i], q[i], l[i], J)

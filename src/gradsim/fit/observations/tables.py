@@ -7,13 +7,16 @@ the rows [s]; empty cells are missing measurements.
 from __future__ import annotations
 
 import csv
+import os
 import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from gradsim.fit.observations.states import States
 from gradsim.scene.errors import InvalidInput
 
 COMPONENT = re.compile(r"(?P<path>.+?)(?:\[(?P<index>\d+)\]|\.(?P<axis>[xyzw]))?")
@@ -29,6 +32,20 @@ class MeasuredTable:
     values: dict[str, np.ndarray]
     fps: float | None = None  # [1/s]
     times: np.ndarray | None = None  # of the rows from the first [s], [T]; None if they are equally spaced or not given
+
+
+def load_states(path: str | os.PathLike[str], **options: Any) -> States:
+    """Loads measured states from a table (.csv) or arrays by path (.npz), such as `gs.save_trajectory` writes.
+
+    Example:
+        `gs.estimate(scene, gs.load_states("cube.csv"), fps=120)`
+
+    Args:
+        path: File with columns such as `cube.position.x`, `cube.rotation.w` in SI units; empty cells are missing. A
+            column `time` [s] is left to the caller: pass its rate as `fps`.
+        options: As for `gs.States`.
+    """
+    return States(load_table(Path(path)).values, **options)
 
 
 def load_table(file: Path) -> MeasuredTable:

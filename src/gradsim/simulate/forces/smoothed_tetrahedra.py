@@ -1,0 +1,381 @@
+"""Smoothed tetrahedra: shear from deformation gradients averaged over edges, pressure from volumes averaged over nodes.
+
+The smoothing domain of an edge is a sixth of the volume of each of its tetrahedra, that of a node a quarter. With the
+mean deformation gradient F_e of an edge and the mean change of volume J_a of a node, weighted by volume, the energy is
+that of `tetrahedra.py` with mu and lam_e = 5/8 mu on the edges, and (lam - lam_e)/2 (J_a - 1 - actuation)^2 on the
+nodes: lam - 5/8 mu is the Lamé parameter of the material at small strain. A homogeneous deformation so has the stress
+of linear tetrahedra, which is then
+
+    P_t = 1/6 sum_e P(F_e; mu, lam_e) + 1/4 sum_a (lam - lam_e) (J_a - 1 - actuation) cof F_t
+
+for the six edges and four nodes of a tetrahedron. Parameters that differ between elements are averaged in the same way,
+products with the actuation before the average. Damping acts on the strain rate of the edges.
+
+(Liu and Nguyen-Thoi, Smoothed Finite Element Methods, 2010; Ong, Heaney, Lee, Liu and Nguyen-Xuan 2015.)
+"""
+
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from gradsim.native import kernel_module
+from gradsim.native.structures import Rows
+from gradsim.scene.bodies import Soft
+from gradsim.scene.elements import SmoothedTet
+from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, types_of
+from gradsim.simulate.forces.tetrahedra import PARAMETERS, tet_shapes
+
+if TYPE_CHECKING:
+    from gradsim.simulate.compile.topology import Placement, Topology
+    from gradsim.simulate.engine.layout import Layout
+    from gradsim.simulate.stability import StabilityView
+
+ROWS = Rows("smoothed_tet", "mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
+EDGES = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])  # of a tetrahedron
+EDGE_ROW, NODE_ROW, TET_ROW = 32, 4, 18  # scalars of working memory, as in `native/smoothed_tetrahedra.h`
+EDGE_LAM = 0.625  # of mu: that part of lam stays with the edges
+
+
+class Domains(NamedTuple):
+    """Smoothing domains of tetrahedra: those of the edges, then those of the nodes."""
+
+    offsets: np.ndarray  # of the tetrahedra of each domain in `members`, [D + 1]
+    members: np.ndarray  # tetrahedra
+    edge_count: int
+    tet_edges: np.ndarray  # domains of the edges of each tetrahedron, [T, 6]
+    tet_nodes: np.ndarray  # those of its nodes, [T, 4]
+
+
+def smoothing_domains(tets: np.ndarray) -> Domains:
+    """Returns the smoothing domains of tetrahedra [T, 4]."""
+    ends = np.sort(tets[:, EDGES], axis=-1).reshape(-1, 2).astype(np.int64)
+    _, edges = np.unique(ends @ [int(tets.max()) + 1, 1], return_inverse=True)
+    _, nodes = np.unique(tets.ravel(), return_inverse=True)
+    edge_count, tet_edges = int(edges.max()) + 1, edges.reshape(-1, 6)
+    tet_nodes = nodes.reshape(-1, 4) + edge_count
+    domains = np.concatenate([tet_edges, tet_nodes], axis=1)
+    order = np.argsort(domains.ravel(), kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(domains.ravel()))])
+    kinds = (offsets, order // domains.shape[1])
+    offsets, members = (array.astype(np.int32) for array in kinds)
+    return Domains(offsets, members, edge_count, tet_edges.astype(np.int32), tet_nodes.astype(np.int32))
+
+
+def smoothed_tet_elements(body: Soft, place: "Placement") -> Elements:
+    mesh = body.mesh
+    rest, volume = tet_shapes(mesh), mesh.volumes
+    arrays = {"nodes": mesh.tets + place.first("node", body), "rest": rest, "volume": volume}
+    shear, pressure = domain_stretches(mesh.tets, rest, volume)
+    return Elements(len(mesh.tets), arrays | {"shear": shear, "pressure": pressure})
+
+
+def domain_stretches(tets: np.ndarray, rest: np.ndarray, volume: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns factors per element [1/m^2], [T] each, that times modulus / density are squared frequencies.
+
+    As `stretches` of linear tetrahedra, for the domains of the edges and of the nodes: the largest of those of an
+    element. The share of a domain in the mass of a node is that of their common volume.
+    """
+    domains = smoothing_domains(tets)
+    gradients = np.concatenate([-rest.sum(1, keepdims=True), rest], axis=1)  # of the shape functions, [T, 4, 3]
+    found = []
+    for own, share in ((domains.tet_edges, 6), (domains.tet_nodes - domains.edge_count, 4)):
+        count, corners = own.max() + 1, own.shape[1]
+        total = np.bincount(own.ravel(), np.repeat(volume / share, corners), count)
+        pairs = (own[:, :, None] * (int(tets.max()) + 1) + tets[:, None, :]).reshape(-1)  # domain and node
+        keys, inverse = np.unique(pairs, return_inverse=True)
+        weights = np.broadcast_to((volume / share)[:, None, None, None], (*own.shape, 4, 3))
+        sums = np.zeros((len(keys), 3))
+        np.add.at(sums, inverse, (weights * gradients[:, None]).reshape(-1, 3))
+        masses = np.bincount(inverse, np.broadcast_to((volume / (4 * share))[:, None, None], (*own.shape, 4)).ravel())
+        domain = keys // (int(tets.max()) + 1)
+        outer = sums[:, :, None] * sums[:, None, :] / (masses * total[domain])[:, None, None]
+        matrices = np.zeros((count, 3, 3))
+        np.add.at(matrices, domain, outer)
+        largest = np.linalg.eigvalsh(matrices)[:, -1] if share == 6 else np.trace(matrices, axis1=1, axis2=2)
+        found.append(largest[own].max(1))
+    return found[0], found[1]
+
+
+def smoothed_tet_rate(view: "StabilityView") -> tuple[float, float]:
+    compliance = view.node_compliance("measure")  # 1 / density
+    shear, pressure = view.array("shear"), view.array("pressure")
+    mu, lam = view.row("mu"), view.row("lam")
+    bulk = np.maximum(lam - EDGE_LAM * mu, 0.0)
+    stiffness = view.largest(1.5 * mu * shear) + view.largest(bulk * pressure)
+    return stiffness * compliance, view.largest(view.row("damping") * shear) * compliance
+
+
+def domains_of(topology: "Topology") -> Domains:
+    """Returns the smoothing domains of all bodies of a world."""
+    return topology.constant("smoothing domains", lambda: smoothing_domains(topology.arrays["smoothed_tet.nodes"]))
+
+
+def smoothed_tet_arrays(layout: "Layout") -> tuple[Any, ...]:
+    """Returns nodes, rest shapes and volumes of the elements, then the domains within a world."""
+    topology = layout.topology
+    domains = domains_of(topology)
+    rest, volume = (layout.spread(topology.arrays[f"smoothed_tet.{name}"]) for name in ("rest", "volume"))
+    counts = [len(domains.offsets) - 1, domains.edge_count, topology.elements["smoothed_tet"]]
+    return (
+        layout.indices("smoothed_tet", "nodes", "node"),
+        layout.constant(rest, "matrix"),
+        layout.constant(volume),
+        *map(layout.constant, (domains.offsets, domains.members, np.array(counts, np.int32))),
+    )
+
+
+def native_arrays(layout: "Layout") -> tuple[Any, ...]:
+    """Returns elements in blocks, domains of each element, and volumes of the domains with working memory."""
+    topology, columns = layout.topology, layout.columns["smoothed_tet"]
+    domains, lanes = domains_of(topology), columns // layout.blocks("smoothed_tet")
+    lists = domains.tet_edges, domains.tet_nodes - domains.edge_count
+    counts = [-(-int(own.max() + 1) // lanes) * lanes for own in lists]
+    last = np.minimum(np.arange(columns), len(domains.tet_edges) - 1)
+    fixed = np.concatenate([counts, *(own[last].T.ravel() for own in lists)]).astype(np.int32)
+    volume = topology.arrays["smoothed_tet.volume"]
+    per_volume = []
+    for own, count in zip(lists, counts, strict=True):
+        total = np.bincount(own.ravel(), np.repeat(volume / own.shape[1], own.shape[1]), count)
+        per_volume.append(np.where(total > 0, 1.0 / np.where(total > 0, total, 1.0), 0.0))
+    memory = np.zeros(counts[0] * EDGE_ROW + counts[1] * NODE_ROW + columns * TET_ROW)
+    blocks = layout.element_blocks("smoothed_tet", "nodes", "rest", "volume")
+    return *blocks, layout.constant(fixed), layout.constant(np.concatenate([*per_volume, memory]))
+
+
+@functools.cache
+def smoothed_tet_kernels(real: Any) -> ForceKernels:
+    types = types_of(real)
+    vec3, mat33, vec3s, reals, ints, table = types.vec3, types.mat33, types.vec3s, types.reals, types.ints, types.table
+    tets, mat33s = wp.array(dtype=wp.vec4i), wp.array(dtype=mat33)
+    module = kernel_module("smoothed_tetrahedra", real)
+    one, half, four, six, share = (real(a) for a in (1.0, 0.5, 4.0, 6.0, EDGE_LAM))
+    MU, LAM, DAMPING, ACTUATION = ROWS.mu, ROWS.lam, ROWS.damping, ROWS.actuation
+
+    @wp.func
+    def gradient(tet: wp.vec4i, B: mat33, x: vec3s):
+        a = x[tet[0]]
+        return wp.matrix_from_cols(x[tet[1]] - a, x[tet[2]] - a, x[tet[3]] - a) * B
+
+    @wp.func
+    def cofactor(F: mat33):
+        c0 = vec3(F[0, 0], F[1, 0], F[2, 0])
+        c1 = vec3(F[0, 1], F[1, 1], F[2, 1])
+        c2 = vec3(F[0, 2], F[1, 2], F[2, 2])
+        return wp.matrix_from_cols(wp.cross(c1, c2), wp.cross(c2, c0), wp.cross(c0, c1))
+
+    @wp.func
+    def cofactor_gradient(F: mat33, A: mat33):
+        """Gradient of <A, cof F> with respect to F."""
+        c0 = vec3(F[0, 0], F[1, 0], F[2, 0])
+        c1 = vec3(F[0, 1], F[1, 1], F[2, 1])
+        c2 = vec3(F[0, 2], F[1, 2], F[2, 2])
+        a0 = vec3(A[0, 0], A[1, 0], A[2, 0])
+        a1 = vec3(A[0, 1], A[1, 1], A[2, 1])
+        a2 = vec3(A[0, 2], A[1, 2], A[2, 2])
+        return wp.matrix_from_cols(
+            wp.cross(c1, a2) + wp.cross(a1, c2),
+            wp.cross(c2, a0) + wp.cross(a2, c0),
+            wp.cross(c0, a1) + wp.cross(a0, c1),
+        )
+
+    @wp.func
+    def determinant(F: mat33):
+        c0 = vec3(F[0, 0], F[1, 0], F[2, 0])
+        return wp.dot(c0, wp.cross(vec3(F[0, 1], F[1, 1], F[2, 1]), vec3(F[0, 2], F[1, 2], F[2, 2])))
+
+    @wp.func
+    def add_stress(tet: wp.vec4i, B: mat33, P: mat33, f: vec3s):
+        """Adds the forces of a stress times volume."""
+        H = P * wp.transpose(B)
+        h0 = vec3(H[0, 0], H[1, 0], H[2, 0])
+        h1 = vec3(H[0, 1], H[1, 1], H[2, 1])
+        h2 = vec3(H[0, 2], H[1, 2], H[2, 2])
+        wp.atomic_add(f, tet[0], h0 + h1 + h2)
+        wp.atomic_sub(f, tet[1], h0)
+        wp.atomic_sub(f, tet[2], h1)
+        wp.atomic_sub(f, tet[3], h2)
+
+    @wp.struct
+    class EdgeMean:
+        F: mat33
+        dF: mat33
+        mu: real
+        damping: real
+        active: real  # mean of mu times actuation
+        total: real  # volume of the tetrahedra
+
+    @wp.struct
+    class NodeMean:
+        J: real
+        bulk: real
+        active: real  # mean of bulk modulus times actuation
+        total: real
+
+    @wp.func
+    def sym(A: mat33, B: mat33):
+        product = wp.transpose(A) * B
+        return (product + wp.transpose(product)) * half
+
+    @wp.func
+    def edge_mean(
+        first: int, end: int, base: int, members: ints, nodes: tets, rest: mat33s, volume: reals, values: table,
+        x: vec3s, v: vec3s,
+    ):  # fmt: skip
+        mean = EdgeMean()
+        for m in range(first, end):
+            e = base + members[m]
+            w = volume[e]
+            mean.total += w
+            mean.F += gradient(nodes[e], rest[e], x) * w
+            mean.dF += gradient(nodes[e], rest[e], v) * w
+            mean.mu += values[MU, e] * w
+            mean.damping += values[DAMPING, e] * w
+            mean.active += values[MU, e] * values[ACTUATION, e] * w
+        per = one / mean.total
+        mean.F = mean.F * per
+        mean.dF = mean.dF * per
+        mean.mu = mean.mu * per
+        mean.damping = mean.damping * per
+        mean.active = mean.active * per
+        return mean
+
+    @wp.func
+    def node_mean(
+        first: int,
+        end: int,
+        base: int,
+        members: ints,
+        nodes: tets,
+        rest: mat33s,
+        volume: reals,
+        values: table,
+        x: vec3s,
+    ):
+        mean = NodeMean()
+        for m in range(first, end):
+            e = base + members[m]
+            w = volume[e]
+            own = values[LAM, e] - share * values[MU, e]
+            mean.total += w
+            mean.J += determinant(gradient(nodes[e], rest[e], x)) * w
+            mean.bulk += own * w
+            mean.active += own * values[ACTUATION, e] * w
+        per = one / mean.total
+        mean.J = mean.J * per
+        mean.bulk = mean.bulk * per
+        mean.active = mean.active * per
+        return mean
+
+    @wp.func
+    def edge_pressure(mean: EdgeMean):
+        return share * (mean.mu * (determinant(mean.F) - one) - mean.active) - real(0.75) * mean.mu
+
+    @wp.func
+    def edge_stress(mean: EdgeMean):
+        shear = mean.mu * (one - one / (wp.ddot(mean.F, mean.F) + one))
+        rate = sym(mean.F, mean.dF)
+        return mean.F * shear + cofactor(mean.F) * edge_pressure(mean) + mean.F * rate * mean.damping
+
+    @wp.kernel(enable_backward=False, module=module)
+    def smoothed_tet_force(
+        nodes: tets, rest: mat33s, volume: reals, offsets: ints, members: ints, counts: ints, values: table,
+        x: vec3s, v: vec3s, f: vec3s,
+    ):  # fmt: skip
+        thread = wp.tid()
+        world = thread / counts[0]
+        domain = thread - world * counts[0]
+        base = world * counts[2]
+        first = offsets[domain]
+        end = offsets[domain + 1]
+        if domain < counts[1]:
+            P = edge_stress(edge_mean(first, end, base, members, nodes, rest, volume, values, x, v))
+            for m in range(first, end):
+                e = base + members[m]
+                add_stress(nodes[e], rest[e], P * (volume[e] / six), f)
+        else:
+            mean = node_mean(first, end, base, members, nodes, rest, volume, values, x)
+            pressure = mean.bulk * (mean.J - one) - mean.active
+            for m in range(first, end):
+                e = base + members[m]
+                C = cofactor(gradient(nodes[e], rest[e], x))
+                add_stress(nodes[e], rest[e], C * (pressure * volume[e] / four), f)
+
+    @wp.kernel(enable_backward=False, module=module)
+    def smoothed_tet_force_adjoint(
+        nodes: tets, rest: mat33s, volume: reals, offsets: ints, members: ints, counts: ints, values: table,
+        x: vec3s, v: vec3s, f_adj: vec3s, values_adj: table, x_adj: vec3s, v_adj: vec3s,
+    ):  # fmt: skip
+        thread = wp.tid()
+        world = thread / counts[0]
+        domain = thread - world * counts[0]
+        base = world * counts[2]
+        first = offsets[domain]
+        end = offsets[domain + 1]
+        if domain < counts[1]:
+            mean = edge_mean(first, end, base, members, nodes, rest, volume, values, x, v)
+            A = mat33()  # adjoint of the stress
+            for m in range(first, end):
+                e = base + members[m]
+                A -= gradient(nodes[e], rest[e], f_adj) * (volume[e] / six)
+            F = mean.F
+            C = cofactor(F)
+            r = one / (wp.ddot(F, F) + one)
+            AF = wp.ddot(A, F)
+            AC = wp.ddot(A, C)
+            E = sym(F, mean.dF)
+            S = sym(F, A)
+            F_adj = A * (mean.mu * (one - r)) + F * (real(2.0) * mean.mu * AF * r * r) + C * (share * mean.mu * AC)
+            F_adj += cofactor_gradient(F, A) * edge_pressure(mean) + (A * E + mean.dF * S) * mean.damping
+            dF_adj = F * S * mean.damping
+            mu_adj = (one - r) * AF + (share * (determinant(F) - one) - real(0.75)) * AC
+            for m in range(first, end):
+                e = base + members[m]
+                w = volume[e] / mean.total
+                add_stress(nodes[e], rest[e], F_adj * -w, x_adj)
+                add_stress(nodes[e], rest[e], dF_adj * -w, v_adj)
+                wp.atomic_add(values_adj, MU, e, (mu_adj - share * AC * values[ACTUATION, e]) * w)
+                wp.atomic_add(values_adj, DAMPING, e, wp.ddot(S, E) * w)
+                wp.atomic_add(values_adj, ACTUATION, e, -share * AC * values[MU, e] * w)
+        else:
+            node = node_mean(first, end, base, members, nodes, rest, volume, values, x)
+            pressure = node.bulk * (node.J - one) - node.active
+            p_adj = real(0.0)
+            for m in range(first, end):
+                e = base + members[m]
+                own = gradient(nodes[e], rest[e], f_adj)
+                p_adj -= wp.ddot(own, cofactor(gradient(nodes[e], rest[e], x))) * (volume[e] / four)
+            for m in range(first, end):
+                e = base + members[m]
+                w = volume[e] / node.total
+                Ft = gradient(nodes[e], rest[e], x)
+                At = gradient(nodes[e], rest[e], f_adj) * (-volume[e] / four)
+                Ft_adj = cofactor_gradient(Ft, At) * pressure + cofactor(Ft) * (node.bulk * p_adj * w)
+                add_stress(nodes[e], rest[e], -Ft_adj, x_adj)
+                actuation = values[ACTUATION, e]
+                bulk_adj = (node.J - one - actuation) * p_adj * w
+                wp.atomic_add(values_adj, LAM, e, bulk_adj)
+                wp.atomic_add(values_adj, MU, e, -share * bulk_adj)
+                wp.atomic_add(values_adj, ACTUATION, e, -(values[LAM, e] - share * values[MU, e]) * p_adj * w)
+
+    return ForceKernels(smoothed_tet_force, smoothed_tet_force_adjoint)
+
+
+SMOOTHED_TETRAHEDRA = ForceFamily(
+    name="smoothed_tet",
+    rows=ROWS,
+    owners=(Soft,),
+    elements=smoothed_tet_elements,
+    parameters=PARAMETERS,
+    signals=("actuation",),
+    present=lambda body, scene: isinstance(body.element, SmoothedTet),
+    kernels=smoothed_tet_kernels,
+    arrays=smoothed_tet_arrays,
+    threads=lambda topology: len(domains_of(topology).offsets) - 1,
+    native="smoothed_tetrahedra.h",
+    per_world=True,
+    native_arrays=native_arrays,
+    stable_rate=smoothed_tet_rate,
+    reason="material stiffness",
+)

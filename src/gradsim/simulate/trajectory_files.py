@@ -1,0 +1,115 @@
+"""Trajectories in files: all states (.npz), to load again; or a table of the bodies' motions (.csv)."""
+
+from __future__ import annotations
+
+import csv
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradsim.scene.atomic import write_atomically
+from gradsim.scene.errors import InvalidInput, WrongShape
+from gradsim.scene.scene import Scene
+from gradsim.scene.trajectory import Trajectory
+from gradsim.simulate.compile.compiled_scene import compile_scene
+from gradsim.simulate.simulate import trajectory_of
+
+# Columns of a table by attribute of a motion: names of the components; counted where None.
+ATTRIBUTES = {
+    "position": "xyz",
+    "rotation": "xyzw",
+    "velocity": "xyz",
+    "angular_velocity": "xyz",
+    "angle": None,
+    "rate": None,
+}
+STATE = "state "  # before the name of a state in an .npz file
+
+
+def save_trajectory(path: str | os.PathLike[str], trajectory: Trajectory) -> None:
+    """Writes a trajectory to a file, atomically.
+
+    A .npz file holds all states of all worlds; `gs.load_trajectory` restores them exactly. A .csv file is a table with
+    a row per frame and columns such as `time`, `cube.position.x`, `cube.rotation.w` and `pendulum.angle[0]`, in SI
+    units, of one world; `gs.load_states` and `gradsim estimate --trials` read it. Bodies of nodes have the mean of
+    their nodes there.
+
+    Args:
+        path: File in an existing folder, .npz or .csv.
+        trajectory: A trajectory of `gs.simulate`.
+    """
+    file = Path(path)
+    writers = {".npz": _write_npz, ".csv": _write_csv}
+    if file.suffix.lower() not in writers:
+        raise InvalidInput("path", str(file), "must end in .npz (all states) or .csv (a table)")
+    writers[file.suffix.lower()](file, trajectory)
+
+
+def load_trajectory(path: str | os.PathLike[str], scene: Scene) -> Trajectory:
+    """Loads the trajectory of a scene from a .npz file of `gs.save_trajectory`.
+
+    Args:
+        path: The file.
+        scene: The scene that was simulated, without unknowns.
+
+    Raises:
+        InvalidInput: The file is no trajectory, or one of another scene.
+    """
+    file = Path(path)
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            arrays = {name: np.asarray(stored[name]) for name in stored.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InvalidInput("path", str(file), f"must be a .npz file of gs.save_trajectory ({error})") from None
+    times = arrays.pop("time", None)
+    span = arrays.pop("span", None)
+    states = {name.removeprefix(STATE): torch.from_numpy(array) for name, array in arrays.items()}
+    if times is None or span is None or not states:
+        raise InvalidInput("path", str(file), "has no states of a trajectory; gs.save_trajectory writes them")
+    compiled = compile_scene(scene, dtype=torch.from_numpy(times).dtype)
+    for name, state in compiled.states.items():
+        found = tuple(states[name].shape[-2:]) if name in states else "nothing"
+        if found != tuple(state.shape[-2:]):
+            raise WrongShape(name, f"{found} in {file}", f"the scene has {tuple(state.shape[-2:])}: give its own scene")
+    return trajectory_of(scene, compiled, torch.from_numpy(times), states, (float(span[0]), float(span[1])))
+
+
+def _write_npz(file: Path, trajectory: Trajectory) -> None:
+    if not trajectory.states or trajectory.span is None:
+        raise InvalidInput("trajectory", repr(trajectory), "has no states, as after .sample(): save it as .csv")
+    arrays: dict[str, Any] = {f"{STATE}{name}": s.detach().cpu().numpy() for name, s in trajectory.states.items()}
+    arrays |= {"time": trajectory.time.detach().cpu().numpy(), "span": np.array(trajectory.span)}
+
+    def write(target: Path) -> None:
+        with target.open("wb") as stream:
+            np.savez_compressed(stream, **arrays)
+
+    write_atomically(file, write, InvalidInput)
+
+
+def _write_csv(file: Path, trajectory: Trajectory) -> None:
+    columns = {"time": trajectory.time.detach().cpu().numpy()}
+    for name, motion in trajectory.motions.items():
+        for attribute, letters in ATTRIBUTES.items():
+            value = getattr(motion, attribute, None)
+            if value is None:
+                continue
+            array = value.detach().cpu().numpy()
+            if array.ndim != 2:
+                remedy = "a table has one world: select it before simulating, or save as .npz"
+                raise InvalidInput("trajectory", f"a batch {array.shape[:-2]}", remedy)
+            endings = [f".{x}" for x in letters] if letters else [f"[{k}]" for k in range(array.shape[1])]
+            for ending, column in zip(endings, array.T, strict=True):
+                columns[f"{name}.{attribute}{ending}"] = column
+
+    def write(target: Path) -> None:
+        with target.open("w", newline="", encoding="utf-8") as stream:
+            rows = csv.writer(stream)
+            rows.writerow(columns)
+            rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+    write_atomically(file, write, InvalidInput)
