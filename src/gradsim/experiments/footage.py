@@ -2,7 +2,7 @@
 
 Every video goes the way of a user: `gradsim prepare` with one known length, then `gradsim estimate`. Synthetic videos
 come from `footage_videos`, which uses neither gradsim's simulator nor its renderer. Seeds 0 to 29 were used while the
-method was developed; 30 to 59 were held out in a first round and are known since; those from 60 on were never used.
+method was developed; 30 to 59 were held out in a first round and are known since; 60 to 89 were run once, after it.
 """
 
 from __future__ import annotations
