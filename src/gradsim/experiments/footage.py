@@ -159,7 +159,7 @@ def _at_stated_speed(prepared: Prepared, truth: SyntheticTruth) -> dict[str, flo
     ground = prepared.draft.scene.ground
     if "restitution" not in truth.judged or ground is None:
         return {}
-    faster = float(ground.restitution_speed) - truth.values["restitution_speed"]
+    faster = float(np.asarray(ground.restitution_speed)) - truth.values["restitution_speed"]
     return {"restitution": truth.values["restitution"] - truth.values["restitution_slope"] * faster}
 
 
