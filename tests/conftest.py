@@ -1,8 +1,13 @@
 """Fixtures of several test files."""
 
+import signal
+
 import pytest
 
 import gradsim as gs
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts jobs in the background so; tests interrupt
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
