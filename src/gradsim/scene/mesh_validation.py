@@ -74,9 +74,10 @@ def reject_rows(
 def checked_size(name: str, values: ArrayLike, count: int) -> Floats:
     """Returns positive lengths [m], [count]; one number is broadcast."""
     try:
-        lengths = _checked_count(name, np.asarray(values, dtype=np.float64), count)
+        array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         raise WrongType(name, abbreviate(values), "needs numbers [m]") from None
+    lengths = _checked_count(name, array, count)
     if not np.isfinite(lengths).all():
         raise NotFinite(name, values, "needs finite lengths")
     if np.any(lengths <= 0):

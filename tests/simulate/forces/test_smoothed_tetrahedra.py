@@ -140,7 +140,7 @@ def test_two_bodies_and_a_batch_equal_single_ones():
 @pytest.mark.parametrize("dtype", [F64, torch.float32], ids=str)
 def test_native_kernels_equal_portable_ones(dtype):
     rng, count = np.random.default_rng(6), len(MESH.tets)
-    mu, lam, damping, actuation = (torch.tensor(rng.uniform(0.5, 2.0, (3, count))) for _ in range(4))
+    mu, lam, damping, actuation = (torch.tensor(rng.uniform(0.5, 2.0, (3, count)), dtype=dtype) for _ in range(4))
     material = gs.NeoHookean(*map(gs.per_element, (2e3 * mu, 9e3 * lam, 5.0 * damping)))
     body = gs.Soft(
         "body", MESH, 40.0, material=material, actuation=gs.per_element(0.1 * actuation), vertices=crumpled(), **SMOOTH

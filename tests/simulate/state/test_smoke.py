@@ -168,7 +168,7 @@ def test_with_even_substeps_frames_do_not_change_the_steps():
 
 def test_recomputed_gradients_equal_stored_ones():
     grads = []
-    for memory in (None, 0.0):
+    for memory in (None, 1.0):
         velocity = random_velocity(SIZE, seed=2, shortest=6.0).requires_grad_()
         viscosity = torch.tensor(1e-3, dtype=F64, requires_grad=True)
         smoke = lively(Closed(), velocity=velocity, viscosity=viscosity)
