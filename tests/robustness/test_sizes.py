@@ -38,6 +38,7 @@ TOO_LARGE = {
         OutOfRange,
         r"net\.edges = 4294967297: node indices",
     ),
+    "rows of different lengths": (lambda: gs.TetMesh(np.eye(3), [[1, 2], [3]]), WrongType, r"tets = dtype object"),
     "edges between nodes": (lambda: gs.Springs("net", POINTS, [[0, 2.9]]), WrongType, r"net\.edges = dtype float64"),
 }
 

@@ -41,7 +41,7 @@ def checked_floats(name: str, values: ArrayLike, *, columns: int) -> Floats:
 
 def checked_elements(name: str, values: ArrayLike, *, columns: int, vertex_count: int) -> Ints:
     """Returns a read-only int32 copy of rows of vertex indices, [n, columns]."""
-    array = np.asarray(values)
+    array = _as_array(values)
     if array.dtype.kind not in "iu":
         raise WrongType(name, f"dtype {array.dtype}", "needs integers: vertex indices counted from 0")
     _reject_shape(name, array, columns)
@@ -87,10 +87,7 @@ def checked_size(name: str, values: ArrayLike, count: int) -> Floats:
 
 def checked_cells(name: str, values: ArrayLike, count: int) -> tuple[int, ...]:
     """Returns `count` positive integers; one number is broadcast."""
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError):  # lists of different lengths
-        array = np.asarray(None)
+    array = _as_array(values)
     if array.dtype.kind not in "iu":
         raise WrongType(name, abbreviate(values), "needs whole numbers")
     if np.any(array < 1):
@@ -98,6 +95,14 @@ def checked_cells(name: str, values: ArrayLike, count: int) -> tuple[int, ...]:
     cells = tuple(int(n) for n in _checked_count(name, array, count))
     check_memory(name, values, CELL_BYTES * math.prod(map(float, cells)), "give fewer cells")
     return cells
+
+
+def _as_array(values: ArrayLike) -> NDArray[Any]:
+    """Returns values as an array, of objects if they have no common shape."""
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):
+        return np.asarray(None)
 
 
 def _checked_count(name: str, array: NDArray[Any], count: int) -> NDArray[Any]:
