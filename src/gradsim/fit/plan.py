@@ -52,6 +52,9 @@ class Plan:
 
     `plan.best` is the iterate with the lowest loss of the last stage, `plan.last` is the last iterate. `plan.scene` and
     `plan.trajectory` are those of the best.
+
+    Example:
+        `gs.control(scene, goal, frames=30).trajectory["cube"].position[-1]`
     """
 
     best: EvaluatedControl

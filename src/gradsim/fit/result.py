@@ -39,6 +39,9 @@ class Fit:
     """Result of `gs.estimate`: values of the unknowns with intervals.
 
     `print(fit)` shows a table; `fit.scene` is the scene with the values filled in.
+
+    Example:
+        `gs.estimate(scene, video).intervals["cube.mass"]`
     """
 
     values: dict[str, torch.Tensor]  # by path, in SI units

@@ -39,6 +39,9 @@ class SceneFile:
 def load_scene(path: str | os.PathLike[str]) -> Scene:
     """Loads a scene from a YAML file.
 
+    Example:
+        `gs.load_scene("bouncing_cube")`
+
     Args:
         path: Path of the file, or the name of a scene included in gradsim, such as "bouncing_cube".
 
@@ -49,7 +52,11 @@ def load_scene(path: str | os.PathLike[str]) -> Scene:
 
 
 def load_scene_file(path: str | os.PathLike[str]) -> SceneFile:
-    """Loads a scene and its time settings from a YAML file; see `load_scene`."""
+    """Loads a scene and its time settings from a YAML file; see `load_scene`.
+
+    Example:
+        `gs.load_scene_file("bouncing_cube").time`
+    """
     file = _resolve_path(Path(path))
     document = _read_document(file)
     try:
