@@ -337,7 +337,7 @@ def body_size(body: Any) -> float:
 def _first_world(points: Any) -> np.ndarray:
     """Returns the points of the first world of a batch [m], [N, 3]."""
     values = unwrap(points)
-    array = values if isinstance(values, np.ndarray) else first_mapped(values).cpu().numpy()
+    array = values if isinstance(values, np.ndarray) else first_mapped(values)
     return array.reshape(-1, *array.shape[-2:])[0]
 
 

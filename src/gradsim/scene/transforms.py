@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch._C._functorch import (
     TransformType,
@@ -46,14 +47,14 @@ def outside_transforms(tensor: torch.Tensor) -> torch.Tensor:
     return unwrapped
 
 
-def first_mapped(tensor: torch.Tensor) -> torch.Tensor:
+def first_mapped(tensor: torch.Tensor) -> np.ndarray:
     """Returns the values of a tensor without gradient; inside `vmap` those of the first index that is mapped over."""
     with torch._C._DisableFuncTorch():
         while is_functorch_wrapped_tensor(tensor):
             dim = maybe_get_bdim(tensor) if is_batchedtensor(tensor) else None
             tensor = get_unwrapped(tensor)
             tensor = tensor if dim is None else tensor.select(dim, 0)
-        return tensor.detach()
+        return tensor.detach().cpu().numpy()
 
 
 def call_inside_transforms(
