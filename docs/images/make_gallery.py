@@ -110,7 +110,7 @@ def skeletons(scene: gs.Scene, trajectory: gs.Trajectory, frames: list[int]) -> 
         for axis, frame in zip(axes, frames, strict=True):
             axis.plot(*places[:, frame, :2].T, "o-", color="#1f4e79", linewidth=3)
             axis.plot(*places[-1, : frame + 1, :2].T, color="#c0504d", linewidth=1)
-            axis.set_aspect("equal", "datalim")
+            axis.set_aspect("equal")
             axis.axis("off")
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3]

@@ -77,7 +77,7 @@ def test_masks_are_outlined(motion):
 
 
 def test_other_observations_are_refused():
-    with pytest.raises(gs.WrongType, match=r"gs\.Tracks and gs\.Masks"):
+    with pytest.raises(gs.errors.WrongType, match=r"gs\.Tracks and gs\.Masks"):
         Observed(observations=[gs.States({"cube.position": torch.zeros(3, 3)})])
 
 

@@ -72,7 +72,8 @@ def test_text_files_have_mean_colors_in_place_of_textures(tmp_path):
     scene = scene_of_kinds()
     gs.save_usd(tmp_path / "kinds.usda", scene, initial_trajectory(scene))
     assert (tmp_path / "kinds.usda").read_text().startswith("#usda 1.0")
-    box = UsdGeom.Mesh(opened(tmp_path / "kinds.usda").GetPrimAtPath("/scene/box"))
+    stage = opened(tmp_path / "kinds.usda")
+    box = UsdGeom.Mesh(stage.GetPrimAtPath("/scene/box"))
     mean = np.random.default_rng(0).random((4, 6, 3)).mean((0, 1))
     assert np.allclose(box.GetDisplayColorPrimvar().Get()[0], linear_light(mean), atol=1e-3)
 

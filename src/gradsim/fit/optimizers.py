@@ -81,10 +81,14 @@ class Adam:
 
 @dataclass(frozen=True)
 class TorchOptimizer:
-    """Any torch optimizer: `gs.TorchOptimizer(lambda p: torch.optim.SGD(p, lr=0.1), iterations=50)`.
+    """Any torch optimizer.
 
     Example:
         `gs.minimize(loss, scene, gs.TorchOptimizer(lambda p: torch.optim.SGD(p, lr=0.1), iterations=50))`
+
+    Args:
+        make: Function from a list of parameters to the optimizer.
+        iterations: Number of iterations.
     """
 
     make: Callable[[Any], torch.optim.Optimizer]

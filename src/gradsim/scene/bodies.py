@@ -38,10 +38,14 @@ from gradsim.scene.validation import (
 
 @dataclass(frozen=True)
 class Region:
-    """An axis-aligned box in the coordinates of a mesh [m]; None leaves a side unbounded.
+    """An axis-aligned box in the coordinates of a mesh; called with points [N, 3], it returns which are inside, [N].
 
     Example:
         `gs.Region(high=(-0.499, None, None))(gs.meshes.tet_box((1.0, 0.2, 0.2), (5, 1, 1)).vertices)`
+
+    Args:
+        low: Lower ends (x, y, z) [m]; None leaves a side unbounded.
+        high: Upper ends (x, y, z) [m].
     """
 
     low: Sequence[float | None] = (None, None, None)

@@ -30,7 +30,7 @@ class Force:
     """Base class of the forces in a scene.
 
     Example:
-        `isinstance(gs.Tether("rope"), gs.Force)`
+        `issubclass(gs.Tether, gs.Force)`
 
     Args:
         name: Identifier, the first part of its parameters' paths.

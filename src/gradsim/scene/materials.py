@@ -130,6 +130,11 @@ class Membrane:
 
     Example:
         `gs.Cloth("sheet", gs.meshes.grid(1.0, 8), mass=0.2, material=gs.Membrane(mu=500.0, lam=500.0))`
+
+    Args:
+        mu: First elastic coefficient, of shear [N/m], [...], or one value per triangle.
+        lam: Second elastic coefficient, of the change of area [N/m], [...], or one value per triangle.
+        damping: Damping of the strain rate [N s/m], [...], or one value per triangle.
     """
 
     mu: Quantity = quantity(1e3, "N/m", above=0.0, per="triangle")
@@ -157,6 +162,10 @@ class Bending:
 
     Example:
         `gs.Cloth("sheet", gs.meshes.grid(1.0, 8), mass=0.2, bending=gs.Bending(stiffness=1e-3))`
+
+    Args:
+        stiffness: Flexural rigidity [N m], [...], or one value per triangle.
+        damping: Damping of the rate of bending [N m s], [...], or one value per triangle.
     """
 
     stiffness: Quantity = quantity(0.0, "N m", low=0.0, per="triangle")

@@ -31,6 +31,7 @@ class Robot:
         links: Links by the names of the bodies or links in the file.
         unsupported: What the file has and simulations leave out, by name.
         path: The file.
+        source: Its content, into which `save` writes.
     """
 
     body: Articulated

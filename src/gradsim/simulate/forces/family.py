@@ -86,8 +86,8 @@ class Elements:
         `gs.Elements(3, {"nodes": np.array([0, 4, 7])})`
     """
 
-    count: int
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    count: int  # number of elements
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # [count, ...] each, by name
 
 
 @dataclass(frozen=True)
