@@ -7,10 +7,12 @@ nothing therefore measures the application alone.
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -67,7 +69,7 @@ class ScrubRates:
 def waving_sheet() -> tuple[gs.Scene, Trajectory]:
     """Returns a sheet of 20,000 faces and a wave through it, 100 frames; nothing is simulated."""
     mesh = gs.meshes.grid(2.0, CELLS)
-    rest = torch.as_tensor(mesh.vertices)
+    rest = torch.tensor(mesh.vertices)
     moment = torch.arange(FRAMES, dtype=torch.float64) / FPS
     phase = 4.0 * rest[:, 0] - 3.0 * moment[:, None]
     vertices = rest.expand(FRAMES, -1, -1) + torch.stack([0 * phase, 0.15 * phase.sin(), 0 * phase], -1)
@@ -83,9 +85,8 @@ def measure_scrubs(progress: Progress = no_progress) -> tuple[list[ScrubRates], 
     Raises:
         MissingExtra: viser or chromium is not installed.
     """
-    from tests.footage.chromium import CHROMIUM, open_browser
-
-    if CHROMIUM is None:
+    chromium: Any = importlib.import_module("tests.footage.chromium")
+    if chromium.CHROMIUM is None:
         raise MissingExtra("python -m benchmarks viewer (with chromium)", "view")
     scene, trajectory = waving_sheet()
     viewer = gs.view(scene, trajectory, port=8290)
@@ -93,7 +94,7 @@ def measure_scrubs(progress: Progress = no_progress) -> tuple[list[ScrubRates], 
     try:
         for draws in (True, False):
             progress(f"scrubbing {'with' if draws else 'without'} drawing")
-            with tempfile.TemporaryDirectory() as folder, open_browser(Path(folder)) as page:
+            with tempfile.TemporaryDirectory() as folder, chromium.open_browser(Path(folder)) as page:
                 page.open(viewer.url, *WINDOW)
                 page.wait_until("document.querySelector('canvas') !== null", 60)
                 page.evaluate(COUNT_UPLOADS + ("" if draws else DRAW_NOTHING))
@@ -104,16 +105,16 @@ def measure_scrubs(progress: Progress = no_progress) -> tuple[list[ScrubRates], 
     return found, this_machine()
 
 
-def _scrub(viewer: Viewer, page: object, draws: bool) -> ScrubRates:
+def _scrub(viewer: Viewer, page: Any, draws: bool) -> ScrubRates:
     read = "({uploads: window.uploads, seconds: window.uploadSeconds})"
-    before = page.evaluate(read)  # type: ignore[attr-defined]
+    before = page.evaluate(read)
     begin, sent = time.perf_counter(), 0
     while (elapsed := time.perf_counter() - begin) < SECONDS:
         viewer.controls.frame = sent % FRAMES
         viewer.server.flush()
         sent += 1
         time.sleep(max(0.0, sent / RATE - elapsed))
-    after = page.evaluate(read)  # type: ignore[attr-defined]
+    after = page.evaluate(read)
     seconds = time.perf_counter() - begin
     applied = after["uploads"] - before["uploads"]
     upload = 1000 * (after["seconds"] - before["seconds"]) / max(applied, 1)

@@ -109,7 +109,7 @@ def test_vmap_of_videos_and_their_gradients_equals_a_loop(renderer):
             assert_close(one[k], gradient)
 
 
-def test_vmap_maps_only_over_what_it_is_told_to():
+def test_vmap_maps_only_over_the_chosen_dimensions():
     mass, color, eye = view_values()
     found = torch.func.vmap(video_of, in_dims=(0, None, None))(mass, color[0], eye[0])
     assert_close(found, torch.stack([video_of(one, color[0], eye[0]) for one in mass]))

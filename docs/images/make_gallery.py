@@ -37,6 +37,10 @@ FRAMES = 13  # fewest of a motion, of which four are shown
 SHOWN = (0.0, 0.3, 0.6, 1.0)  # fractions of the motion
 SIZE = (150, 190)  # of a picture [px]
 MAX_BYTES = 30_000
+GAP = 4  # white columns between the pictures [px]
+CLOSER = 0.72  # of the distance at which a camera sees everything with a wide margin
+COLORS = ("color", "vertex_colors", "face_colors", "texture")
+PALETTE = ((0.85, 0.38, 0.2), (0.2, 0.45, 0.75), (0.3, 0.6, 0.35), (0.9, 0.68, 0.25), (0.5, 0.35, 0.65))
 SKY, FLOOR = (0.93, 0.95, 0.97), gs.Checker(colors=((0.72, 0.74, 0.77), (0.82, 0.84, 0.86)))
 
 
@@ -72,14 +76,29 @@ def refined(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "frames": (frames - 1) * factor + 1, "fps": fps * factor, "substeps": -(-substeps // factor)}
 
 
+def colored(scene_object: Any, number: int) -> Any:
+    """Returns a body or a link with a colour, if it has none of its own."""
+    if isinstance(scene_object, gs.Articulated):
+        links = {name: colored(link, number + k) for k, (name, link) in enumerate(scene_object.links.items())}
+        return replace(scene_object, links=links)
+    look = scene_object.look
+    if look is None or any(getattr(look, name) is not None for name in COLORS):
+        return scene_object
+    return replace(scene_object, look=replace(look, color=PALETTE[number % len(PALETTE)]))
+
+
 def dressed(scene: gs.Scene, trajectory: gs.Trajectory) -> gs.Scene:
-    """Returns a scene with a floor and a camera that sees the whole motion, where it has none."""
+    """Returns a scene with colours, a floor, a sky and a camera that sees the whole motion, where it has none."""
+    scene = replace(scene, bodies=[colored(body, k) for k, body in enumerate(scene.bodies)])
     if scene.ground is not None and scene.ground.look is None:
         scene = replace(scene, ground=replace(scene.ground, look=FLOOR))
+    if np.array_equal(np.asarray(scene.background), (1.0, 1.0, 1.0)):
+        scene = replace(scene, background=SKY)
     if scene.camera is None:
         view = view_of(scene, moving_surfaces(scene, trajectory))
-        scene = replace(scene, camera=gs.Camera(eye=view["eye"], target=view["target"], fov=view["fov"]))
-        scene = replace(scene, background=SKY)
+        eye, target = np.array(view["eye"]), np.array(view["target"])
+        near = target + CLOSER * (eye - target)
+        scene = replace(scene, camera=gs.Camera(eye=near, target=target, fov=view["fov"]))
     return scene
 
 
@@ -95,8 +114,8 @@ def strip(scene: gs.Scene, trajectory: gs.Trajectory) -> np.ndarray:
     else:
         pictures = gs.render(dressed(scene, trajectory), trajectory, SIZE, frames=frames)
         pictures = pictures.reshape(-1, *pictures.shape[-4:])[0]  # the first world of a batch
-    values = pictures.clamp(0, 1).detach().numpy()
-    return (255 * np.concatenate(list(values), 1)).round().astype(np.uint8)
+    values = np.pad(pictures.clamp(0, 1).detach().numpy(), ((0, 0), (0, 0), (0, GAP), (0, 0)), constant_values=1.0)
+    return (255 * np.concatenate(list(values), 1)[:, :-GAP]).round().astype(np.uint8)
 
 
 def skeletons(scene: gs.Scene, trajectory: gs.Trajectory, frames: list[int]) -> np.ndarray:

@@ -19,6 +19,7 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 from gradsim.video.video import Video
 
+MIN_WIDTH = 240  # of pictures [px]
 SIDE = 480  # longer side of pictures of tracks without a video [px]
 TRACKED, OUTLINE = (255, 190, 0), (0, 170, 255)  # colours of tracked points and of the outlines of masks
 
@@ -67,7 +68,7 @@ class Observed:
             return _bytes(self.video.frames[min(frame, len(self.video) - 1)])
         if self.masks:
             return _bytes(self._mask(self.masks[0], frame)[..., None].expand(-1, -1, 3))
-        return np.full((*self.size, 3), 255, np.uint8)
+        return _bytes(torch.ones(*self.size, 3))
 
     def marked(self, picture: Picture, frame: int, shown: Sequence[str]) -> Picture:
         """Returns an observed picture with what was measured in it: outlines of masks, and tracked points."""
@@ -139,14 +140,27 @@ def _view(camera: Any, size: tuple[int, int]) -> tuple[torch.Tensor, torch.Tenso
 
 
 def _bytes(picture: torch.Tensor) -> Picture:
-    return (255 * picture.detach().clamp(0, 1)).round().byte().cpu().numpy()
+    """Returns a picture in bytes, enlarged by a whole factor if it is small: marks are finer than pixels."""
+    values = (255 * picture.detach().clamp(0, 1)).round().byte().cpu().numpy()
+    factor = -(-MIN_WIDTH // values.shape[1])
+    return values.repeat(factor, 0).repeat(factor, 1)
+
+
+def difference(observed: Picture, simulated: Picture) -> Picture:
+    """Returns half the difference of two pictures, about grey."""
+    return (127.5 + 0.5 * (simulated.astype(np.float32) - observed)).round().astype(np.uint8)
+
+
+def overlay(observed: Picture, simulated: Picture) -> Picture:
+    """Returns the mean of two pictures, in which what does not agree is seen twice."""
+    return (0.5 * (simulated.astype(np.float32) + observed)).round().astype(np.uint8)
 
 
 def mark(picture: Picture, places: np.ndarray, size: tuple[int, int] | None) -> None:
     """Draws circles around places (x, y) [K, 2], in pixels of an image of `size`; those that are NaN are left out."""
     height, width = picture.shape[:2]
     factor = np.array([1.0, 1.0]) if size is None else np.array([width / size[1], height / size[0]])
-    radius, eighths = max(2, round(0.02 * max(height, width))), 8
+    radius, eighths = max(2, round(0.015 * max(height, width))), 8
     for x, y in places[np.isfinite(places).all(-1)] * factor - 0.5:  # cv2 counts from the middle of the first pixel
         center = (round(x * eighths), round(y * eighths))
         cv2.circle(picture, center, radius * eighths, TRACKED, 1, cv2.LINE_AA, 3)

@@ -24,7 +24,7 @@ from gradsim.video.video import Video
 from gradsim.view.arrows import force_arrows, push_arrows
 from gradsim.view.controls import Controls
 from gradsim.view.glb import glb_bytes, quaternions
-from gradsim.view.observed import TRACKED, Observed, Picture
+from gradsim.view.observed import TRACKED, Observed, Picture, difference, overlay
 from gradsim.view.player import PATH_COLORS, view_of
 from gradsim.view.surfaces import MovingSurface, frame_times, moving_surfaces
 
@@ -75,6 +75,7 @@ class Viewer:
         self.trajectory = trajectory if trajectory is not None else self._simulate(self.filled)
         self.server: Any = viser.ViserServer(host=host, port=port, label="gradsim", verbose=False)
         self.server.scene.set_up_direction("+y")
+        self.server.gui.configure_theme(control_width="large")
         self.controls = Controls(self)
         self._build()
         view = view_of(self.filled, self.surfaces)
@@ -261,11 +262,12 @@ class Viewer:
         simulated = self._rendered[frame]
         marked = self.observed.marked(observed, frame, shown)
         self._handles["camera"].image = marked
-        panels = [marked, self.observed.marked_simulation(simulated, self.filled, self.trajectory, frame, shown)]
+        compared = self.observed.marked_simulation(simulated, self.filled, self.trajectory, frame, shown)
+        panels = np.concatenate([marked, compared], 1)
         if self.observed.video is not None:
-            difference = 127.5 + 0.5 * (simulated.astype(np.float32) - observed)
-            panels.append(difference.round().astype(np.uint8))
-        self.controls.set_panels(np.concatenate(panels, 1))
+            below = np.concatenate([difference(observed, simulated), overlay(observed, simulated)], 1)
+            panels = np.concatenate([panels, below])
+        self.controls.set_panels(panels)
 
     def _work(self) -> None:
         """Simulates again whenever values have changed, with the newest ones."""
@@ -307,7 +309,7 @@ def _beside(view: Mapping[str, Any]) -> tuple[float, ...]:
     back = np.subtract(view["eye"], view["target"])
     right = np.cross((0.0, 1.0, 0.0), back)
     distance = float(np.linalg.norm(back))
-    away = 1.2 * back + 0.6 * right + np.array([0.0, 0.35 * distance, 0.0])
+    away = 1.5 * back + 0.8 * right + np.array([0.0, 0.45 * distance, 0.0])
     return tuple(map(float, np.add(view["target"], away)))
 
 
