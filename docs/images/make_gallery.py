@@ -46,14 +46,14 @@ SKY, FLOOR = (0.93, 0.95, 0.97), gs.Checker(colors=((0.72, 0.74, 0.77), (0.82, 0
 
 @contextlib.contextmanager
 def recorded() -> Iterator[list[tuple[gs.Scene, Callable[..., gs.Trajectory], dict[str, Any]]]]:
-    """Lists scene, function and options of all simulations that go through the public functions."""
+    """Lists scene, function and options of the last simulation that went through the public functions."""
     calls: list[tuple[gs.Scene, Callable[..., gs.Trajectory], dict[str, Any]]] = []
     originals = {name: getattr(gs, name) for name in ("simulate", "rollout")}
 
     def recording(function: Callable[..., gs.Trajectory]) -> Callable[..., gs.Trajectory]:
         @functools.wraps(function)
         def run(scene: gs.Scene, *args: Any, **options: Any) -> gs.Trajectory:
-            calls.append((scene, functools.partial(function, scene, *args), options))
+            calls[:] = [(scene, functools.partial(function, scene, *args), options)]
             return function(scene, *args, **options)
 
         return run
@@ -140,7 +140,7 @@ def picture(example: Path) -> np.ndarray:
     torch.set_grad_enabled(True)
     with recorded() as calls, contextlib.redirect_stdout(io.StringIO()):
         runpy.run_path(str(example), run_name="__main__")
-    scene, run, options = calls[-1]
+    ((scene, run, options),) = calls
     with torch.no_grad():
         return strip(scene, run(**refined(options)))
 
