@@ -112,7 +112,9 @@ def strip(scene: gs.Scene, trajectory: gs.Trajectory) -> np.ndarray:
     elif all(isinstance(body, gs.Articulated) and not body.mesh_links for body in scene.bodies):
         return skeletons(scene, trajectory, frames)
     else:
-        pictures = gs.render(dressed(scene, trajectory), trajectory, SIZE, frames=frames)
+        # Tubes of springs intersect each other, which takes exact areas minutes.
+        renderer = gs.SoftRas() if any(isinstance(body, gs.Springs) for body in scene.bodies) else gs.Exact()
+        pictures = gs.render(dressed(scene, trajectory), trajectory, SIZE, renderer, frames=frames)
         pictures = pictures.reshape(-1, *pictures.shape[-4:])[0]  # the first world of a batch
     values = np.pad(pictures.clamp(0, 1).detach().numpy(), ((0, 0), (0, 0), (0, GAP), (0, 0)), constant_values=1.0)
     return (255 * np.concatenate(list(values), 1)[:, :-GAP]).round().astype(np.uint8)
