@@ -10,7 +10,7 @@ import numpy as np
 
 from gradsim.experiments.baselines.learning import Training
 from gradsim.experiments.baselines.methods import methods
-from gradsim.experiments.baselines.problem import ALL, MASS, PATHS, problem
+from gradsim.experiments.baselines.problem import ALL, MASS, PATHS, problem, training_values
 from gradsim.experiments.contact import undetermined
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row
 
@@ -70,6 +70,8 @@ def case(method: str, number: int, seed: int, asked: tuple[str, ...], training: 
         subject = problem(seed, number, asked)
         if method in RECORDED:
             assert len(subject.video)  # recorded before the clock starts
+        if method in ("average", "random"):
+            assert len(training_values(0))
         begin = time.perf_counter()
         estimate = methods(training)[method](subject)
         seconds, truth = time.perf_counter() - begin, subject.truth
