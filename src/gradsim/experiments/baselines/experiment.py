@@ -82,7 +82,7 @@ def case(method: str, number: int, seed: int, asked: tuple[str, ...], training: 
             row |= {"truth": truth["mass"], "estimate": estimate.values["mass"]}
             row["absolute"] = abs(row["estimate"] - row["truth"])
         elif estimate.fit is not None:
-            # The weights of 3D states are no noise, so that widths from them mean nothing.
+            # Widths from exact 3D states are those of the noise that they are compared with.
             allowed = ALLOWED if method == "gradsim" else math.inf
             hidden = undetermined(estimate.fit, {path: subject.sample.truth[path] for path in PATHS.values()}, allowed)
             row["undetermined"] = " ".join(name for name, path in PATHS.items() if path in hidden)
