@@ -1,8 +1,9 @@
 """Checkpoints: files by which a long search resumes.
 
 An estimate is a sequence of least-squares solves from starts that follow from the results of the previous ones. A
-checkpoint contains the finished solves and the last point of the one that was interrupted. A second call with the same
-arguments takes the results of the finished solves from the file.
+checkpoint contains the finished solves and the last state of the one that was interrupted. A second call with the same
+arguments takes the results of the finished solves from the file and continues the interrupted one, so that it ends with
+the same numbers.
 """
 
 from __future__ import annotations
@@ -79,24 +80,32 @@ class SolveRecord:
             self.unfinished = None
             return None
         self.position += 1
-        return SolverState(**{name: value for name, value in found.items() if name != "start"})
+        return _state(found)
 
-    def resume(self, start: torch.Tensor) -> torch.Tensor:
-        """Returns the last points of an unfinished solve with these starts [K, P]; the starts if there is none."""
+    def resume(self, start: torch.Tensor) -> SolverState | None:
+        """Returns the last state of an unfinished solve with these starts [K, P]; None if there is none."""
         unfinished = self.unfinished
-        return unfinished["z"].clone() if unfinished and _same(unfinished["start"], start) else start
+        return _state(unfinished) if unfinished and _same(unfinished["start"], start) else None
 
     def save(self, start: torch.Tensor, state: SolverState, *, finished: bool) -> None:
         """Writes the state of the present solve from starts [K, P]."""
         fields = {item.name: getattr(state, item.name) for item in dataclasses.fields(state)}
-        solve = {"start": start, **fields}
-        solve = {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in solve.items()}
+        memory = {} if finished else fields["memory"]
+        solve = _cloned({"start": start, **fields, "memory": _cloned(memory)})
         self.unfinished = None if finished else solve
         if finished:
             self.solves.append(solve)
             self.position = len(self.solves)
         content = {"arguments": self.arguments, "solves": self.solves, "unfinished": self.unfinished}
         write_checkpoint(self.file, content)
+
+
+def _state(solve: Solve) -> SolverState:
+    return SolverState(**{name: value for name, value in solve.items() if name != "start"})
+
+
+def _cloned(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in values.items()}
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -21,6 +21,7 @@ from gradsim.fit.least_squares import (
     STATIONARY_DECREASE,
     Bounds,
     Iterates,
+    Memory,
     StopCriterion,
     active_bounds,
     limited_step,
@@ -38,6 +39,15 @@ MAX_CHORD_STEPS = 8  # further steps with the same Jacobian
 CHORD_DECREASE = 0.8  # largest ratio of new to old cost for which another chord step is taken
 CHORD_COORDINATES = 10  # from this number of coordinates on, chord steps go on while they matter: Jacobians are costly
 CHORD_DISTANCE = 0.05  # largest step over which a Jacobian hardly changes, in coordinate units
+MEMORY = (
+    "damping",  # [K]
+    "steps",  # of the next differences, [K, P]
+    "used",  # steps of the differences of the present Jacobian, [K, P]
+    "complete",  # whether every column of the Jacobian is known, [K]
+    "outdated",  # whether the Jacobian belongs to another point, [K]
+    "own",  # whether the Jacobian was computed here, not given, [K]
+    "active",  # whether to continue, [K]
+)
 
 
 def iterate_dense(
@@ -50,25 +60,34 @@ def iterate_dense(
     jacobian: torch.Tensor | None = None,
     structure: Structure | None = None,
     resolution: float = 0.0,
+    last: Iterates | None = None,
 ) -> Iterator[Iterates]:
-    """Yields the starts z [K, P] and the iterates after every iteration; other arguments as for `solve`."""
-    z = z.clamp(*bounds)
+    """Yields the starts z [K, P] and the iterates after every iteration; other arguments as for `solve`.
+
+    With the last iterates of an interrupted sequence it continues that sequence.
+    """
+    z = z.clamp(*bounds) if last is None else last.z.clone()
     r = evaluate(residual, z, options.max_worlds)
     cost = squared_norms(r)
-    damping = torch.full_like(cost, options.damping)
-    steps = torch.full_like(z, FORWARD_STEP)
     J = [r.new_zeros(0) if jacobian is None else jacobian for _ in z]
-    complete = torch.ones_like(cost, dtype=torch.bool)  # whether every column of the Jacobian is known
-    outdated = torch.full_like(cost, jacobian is None, dtype=torch.bool)  # Jacobians
-    converged = stop(z, cost) | (cost <= ROUNDING_COST)
-    active = torch.isfinite(cost) & ~converged
-    yield Iterates(z, cost, converged)
+    converged = stop(z, cost) | (cost <= ROUNDING_COST) if last is None else last.converged.clone()
+    if last is None:
+        memory = _new_memory(z, cost, converged, options, jacobian)
+    else:
+        memory = {name: value.clone() for name, value in last.memory.items()}
+    damping, steps, used, complete, outdated, own, active = (memory[name] for name in MEMORY)
+    if last is not None:  # Jacobians that the interrupted sequence had
+        k = torch.nonzero(active & own & ~outdated)[:, 0]
+        matrices = forward_jacobian(residual, z[k], r[k], used[k], options.max_worlds, bounds, structure)[0]
+        for i, matrix in zip(k.tolist(), matrices, strict=True):
+            J[i] = matrix
+    yield Iterates(z, cost, converged, memory)
     for _ in range(options.iterations):
         if not bool(active.any()):
             return
         new = torch.nonzero(active & outdated)[:, 0]
         updated, known = forward_jacobian(residual, z[new], r[new], steps[new], options.max_worlds, bounds, structure)
-        complete[new] = known
+        complete[new], used[new], own[new] = known, steps[new], True
         for i, matrix in zip(new.tolist(), updated, strict=True):
             J[i], steps[i] = matrix, balanced_steps(matrix)
         k = torch.nonzero(active)[:, 0]
@@ -87,7 +106,25 @@ def iterate_dense(
         stationary = model.predicted_decrease < torch.where(stuck, STATIONARY_DECREASE, least / old.clamp_min(1e-300))
         converged[k] = low | (complete[k] & (small | (~better & stationary)))
         active[k] = ~(small | low | (~better & stationary)) & ~stuck
-        yield Iterates(z, cost, converged)
+        yield Iterates(z, cost, converged, memory)
+
+
+def _new_memory(
+    z: torch.Tensor, cost: torch.Tensor, converged: torch.Tensor, options: GaussNewton, jacobian: torch.Tensor | None
+) -> Memory:
+    """Returns what an iteration starts with beside the iterates, see `MEMORY`."""
+    steps = torch.full_like(z, FORWARD_STEP)
+    yes = torch.ones_like(cost, dtype=torch.bool)
+    values = (
+        torch.full_like(cost, options.damping),
+        steps,
+        steps.clone(),
+        yes.clone(),
+        torch.full_like(yes, jacobian is None),
+        ~yes,
+        torch.isfinite(cost) & ~converged,
+    )
+    return dict(zip(MEMORY, values, strict=True))
 
 
 class _LinearModel:

@@ -16,12 +16,16 @@ Bounds = tuple[torch.Tensor, torch.Tensor]  # lower and upper bounds of the coor
 StopCriterion = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # coordinates [K, P], costs [K] -> stop [K]
 
 
+Memory = dict[str, torch.Tensor]  # what the next iteration depends on beside the iterates, [K, ...] each
+
+
 class Iterates(NamedTuple):
     """Current iterates of K starts; the tensors are updated in place."""
 
     z: torch.Tensor  # coordinates [K, P]
     cost: torch.Tensor  # sum of squared residuals, [K]
     converged: torch.Tensor  # [K]
+    memory: Memory
 
 
 def never_stop(z: torch.Tensor, cost: torch.Tensor) -> torch.Tensor:
