@@ -15,7 +15,7 @@ URDF = """<robot name="arm"><link name="base"/>
 <inertia ixx="0.001" iyy="0.001" izz="0.001" ixy="0" ixz="0" iyz="0"/></inertial>
 <collision><geometry><cylinder radius="0.05" length="0.2"/></geometry></collision></link>
 <joint name="shoulder" type="revolute"><parent link="base"/><child link="upper"/><origin xyz="0 0 0.5" rpy="0 0 0"/>
-<axis xyz="0 1 0"/><limit lower="-2" upper="2" effort="10" velocity="5"/><dynamics damping="0.3" friction="0.1"/></joint>
+<axis xyz="0 1 0"/><limit lower="-2" upper="2" effort="10" velocity="5"/><dynamics damping="0.3"/></joint>
 <joint name="wrist" type="prismatic"><parent link="upper"/><child link="tool"/><origin xyz="0 0 0.4"/>
 <axis xyz="1 0 0"/><limit lower="-0.1" upper="0.1" effort="1" velocity="1"/></joint></robot>"""
 MJCF = """<mujoco model="arm"><compiler angle="radian"/><option gravity="0 0 -9.81"/><worldbody>

@@ -254,7 +254,7 @@ def bodies() -> st.SearchStrategy[tuple[Callable[..., Any], dict[str, Any]]]:
         (gs.Rigid, {**place, "mesh": gs.meshes.box(0.3), "density": 100.0, "pushes": [gs.Push(force=(1, 0, 0))]}),
         (gs.Ball, {**place, "radius": 0.1, "mass": 0.2, "drag": gs.Drag(quadratic=0.1)}),
         (gs.Soft, {**place, "mesh": gs.meshes.tet_box(0.3, 1), "density": 200.0, "actuation": 0.0, "pinned": None}),
-        (gs.Soft, {**place, "mesh": gs.meshes.tet_box(0.3, 1), "mass": 0.1, "element": gs.SmoothedTet(), "force": (0, 0, 0)}),
+        (gs.Soft, {**place, "mesh": gs.meshes.tet_box(0.3, 1), "mass": 0.1, "element": gs.SmoothedTet()}),
         (gs.Soft, {**place, "mesh": gs.meshes.tet_box(0.3, 1), "total_mass": 0.5, "self_contact": gs.SelfContact()}),
         (jointed, {"name": "body", "position": (0, 1, 0), "rotation": None, "joint": gs.Revolute(), **LINK, **HINGE}),
         (jointed, {"name": "body", "position": (0, 1, 0), "joint": gs.Spherical(), **LINK, **HINGE}),
