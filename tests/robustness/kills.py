@@ -60,11 +60,17 @@ def check_server() -> None:
         raise RuntimeError(f"{threads} threads exist: set OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1")
 
 
-def in_child(function: Callable[[], None], log: Path, kill: Kill | None = None) -> int:
-    """Runs a function in a forked child that is killed at some moment. Returns its exit code, -9 if it was killed."""
+def start_child(function: Callable[[], None], log: Path) -> int:
+    """Runs a function in a forked child, which writes its output to a file. Returns the child's process number."""
     child = os.fork()
     if child == 0:
         _run_child(function, log)
+    return child
+
+
+def in_child(function: Callable[[], None], log: Path, kill: Kill | None = None) -> int:
+    """Runs a function in a forked child that is killed at some moment. Returns its exit code, -9 if it was killed."""
+    child = start_child(function, log)
     end = time.monotonic() + (LIMIT if kill is None else min(kill.seconds, LIMIT))
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -274,7 +280,7 @@ def _read_checkpoint(file: Path) -> None:
     torch.load(file, weights_only=True)
 
 
-def _write_recording(folder: Path, count: int = 1) -> None:
+def write_recording(folder: Path, count: int = 1) -> None:
     """Writes a scene file and noisy videos of a box that falls, slides and turns, with unknown friction and speed."""
     import torch
 
@@ -296,13 +302,13 @@ def _write_recording(folder: Path, count: int = 1) -> None:
 
 
 def _write_many(folder: Path) -> None:
-    _write_recording(folder, 3)
+    write_recording(folder, 3)
     rows = "".join(f"video{number}.npz,scene.yaml\n" for number in range(3))
     (folder / "many.csv").write_text(f"video,scene\n{rows}")
 
 
 COMMANDS = (
-    Command("estimate", ("estimate", "scene.yaml", "video0.npz", "-o", "out", "--resume"), _write_recording),
+    Command("estimate", ("estimate", "scene.yaml", "video0.npz", "-o", "out", "--resume"), write_recording),
     Command("estimate --many", ("estimate", "--many", "many.csv", "-o", "fits", "--corrections", "0"), _write_many),
     Command("control", ("control", "cloth", "--goal", "hidden", "--iterations", "1", "-o", "out")),
     Command("reproduce", ("reproduce", "pendula", "--json", "rows.json")),
