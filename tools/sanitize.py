@@ -30,8 +30,15 @@ FLAGS = (
     *("-std=c++17", "-O1", "-g1", "-march=native", "-fPIC", "-shared", "-w"),
     *("-fno-exceptions", "-fno-rtti", "-fno-omit-frame-pointer", "-shared-libsan"),
     *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+    *("-mllvm", "-asan-stack=0"),  # gaps around each of thousands of inlined variables take minutes to compile
 )
 WARP_ONLY = "src:*/warp/native/*\n"  # not ours
+WARP_FUNCTIONS = """
+extern "C" __attribute__((noreturn)) void _wp_assert(const char*, const char*, unsigned) { __builtin_abort(); }
+extern "C" int _wp_isfinite(double x) { return __builtin_isfinite(x); }
+extern "C" int _wp_isnan(double x) { return __builtin_isnan(x); }
+extern "C" int _wp_isinf(double x) { return __builtin_isinf(x); }
+"""  # which Warp's own loader provides
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1:quarantine_size_mb=64:allocator_may_return_null=1",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
@@ -91,16 +98,18 @@ def run_with_runtime(compiler: str, folder: Path) -> int:
 
 def install(compiler: str, folder: Path) -> None:
     """Lets Warp take modules with C++ headers from shared libraries that Clang compiles with sanitizers."""
-    import warp as wp
     from warp._src import build, context
 
-    wp.config.quiet = True
-    wp.init()
+    from gradsim.bridge import initialize
+
+    initialize()
     llvm = context.runtime.llvm
     build_cpu, load, look_up = build.build_cpu, llvm.wp_load_obj, llvm.wp_lookup
     loaded: dict[bytes, Any] = {}
     ignored = folder / "ignored.txt"
     ignored.write_text(WARP_ONLY)
+    provided = folder / "warp_functions.cpp"
+    provided.write_text(WARP_FUNCTIONS)
 
     def library(path: str) -> Path:
         return folder / f"{Path(path).name}.so"
@@ -111,9 +120,9 @@ def install(compiler: str, folder: Path) -> None:
             includes = [f"-I{place}" for place in (*headers, Path(build.warp_home) / "native")]
             target = library(obj_path)
             partial = target.with_suffix(f".{os.getpid()}")
-            command = [compiler, *FLAGS, f"-fsanitize-ignorelist={ignored}", *includes, cpp_path, "-o", str(partial)]
+            command = [compiler, *FLAGS, f"-fsanitize-ignorelist={ignored}", *includes, "-o", str(partial)]
             print(f"compiling {Path(cpp_path).stem} with sanitizers", flush=True)
-            subprocess.run(command, check=True)
+            subprocess.run([*command, cpp_path, str(provided)], check=True)
             partial.replace(target)
             empty = Path(cpp_path).with_suffix(".empty.cpp")  # what Warp loads in its place
             empty.write_text("int nothing;\n")

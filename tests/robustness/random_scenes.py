@@ -47,6 +47,7 @@ def soft(chance: Random, mass: Any) -> Parts:
     """An elastic solid of either element, perhaps with self contact and a tether to a ball."""
     mesh = gs.meshes.tet_box(chance.uniform(0.2, 0.5), chance.randint(1, 3))
     more: dict[str, Any] = {"element": chance.choice((gs.LinearTet(), gs.SmoothedTet()))}
+    more |= {"material": gs.NeoHookean(mu=2e3, lam=2e3, damping=1.0)}
     more |= {"self_contact": True} if chance.random() < 0.3 else {}
     more |= {"pinned": [0]} if chance.random() < 0.3 else {}
     body = gs.Soft("body", mesh, mass=0.1 * mass, actuation=0.1, **_place(chance), **more)
@@ -59,7 +60,7 @@ def cloth(chance: Random, mass: Any) -> Parts:
     more |= {"pinned": [0]} if chance.random() < 0.3 else {}
     mesh = gs.meshes.grid(0.6, chance.randint(1, 5))
     bending = gs.Bending(stiffness=1e-3, damping=1e-5)
-    body = gs.Cloth("body", mesh, mass=0.01 * mass, bending=bending, drag=0.1, lift=0.1, **_place(chance), **more)
+    body = gs.Cloth("body", mesh, mass=0.05 * mass, bending=bending, drag=0.1, lift=0.1, **_place(chance), **more)
     return _with_ball(chance, body)
 
 
