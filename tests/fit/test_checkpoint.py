@@ -102,7 +102,9 @@ def test_a_solver_continues_to_the_last_bit_from_every_iteration(method, given):
     options = gs.GaussNewton(iterations=25, jacobian=method)
     states = [copied(state) for state in iterate(valley, z, bounds, options, **extra)]
     assert len(states) > 6
-    for last in states[1:-1]:
+    sources = [state for state in states[1:-1] if state.memory]
+    assert len(sources) > 3
+    for last in sources:
         resumed = [copied(state) for state in iterate(valley, z, bounds, options, **extra, last=copied(last))]
         assert [state.iterations for state in resumed] == list(range(last.iterations, len(states)))
         for state, expected in zip(resumed, states[last.iterations :], strict=True):

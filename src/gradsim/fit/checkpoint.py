@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from gradsim.fit.observations.base import Observation
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 
+EFFORT = 0.05  # largest fraction of the time for writing unfinished solves, whose residuals may be large
 SAME_START = 1e-7  # largest difference of starts of the same solve, in coordinate units: rounding with other threads
 
 Solve = dict[str, Any]  # start and fields of `SolverState`
@@ -58,6 +60,7 @@ class SolveRecord:
         self.solves: list[Solve] = []
         self.unfinished: Solve | None = None
         self.position = 0  # of the next solve
+        self.next_time = 0.0  # from which on an unfinished solve is written again [s]
         if self.file.exists():
             self._read()
 
@@ -88,16 +91,19 @@ class SolveRecord:
         return _state(unfinished) if unfinished and _same(unfinished["start"], start) else None
 
     def save(self, start: torch.Tensor, state: SolverState, *, finished: bool) -> None:
-        """Writes the state of the present solve from starts [K, P]."""
+        """Writes the state of the present solve from starts [K, P]; an unfinished one if it can continue from there."""
+        begin = time.monotonic()
+        if not finished and (not state.memory or begin < self.next_time):
+            return
         fields = {item.name: getattr(state, item.name) for item in dataclasses.fields(state)}
-        memory = {} if finished else fields["memory"]
-        solve = _cloned({"start": start, **fields, "memory": _cloned(memory)})
+        solve = _cloned({"start": start, **fields, "memory": {} if finished else _cloned(state.memory)})
         self.unfinished = None if finished else solve
         if finished:
             self.solves.append(solve)
             self.position = len(self.solves)
         content = {"arguments": self.arguments, "solves": self.solves, "unfinished": self.unfinished}
         write_checkpoint(self.file, content)
+        self.next_time = time.monotonic() + (time.monotonic() - begin) / EFFORT
 
 
 def _state(solve: Solve) -> SolverState:

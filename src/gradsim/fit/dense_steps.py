@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from gradsim.fit.least_squares import (
+    LAPACK_DRIVER,
     MAX_DAMPING,
     MIN_DAMPING,
     MIN_DECREASE,
@@ -39,15 +40,6 @@ MAX_CHORD_STEPS = 8  # further steps with the same Jacobian
 CHORD_DECREASE = 0.8  # largest ratio of new to old cost for which another chord step is taken
 CHORD_COORDINATES = 10  # from this number of coordinates on, chord steps go on while they matter: Jacobians are costly
 CHORD_DISTANCE = 0.05  # largest step over which a Jacobian hardly changes, in coordinate units
-MEMORY = (
-    "damping",  # [K]
-    "steps",  # of the next differences, [K, P]
-    "used",  # steps of the differences of the present Jacobian, [K, P]
-    "complete",  # whether every column of the Jacobian is known, [K]
-    "outdated",  # whether the Jacobian belongs to another point, [K]
-    "own",  # whether the Jacobian was computed here, not given, [K]
-    "active",  # whether to continue, [K]
-)
 
 
 def iterate_dense(
@@ -64,30 +56,24 @@ def iterate_dense(
 ) -> Iterator[Iterates]:
     """Yields the starts z [K, P] and the iterates after every iteration; other arguments as for `solve`.
 
-    With the last iterates of an interrupted sequence it continues that sequence.
+    With the last iterates of an interrupted sequence, and their memory, it continues that sequence.
     """
     z = z.clamp(*bounds) if last is None else last.z.clone()
-    r = evaluate(residual, z, options.max_worlds)
-    cost = squared_norms(r)
+    r = evaluate(residual, z, options.max_worlds) if last is None else last.memory["r"].clone()
+    cost = squared_norms(r) if last is None else last.memory["cost"].clone()
     J = [r.new_zeros(0) if jacobian is None else jacobian for _ in z]
+    outdated = torch.full_like(cost, jacobian is None or last is not None, dtype=torch.bool)  # Jacobians
     converged = stop(z, cost) | (cost <= ROUNDING_COST) if last is None else last.converged.clone()
-    if last is None:
-        memory = _new_memory(z, cost, converged, options, jacobian)
-    else:
-        memory = {name: value.clone() for name, value in last.memory.items()}
-    damping, steps, used, complete, outdated, own, active = (memory[name] for name in MEMORY)
-    if last is not None:  # Jacobians that the interrupted sequence had
-        k = torch.nonzero(active & own & ~outdated)[:, 0]
-        matrices = forward_jacobian(residual, z[k], r[k], used[k], options.max_worlds, bounds, structure)[0]
-        for i, matrix in zip(k.tolist(), matrices, strict=True):
-            J[i] = matrix
-    yield Iterates(z, cost, converged, memory)
+    memory = _new_memory(z, cost, converged, options) if last is None else _copied(last.memory)
+    memory |= {"r": r, "cost": cost}  # changed in place
+    damping, steps, complete, active = (memory[name] for name in ("damping", "steps", "complete", "active"))
+    yield Iterates(z, cost, converged, {})
     for _ in range(options.iterations):
         if not bool(active.any()):
             return
         new = torch.nonzero(active & outdated)[:, 0]
         updated, known = forward_jacobian(residual, z[new], r[new], steps[new], options.max_worlds, bounds, structure)
-        complete[new], used[new], own[new] = known, steps[new], True
+        complete[new] = known
         for i, matrix in zip(new.tolist(), updated, strict=True):
             J[i], steps[i] = matrix, balanced_steps(matrix)
         k = torch.nonzero(active)[:, 0]
@@ -106,25 +92,25 @@ def iterate_dense(
         stationary = model.predicted_decrease < torch.where(stuck, STATIONARY_DECREASE, least / old.clamp_min(1e-300))
         converged[k] = low | (complete[k] & (small | (~better & stationary)))
         active[k] = ~(small | low | (~better & stationary)) & ~stuck
-        yield Iterates(z, cost, converged, memory)
+        # A Jacobian that is still valid is not part of the memory: the sequence cannot be continued from here.
+        yield Iterates(z, cost, converged, memory if bool(outdated[active].all()) else {})
 
 
-def _new_memory(
-    z: torch.Tensor, cost: torch.Tensor, converged: torch.Tensor, options: GaussNewton, jacobian: torch.Tensor | None
-) -> Memory:
-    """Returns what an iteration starts with beside the iterates, see `MEMORY`."""
-    steps = torch.full_like(z, FORWARD_STEP)
-    yes = torch.ones_like(cost, dtype=torch.bool)
-    values = (
-        torch.full_like(cost, options.damping),
-        steps,
-        steps.clone(),
-        yes.clone(),
-        torch.full_like(yes, jacobian is None),
-        ~yes,
-        torch.isfinite(cost) & ~converged,
-    )
-    return dict(zip(MEMORY, values, strict=True))
+def _new_memory(z: torch.Tensor, cost: torch.Tensor, converged: torch.Tensor, options: GaussNewton) -> Memory:
+    """Returns what the next iteration depends on beside the iterates, the residuals r [K, N] and their cost [K].
+
+    The memory has the latter too: evaluated in a batch of another size they differ in their last bits.
+    """
+    return {
+        "damping": torch.full_like(cost, options.damping),
+        "steps": torch.full_like(z, FORWARD_STEP),  # of the next differences, [K, P]
+        "complete": torch.ones_like(cost, dtype=torch.bool),  # whether every column of the Jacobian is known
+        "active": torch.isfinite(cost) & ~converged,  # whether to continue
+    }
+
+
+def _copied(memory: Memory) -> Memory:
+    return {name: value.clone() for name, value in memory.items()}
 
 
 class _LinearModel:
@@ -169,7 +155,8 @@ def solve_finite(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
     finite = torch.isfinite(lhs).all(-1).all(-1) & torch.isfinite(rhs).all(-1)
     solution = torch.zeros_like(rhs)
     try:
-        solution[finite] = torch.linalg.lstsq(lhs[finite], rhs[finite][..., None]).solution[..., 0]
+        found = torch.linalg.lstsq(lhs[finite], rhs[finite][..., None], driver=LAPACK_DRIVER)
+        solution[finite] = found.solution[..., 0]
     except RuntimeError:  # LinAlgError is one
         for i in torch.nonzero(finite)[:, 0].tolist():
             solution[i] = torch.linalg.pinv(lhs[i], hermitian=True) @ rhs[i]

@@ -71,7 +71,7 @@ class SolverState:
     iterations: int
     converged: torch.Tensor  # [K]
     prior_cost: torch.Tensor  # what the prior adds to the minimized cost, [K]
-    memory: Memory = field(default_factory=dict)
+    memory: Memory = field(default_factory=dict)  # to continue from here, if that is possible
 
     @property
     def diverged(self) -> torch.Tensor:
@@ -185,7 +185,7 @@ def iterate(
     minimized = residual if prior is None else _with_prior(residual, prior)
     iterates: Iterator[Iterates]
     done = 0 if last is None else last.iterations
-    resumed = None if last is None else Iterates(last.z, last.cost + last.prior_cost, last.converged, last.memory)
+    resumed = None if last is None else Iterates(last.z, last.cost, last.converged, last.memory)
     options = replace(options, iterations=options.iterations - done)
     few_differences = structure is not None and len(structure.members) <= MAX_DENSE
     if options.jacobian is None and (jacobian is not None or few_differences):

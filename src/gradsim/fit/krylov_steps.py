@@ -66,15 +66,15 @@ def iterate_matrix_free(
     """
     solvers = [_Solver(residual, bounds, options, adjoint) for _ in z]
     z = z.clamp(*bounds) if last is None else last.z.clone()
-    cost = squared_norms(evaluate(residual, z, options.max_worlds))
     if last is None:
+        cost = squared_norms(evaluate(residual, z, options.max_worlds))
         converged = stop(z, cost) | (cost <= ROUNDING_COST)
         active = torch.isfinite(cost) & ~converged
     else:
-        converged, active = last.converged.clone(), last.memory["active"].clone()
+        cost, converged, active = last.memory["cost"].clone(), last.converged.clone(), last.memory["active"].clone()
         for k, solver in enumerate(solvers):
             solver.restore({name: value[k] for name, value in last.memory.items()})
-    yield Iterates(z, cost, converged, _memory(solvers, active, z))
+    yield Iterates(z, cost, converged, {})
     for _ in range(options.iterations):
         if not bool(active.any()):
             return
@@ -82,14 +82,13 @@ def iterate_matrix_free(
             z[k], cost[k], converged[k], active[k] = solvers[k].step(z[k], cost[k])
         converged |= active & ((cost <= ROUNDING_COST) | stop(z, cost))
         active &= ~converged
-        yield Iterates(z, cost, converged, _memory(solvers, active, z))
+        yield Iterates(z, cost, converged, {"cost": cost, "active": active, **_memory(solvers, z)})
 
 
-def _memory(solvers: Sequence[_Solver], active: torch.Tensor, z: torch.Tensor) -> Memory:
-    """Returns what the next iteration depends on beside the iterates; a scale that is not known is NaN."""
+def _memory(solvers: Sequence[_Solver], z: torch.Tensor) -> Memory:
+    """Returns what the solvers remember; a scale that is not known is NaN."""
     unknown = torch.full_like(z[0], torch.nan)
     return {
-        "active": active,
         "damping": torch.tensor([solver.damping for solver in solvers], dtype=z.dtype),
         "scale": torch.stack([unknown if solver.scale is None else solver.scale for solver in solvers]),
         "generator": torch.stack([solver.generator.get_state() for solver in solvers]),
