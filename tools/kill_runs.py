@@ -35,8 +35,10 @@ def main() -> int:
     commands = [command for command in COMMANDS if options.only in (None, command.name)]
     print(f"{'command':18}{'run [s]':>9}{'operations':>12}{'kills':>8}{'runs':>8}{'faults':>8}", flush=True)
     faults = 0
+    total = sum(command.weight for command in commands)
     for number, command in enumerate(commands):
-        kills = (options.kills * (number + 1)) // len(commands) - (options.kills * number) // len(commands)
+        before = sum(one.weight for one in commands[:number])
+        kills = options.kills * (before + command.weight) // total - options.kills * before // total
         with tempfile.TemporaryDirectory() as folder:
             faults += kill_command(command, Path(folder), kills, options.seed)
     return int(faults > 0)

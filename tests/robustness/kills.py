@@ -34,6 +34,7 @@ class Command:
     name: str
     arguments: tuple[str, ...]
     inputs: Callable[[Path], None] = lambda folder: None  # writes the files that it reads
+    weight: int = 1  # share of the kills
 
 
 @dataclass
@@ -292,11 +293,11 @@ def write_recording(folder: Path, count: int = 1) -> None:
         return gs.Scene([box], ground=gs.Ground(ke=1500.0, kd=20.0, mu=mu), camera=camera)
 
     unknown = fallen(gs.unknown(0.2, low=0.05, high=1.0), gs.unknown(0.8, low=0.0, high=3.0))
-    unknown.save(folder / "scene.yaml", time=gs.Time(frames=14, fps=20, substeps=32))
+    unknown.save(folder / "scene.yaml", time=gs.Time(frames=10, fps=20, substeps=32))
     for number in range(count):
         truth = fallen(0.4, 1.2 + 0.2 * number)
-        motion = gs.simulate(truth, frames=14, fps=20, substeps=48, integrator=gs.RungeKutta4())
-        frames = gs.render(truth, motion, (24, 24))
+        motion = gs.simulate(truth, frames=10, fps=20, substeps=48, integrator=gs.RungeKutta4())
+        frames = gs.render(truth, motion, (16, 16))
         noise = torch.randn(frames.shape, generator=torch.Generator().manual_seed(number), dtype=frames.dtype)
         gs.save_video(folder / f"video{number}.npz", frames + 0.01 * noise, 20.0)
 
@@ -307,13 +308,14 @@ def _write_many(folder: Path) -> None:
     (folder / "many.csv").write_text(f"video,scene\n{rows}")
 
 
+DATASET = ("dataset", "rigid", "--size", "16", "--frames", "4", "-o", "set")
 COMMANDS = (
-    Command("estimate", ("estimate", "scene.yaml", "video0.npz", "-o", "out", "--resume"), write_recording),
-    Command("estimate --many", ("estimate", "--many", "many.csv", "-o", "fits", "--corrections", "0"), _write_many),
-    Command("control", ("control", "cloth", "--goal", "hidden", "--iterations", "1", "-o", "out")),
-    Command("reproduce", ("reproduce", "pendula", "--json", "rows.json")),
-    Command("dataset", ("dataset", "rigid", "--videos", "6", "--size", "32", "--frames", "12", "-o", "set")),
-    Command("dataset --jobs", ("dataset", "rigid", "--videos", "8", "--size", "32", "--jobs", "2", "-o", "set")),
+    Command("estimate", ("estimate", "scene.yaml", "video0.npz", "-o", "out", "--resume"), write_recording, 60),
+    Command("estimate --many", ("estimate", "--many", "many.csv", "-o", "fits", "--corrections", "0"), _write_many, 40),
+    Command("control", ("control", "cloth", "--goal", "hidden", "--iterations", "1", "-o", "out"), weight=20),
+    Command("reproduce", ("reproduce", "mass", "--objects", "1", "--json", "rows.json"), weight=15),
+    Command("dataset", (*DATASET, "--videos", "4"), weight=60),
+    Command("dataset --jobs", (*DATASET, "--videos", "8", "--jobs", "2"), weight=5),
 )
 
 READERS: dict[str, Callable[[Path], Any]] = {

@@ -132,7 +132,10 @@ def _parts(value: Any) -> Iterator[bytes]:
         value = value.detach().cpu().numpy()
     if isinstance(value, np.ndarray):
         yield f"array {value.shape} {value.dtype}".encode()
-        yield np.ascontiguousarray(value).tobytes()
+        if value.dtype == object:  # components of which some are unknown: the bytes would be addresses
+            yield from _parts(value.ravel().tolist())
+        else:
+            yield np.ascontiguousarray(value).tobytes()
     elif isinstance(value, Observation):
         yield type(value).__name__.encode()
         yield from _parts(vars(value)["_arguments"])
