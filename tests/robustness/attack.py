@@ -184,7 +184,7 @@ def build_kernels() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for document in strategies.documents():
-            _load_scene(yaml.safe_dump(document))
+            _load_scene(yaml.safe_dump(document, sort_keys=False))
         worlds = [(gs.Ball, {"name": "body", "radius": 0.1, "mass": np.ones(2), "position": (k, 1, 0)}) for k in (0, 1)]
         _build_scene((worlds, {"ground": {}, "camera": {"eye": (0, 1, 4), "target": (0, 1, 0)}, "scene": {}}))
 

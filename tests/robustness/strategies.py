@@ -136,7 +136,7 @@ def scene_texts(draw: st.DrawFn) -> str:
             parent[place[-1]] = copy.deepcopy(functools.reduce(lambda node, key: node[key], source, document))
         elif isinstance(parent, dict):
             parent[draw(st.sampled_from((*TEXTS, "mass", "mesh", "name", "unknown")))] = parent.pop(place[-1])
-    text = yaml.safe_dump(document, allow_unicode=True)
+    text = yaml.safe_dump(document, allow_unicode=True, sort_keys=False)
     if draw(st.integers(0, 4)) == 0:
         text = draw(changed(text.encode())).decode(errors="replace")
     return text

@@ -90,7 +90,7 @@ def test_a_scene_reads_only_its_folder(tmp_path, name):
     np.save(tmp_path / "secret.npy", np.array(2.0))
     (tmp_path / "secret.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n")
     inside = tmp_path / "inside"
-    inside.mkdir()
+    (inside / "a").mkdir(parents=True)
     for suffix in ("npy", "obj"):
         (inside / f"link.{suffix}").symlink_to(tmp_path / f"secret.{suffix}")
     given = name.format(folder=tmp_path)
@@ -107,10 +107,12 @@ def test_the_command_line_gives_a_folder(tmp_path, capsys, monkeypatch):
 
     np.save(tmp_path / "mass.npy", np.array(2.0))
     (tmp_path / "inside").mkdir()
-    (tmp_path / "inside" / "scene.yaml").write_text(BALL % "{file: ../mass.npy}")
+    (tmp_path / "inside" / "scene.yaml").write_text(
+        BALL % "{file: ../mass.npy}" + "camera: {eye: [0, 1, 3], target: [0, 0, 0]}\n"
+    )
     monkeypatch.chdir(tmp_path)
     for given, code in (([], 2), (["--folder", "."], 0), ([], 2)):
-        command = ["gradsim", *given, "simulate", "inside/scene.yaml", "--frames", "2", "-o", "states.npz"]
+        command = ["gradsim", *given, "simulate", "inside/scene.yaml", "--frames", "2", "--size", "8x8", "-o", "a.mp4"]
         monkeypatch.setattr(sys, "argv", command)
         with pytest.raises(SystemExit) as end:
             main()
@@ -123,7 +125,14 @@ def test_a_data_set_reads_only_its_folder(tmp_path):
     np.savez(tmp_path / "secret.npz", time=np.zeros(2))
     settings = {"format": 1, "kind": "rigid", "camera": {}}
     (folder / "dataset.json").write_text(json.dumps(settings))
-    row = {"name": "0", "object": "box", "split": "train", "video": "../secret.npz", "states": "../secret.npz"}
+    row = {
+        "name": "0",
+        "object": "box",
+        "split": "train",
+        "video": "../secret.npz",
+        "states": "../secret.npz",
+        "mass": "1",
+    }
     with (folder / "manifest.csv").open("w", newline="") as stream:
         writer = csv.DictWriter(stream, [*row, "scene"])
         writer.writeheader()
@@ -163,8 +172,8 @@ NAMING = {
     "list.mp4": "ffconcat version 1.0\nfile '{name}'\n",
     "stream.mp4": "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 5004 RTP/AVP 96\n",
     "manifest.mp4": '<?xml version="1.0"?><MPD xmlns="urn:mpeg:dash:schema:mpd:2011"><BaseURL>{name}</BaseURL></MPD>',
-    "mesh.gltf": '{{"asset": {{"version": "2.0"}}, "buffers": [{{"uri": "{name}", "byteLength": 64}}], "bufferViews": '
-    '[], "accessors": [], "meshes": [], "nodes": [], "scenes": [{{"nodes": []}}], "scene": 0}}',
+    "mesh.gltf": '{"asset": {"version": "2.0"}, "buffers": [{"uri": "{name}", "byteLength": 64}], "bufferViews": '
+    '[], "accessors": [], "meshes": [], "nodes": [], "scenes": [{"nodes": []}], "scene": 0}',
     "mesh.obj": "mtllib {name}\nv 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n",
     "mesh.ply": "ply\nformat ascii 1.0\ncomment TextureFile {name}\nelement vertex 0\nelement face 0\nend_header\n",
     "scene.yaml": RIGID.replace("%s", "{name}"),
@@ -180,9 +189,10 @@ LOADERS |= {".xml": gs.load_robot, ".urdf": gs.load_robot}
 @pytest.mark.parametrize("file", NAMING)
 @pytest.mark.filterwarnings("ignore::gradsim.RobotWarning")
 def test_no_file_opens_a_connection(tmp_path, server, file):
-    address = f"http://127.0.0.1:{server.server_port}/secret{Path(file).suffix}"
+    suffix = ".obj" if file.startswith("robot") else Path(file).suffix
+    address = f"http://127.0.0.1:{server.server_port}/secret{suffix}"
     path = tmp_path / file
-    path.write_text(NAMING[file].format(name=address))
+    path.write_text(NAMING[file].replace("{name}", address))
     load = LOADERS.get(path.suffix, lambda path: gs.load_video(path, fps=10.0))
     for attempt in (lambda: load(path), lambda: load(address)):
         try:
@@ -196,7 +206,7 @@ def test_no_file_opens_a_connection(tmp_path, server, file):
 @pytest.mark.parametrize("file", ["playlist.mp4", "list.mp4"])
 def test_metadata_are_read_of_the_same_file_only(tmp_path, file):
     gs.save_video(tmp_path / "secret.mp4", torch.zeros(2, 16, 16, 3), 10.0)
-    (tmp_path / file).write_text(NAMING[file].format(name="secret.mp4"))
+    (tmp_path / file).write_text(NAMING[file].replace("{name}", "secret.mp4"))
     with pytest.raises(gs.errors.VideoFileError, match="unreadable"):
         focal_length(tmp_path / file)
 

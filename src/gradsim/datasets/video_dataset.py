@@ -67,7 +67,7 @@ class VideoDataset(Dataset[dict[str, Any]]):
         ]
         self.parameter_names = [name for name in columns if name not in FILES]
         values = [[float(row[name] or "nan") for name in self.parameter_names] for row in self._rows]
-        self.parameters = torch.tensor(values, dtype=torch.float64).reshape(-1, len(self.parameter_names))
+        self.parameters = torch.tensor(values, dtype=torch.float64).reshape(len(values), len(self.parameter_names))
 
     def _read_manifest(self) -> tuple[list[dict[str, str]], list[str]]:
         file = self.folder / MANIFEST
