@@ -87,6 +87,7 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.self_contact import SelfContact
 from gradsim.scene.shapes import StaticBox, StaticCapsule, StaticSphere
 from gradsim.scene.smoke import Closed, Periodic, Smoke
+from gradsim.scene.solids import Fibres, MooneyRivlin, StandardNeoHookean, StVenantKirchhoff
 from gradsim.scene.time import Time
 from gradsim.scene.trajectory import State, Trajectory
 from gradsim.scene.unknown import unknown
@@ -135,6 +136,7 @@ __all__ = [
     "ExpectedIntervals",
     "FacePoint",
     "Feedback",
+    "Fibres",
     "Fit",
     "Fixed",
     "Force",
@@ -163,6 +165,7 @@ __all__ = [
     "Midpoint",
     "MissingExtra",
     "Mitsuba",
+    "MooneyRivlin",
     "Moments",
     "Motion",
     "NeoHookean",
@@ -198,6 +201,8 @@ __all__ = [
     "Spherical",
     "Springs",
     "StabilityWarning",
+    "StVenantKirchhoff",
+    "StandardNeoHookean",
     "State",
     "States",
     "StaticBox",

@@ -7,8 +7,10 @@ results in one step, such as an atomic write, and to return at once if they exis
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -122,9 +124,30 @@ def _run_local(
     try:
         yield from map(_unwrap, outcomes)
     finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about cancelled tasks
+        with _quiet_cancellation():
             outcomes.close()
+
+
+@contextmanager
+def _quiet_cancellation() -> Iterator[None]:
+    """Silences what joblib says about cancelled tasks.
+
+    Its thread that hands out tasks may look for one that was just cancelled, and ends with a KeyError.
+    """
+    previous = threading.excepthook
+
+    def report(arguments: threading.ExceptHookArgs) -> None:
+        thread = arguments.thread
+        if thread is None or "ExecutorManagerThread" not in thread.name or arguments.exc_type is not KeyError:
+            previous(arguments)
+
+    threading.excepthook = report
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            yield
+    finally:
+        threading.excepthook = previous
 
 
 def _run_on_cluster(

@@ -93,24 +93,35 @@ def case(number: int, seed: int, eight_bit: bool) -> Case:
     return Case(f"seed {seed}, object {number}" + (", 8 bit" if eight_bit else ""), run)
 
 
-def _evaluate(fit: Fit, truth: Mapping[str, float], allowed: float) -> Row:
-    """Returns the errors, the largest error of a determined parameter, and the fit's own assessment."""
-    errors = relative_errors(fit, truth)
+def undetermined(fit: Fit, truth: Mapping[str, Any], allowed: float) -> list[str]:
+    """Returns the paths of the parameters that the observations do not determine, judged at the true values."""
+    widths, levels = _at_truth(fit, truth)
+    return [path for path in truth if levels[path] == "not identifiable" or widths[path] > allowed]
+
+
+def _at_truth(fit: Fit, truth: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
+    """Returns the relative half widths of the intervals and the identifiability at the true values, by path."""
     z = fit.parameters.coordinates({path: torch.tensor(v, dtype=torch.float64) for path, v in truth.items()})
     problem = EstimationProblem(fit.parameters, fit.trials)
     at_truth = estimate_uncertainty(problem, linearize(problem, z))
     # The coordinates are logarithms, so these half widths are relative.
     half_widths = (NORMAL_95 * at_truth.standard_deviation).tolist()
     widths = dict(zip(fit.parameters.names, half_widths, strict=True))
-    levels = {name: v.level for name, v in zip(fit.parameters.names, at_truth.identifiability, strict=True)}
-    undetermined = [path for path in RANGES if levels[path] == "not identifiable" or widths[path] > allowed]
+    return widths, {name: v.level for name, v in zip(fit.parameters.names, at_truth.identifiability, strict=True)}
+
+
+def _evaluate(fit: Fit, truth: Mapping[str, float], allowed: float) -> Row:
+    """Returns the errors, the largest error of a determined parameter, and the fit's own assessment."""
+    errors = relative_errors(fit, truth)
+    widths, levels = _at_truth(fit, truth)
+    hidden = [path for path in RANGES if levels[path] == "not identifiable" or widths[path] > allowed]
     offsets = {}  # of the truth from the middle of the interval, in half widths
     for path, (low, high) in fit.intervals.items():
         offsets[path] = abs(truth[path] - float(low + high) / 2) / (float(high - low) / 2)
     return {
         **{NAMES[path]: error for path, error in errors.items()},
-        "worst": max((error for path, error in errors.items() if path not in undetermined), default=0.0),
-        UNDETERMINED: " ".join(NAMES[path] for path in undetermined),
+        "worst": max((error for path, error in errors.items() if path not in hidden), default=0.0),
+        UNDETERMINED: " ".join(NAMES[path] for path in hidden),
         "half widths": {NAMES[path]: width for path, width in widths.items()},
         "inside": [NAMES[path] for path, offset in offsets.items() if offset <= 1.0],
         "largest offset": max(offsets.values()),

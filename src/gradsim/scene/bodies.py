@@ -18,7 +18,6 @@ from gradsim.scene.materials import (
     Membrane,
     NeoHookean,
     SheetMaterial,
-    SolidMaterial,
     YoungSheet,
     YoungSolid,
 )
@@ -26,6 +25,7 @@ from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.motion import Motion, check_motion
 from gradsim.scene.quantity import Quantity, Spec, bare, quantities, quantity, to_numpy, unwrap
 from gradsim.scene.self_contact import SelfContact, check_self_contact
+from gradsim.scene.solids import SOLID_MATERIALS, Fibres, SolidMaterial
 from gradsim.scene.validation import (
     check_element_count,
     check_exactly_one,
@@ -108,6 +108,9 @@ def contact_of(body: Any, name: str, shape: Contact) -> Contact:
     return own if own is not None else shape
 
 
+PARTS = ("material", "bending", "fibres")  # of a body, with quantities of their own
+
+
 def _validate_body(body: Any, counts: dict[str, int]) -> None:
     """Validates name and quantities of a body, and the element counts of the body, its material and its bending."""
     check_name(body.name)
@@ -115,7 +118,7 @@ def _validate_body(body: Any, counts: dict[str, int]) -> None:
     check_rotation(body)
     check_contact(body)
     objects = [(body.name, body)]
-    objects += [(f"{body.name}.{name}", getattr(body, name)) for name in ("material", "bending") if hasattr(body, name)]
+    objects += [(f"{body.name}.{name}", getattr(body, name)) for name in PARTS if getattr(body, name, None) is not None]
     for label, scene_object in objects:
         for name, spec in quantities(scene_object):
             if spec.per is not None:
@@ -131,7 +134,8 @@ class Soft(NodeBody):
         mesh: Rest shape.
         density: [kg/m^3]. Exactly one of `density`, `mass` and `total_mass` is given.
         mass: Per node [kg], a number or `gs.per_element`.
-        material: `NeoHookean(...)` or `NeoHookean.from_young(...)`.
+        material: `NeoHookean(...)` or `NeoHookean.from_young(...)`; or `StVenantKirchhoff`, `StandardNeoHookean`,
+            `MooneyRivlin`, without actuation and with `LinearTet()`.
         position: Initial position of the mesh's origin [m], [..., 3].
         rotation: Initial rotation about the mesh's origin, quaternion (x, y, z, w), [..., 4].
         vertices: Initial deformed shape in mesh coordinates [m], [..., N, 3]; the rest shape if None.
@@ -146,6 +150,7 @@ class Soft(NodeBody):
         self_contact: Contact of the body's nodes with each other, and with those of other bodies that have it; `True`
             takes the defaults of `SelfContact`.
         element: `LinearTet()`, or `SmoothedTet()`, which does not lock.
+        fibres: Fibres in the solid; none if None.
     """
 
     name: str
@@ -166,14 +171,18 @@ class Soft(NodeBody):
     motion: Motion | None = None
     self_contact: SelfContact | bool | None = None
     element: TetElement = LinearTet()
+    fibres: Fibres | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.mesh, TetMesh):
             raise WrongType(f"{self.name}.mesh", type(self.mesh).__name__, "a soft body needs a TetMesh")
         if not isinstance(self.element, TetElement):
             raise WrongType(f"{self.name}.element", repr(self.element), "must be gs.LinearTet() or gs.SmoothedTet()")
+        if not isinstance(self.material, SOLID_MATERIALS):
+            known = "gs.NeoHookean, gs.StVenantKirchhoff, gs.StandardNeoHookean or gs.MooneyRivlin"
+            raise WrongType(f"{self.name}.material", type(self.material).__name__, f"must be a {known}")
         if not isinstance(self.material, (NeoHookean, YoungSolid)):
-            raise WrongType(f"{self.name}.material", type(self.material).__name__, "must be a gs.NeoHookean")
+            self._check_further_material()
         _validate_body(self, {"node": len(self.mesh.vertices), "tet": len(self.mesh.tets)})
         check_exactly_one(self.name, self, "density", "mass", "total_mass")
         _check_vertices(self)
@@ -181,6 +190,21 @@ class Soft(NodeBody):
         object.__setattr__(self, "pinned", pinned_nodes(f"{self.name}.pinned", self.pinned, self.mesh.vertices))
         check_motion(f"{self.name}.motion", self.motion, np.size(self.pinned))  # type: ignore[arg-type]
         check_self_contact(self, len(self.mesh.vertices))
+        if self.fibres is not None:
+            self._check_fibres(self.fibres)
+
+    def _check_further_material(self) -> None:
+        """Raises if the body has something that only `gs.NeoHookean` has."""
+        kind = type(self.material).__name__
+        if not isinstance(self.element, LinearTet):
+            raise InvalidInput(f"{self.name}.element", repr(self.element), f"gs.{kind} needs gs.LinearTet()")
+        if not isinstance(self.actuation, (int, float)) or self.actuation != 0.0:
+            raise InvalidInput(f"{self.name}.actuation", "given", f"is for gs.NeoHookean, not for gs.{kind}")
+
+    def _check_fibres(self, fibres: Any) -> None:
+        if not isinstance(fibres, Fibres):
+            raise WrongType(f"{self.name}.fibres", type(fibres).__name__, "must be gs.Fibres(...)")
+        fibres.directions(len(self.mesh.tets), self.name)
 
     @property
     def faces(self) -> np.ndarray:

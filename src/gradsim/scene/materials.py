@@ -17,11 +17,10 @@ from gradsim.scene.validation import check_exactly_one, has_zero_vector, validat
 
 DEFAULT_KF = 10.0  # of regularized friction [N s/m]
 
-SolidMaterial: TypeAlias = "NeoHookean | YoungSolid"
 SheetMaterial: TypeAlias = "Membrane | YoungSheet"
 
 
-def _elastic_constants(young: Quantity, poisson: Quantity) -> tuple[Any, Any, Any]:
+def elastic_constants(young: Quantity, poisson: Quantity) -> tuple[Any, Any, Any]:
     """Returns Young's modulus and Poisson's ratio as numbers or tensors, and the wrapper for what follows from them."""
     E, nu = unwrap(young), unwrap(poisson)
     if isinstance(E, torch.Tensor) and not isinstance(nu, torch.Tensor):
@@ -53,14 +52,14 @@ class YoungSolid:
     @property
     def mu(self) -> Quantity:
         """Coefficient of the energy [Pa]."""
-        E, nu, wrap = _elastic_constants(self.young, self.poisson)
+        E, nu, wrap = elastic_constants(self.young, self.poisson)
         value: Quantity = wrap(4 / 3 * (E / (2 * (1 + nu))))
         return value
 
     @property
     def lam(self) -> Quantity:
         """Coefficient of the energy [Pa]."""
-        E, nu, wrap = _elastic_constants(self.young, self.poisson)
+        E, nu, wrap = elastic_constants(self.young, self.poisson)
         value: Quantity = wrap(E * nu / ((1 + nu) * (1 - 2 * nu)) + 5 / 6 * (E / (2 * (1 + nu))))
         return value
 
@@ -83,14 +82,14 @@ class YoungSheet:
     @property
     def mu(self) -> Quantity:
         """Coefficient of the energy [N/m]."""
-        E, nu, wrap = _elastic_constants(self.young, self.poisson)
+        E, nu, wrap = elastic_constants(self.young, self.poisson)
         value: Quantity = wrap(3 / 2 * (E * self.thickness / (2 * (1 + nu))))
         return value
 
     @property
     def lam(self) -> Quantity:
         """Coefficient of the energy [N/m]."""
-        E, nu, wrap = _elastic_constants(self.young, self.poisson)
+        E, nu, wrap = elastic_constants(self.young, self.poisson)
         stiffness = E * self.thickness
         value: Quantity = wrap(stiffness * nu / (1 - nu * nu) + 2 / 3 * (stiffness / (2 * (1 + nu))))
         return value
@@ -112,7 +111,7 @@ class NeoHookean:
         validate_quantities(self, "NeoHookean")
 
     @classmethod
-    def from_young(cls, young: Quantity, poisson: Quantity, damping: Quantity = 0.0) -> SolidMaterial:
+    def from_young(cls, young: Quantity, poisson: Quantity, damping: Quantity = 0.0) -> NeoHookean | YoungSolid:
         """Returns the solid with Young's modulus `young` [Pa] and Poisson's ratio `poisson` < 0.5 at small strain.
 
         Both may be unknown, with the paths `beam.material.young` and `beam.material.poisson`.

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from gradsim.scene.articulated import Articulated
-from gradsim.scene.bodies import Springs, contact_of, node_count
+from gradsim.scene.bodies import PARTS, Springs, contact_of, node_count
 from gradsim.scene.body import Body, NodeBody
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongShape, WrongType
@@ -205,8 +205,8 @@ class Scene:
             parts += [(f"pairs.{pair}", contact) for pair, contact in self.pairs.items() if contact is not None]
         for body in self.bodies:
             parts.append((body.name, body))
-            for part in ("material", "bending"):
-                if hasattr(body, part):
+            for part in PARTS:
+                if getattr(body, part, None) is not None:
                     parts.append((f"{body.name}.{part}", getattr(body, part)))
             if isinstance(body, Rigid) and body.drag is not None:
                 parts.append((f"{body.name}.drag", body.drag))

@@ -100,8 +100,11 @@ def tangent(vector, q):
     return vector - (vector * q).sum(-1, keepdim=True) * q
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize("integrator", INTEGRATORS, ids=lambda i: type(i).__name__)
+@pytest.mark.parametrize(
+    ("integrator", "dtype"),
+    [*((integrator, torch.float64) for integrator in INTEGRATORS), (INTEGRATORS[0], torch.float32)],
+    ids=lambda value: str(value) if isinstance(value, torch.dtype) else type(value).__name__,
+)
 @pytest.mark.parametrize(
     "worlds", [1, 19]
 )  # points in the lanes; worlds in two or three blocks, the last one partly filled

@@ -68,8 +68,11 @@ def test_recomputed_gradients_equal_stored_ones(problem, limit):
         assert torch.allclose(stored, recomputed, rtol=1e-12, atol=0.0)
 
 
-@pytest.mark.parametrize("dtype", [F64, torch.float32], ids=str)
-@pytest.mark.parametrize("integrator", [gs.SymplecticEuler(), gs.Midpoint(), gs.RungeKutta4()], ids=repr)
+@pytest.mark.parametrize(
+    ("integrator", "dtype"),
+    [(gs.SymplecticEuler(), torch.float32), (gs.Midpoint(), F64), (gs.RungeKutta4(), F64)],
+    ids=str,
+)
 def test_native_nodes_equal_portable_nodes(integrator, dtype):
     """States, anchors and all gradients after 60 steps, in three worlds."""
     steps, found = 60, []

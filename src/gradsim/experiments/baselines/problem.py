@@ -1,4 +1,4 @@
-"""The problem of Table 1: the mass of an object of the data set from one video, all else known."""
+"""The problems of Tables 1 and 2: parameters of an object of the data set from one video, all else known."""
 
 from __future__ import annotations
 
@@ -18,28 +18,52 @@ from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
 
 DENSITY = "body.density"
+PATHS = {  # by name in the tables, in the order of Table 2
+    "mass": DENSITY,
+    "kd": "ground.kd",
+    "ke": "ground.ke",
+    "kf": "ground.kf",
+    "mu": "ground.mu",
+}
+MASS, ALL = ("mass",), tuple(PATHS)  # what Tables 1 and 2 ask for
 SIDE = 128  # frame height and width [px]
-TRAINING = 800  # videos
+SMALL = 64  # the same for networks
 
 
 @dataclass(frozen=True, eq=False)
-class MassProblem:
-    """A video of the data set whose only unknown is the density."""
+class Problem:
+    """A video of the data set, some of whose parameters are unknown.
+
+    Args:
+        sample: The scene and its true values.
+        asked: Names of the unknown parameters, keys of `PATHS`.
+        seed: Of random choices of a method.
+    """
 
     sample: Sample
-    seed: int  # of random choices of a method
+    asked: tuple[str, ...]
+    seed: int
 
     @cached_property
     def scene(self) -> Scene:
-        """The scene, with the density unknown at a random guess and everything else at its true value."""
-        known = {path: value for path, value in self.sample.truth.items() if path != DENSITY}
-        return self.sample.scene.with_values(known)
+        """The scene, with what is asked for unknown at a random guess and everything else at its true value."""
+        asked = {PATHS[name] for name in self.asked}
+        return self.sample.scene.with_values({path: v for path, v in self.sample.truth.items() if path not in asked})
+
+    @property
+    def truth(self) -> dict[str, float]:
+        """True values by name; the mass in kg."""
+        return {name: self.value(name, float(self.sample.truth[PATHS[name]])) for name in self.asked}
+
+    def value(self, name: str, parameter: float) -> float:
+        """Returns the value of a table from that of the scene: the mass [kg] from the density."""
+        return parameter * self.volume if name == "mass" else parameter
 
     @cached_property
-    def _recorded(self) -> tuple[torch.Tensor, Mapping[str, torch.Tensor]]:
+    def _recorded(self) -> tuple[torch.Tensor, torch.Tensor, Mapping[str, torch.Tensor]]:
         with torch.no_grad():
-            trajectory, (video,) = record(self.sample.true_scene, self.sample.time, SIDE)
-        return video, {f"body.{name}": getattr(trajectory["body"], name) for name in STATE_NAMES}
+            trajectory, (video, small) = record(self.sample.true_scene, self.sample.time, SIDE, SMALL)
+        return video, small, {f"body.{name}": getattr(trajectory["body"], name) for name in STATE_NAMES}
 
     @property
     def video(self) -> torch.Tensor:
@@ -47,11 +71,19 @@ class MassProblem:
         return self._recorded[0]
 
     @property
+    def small_video(self) -> torch.Tensor:
+        """The frames for networks, [T, SMALL, SMALL, 3]."""
+        return self._recorded[1]
+
+    @property
+    def trajectory(self) -> Mapping[str, torch.Tensor]:
+        """The 3D states at the frames by path, such as body.position [T, 3]."""
+        return self._recorded[2]
+
+    @property
     def states(self) -> States:
-        """The 3D states at the frames."""
-        return States(
-            self._recorded[1], noise={"position": 1.0, "rotation": 1.0, "velocity": 1.0, "angular_velocity": 1.0}
-        )
+        """The 3D states as observations."""
+        return States(self.trajectory, noise=dict.fromkeys(STATE_NAMES, 1.0))
 
     @property
     def body(self) -> Rigid:
@@ -60,31 +92,26 @@ class MassProblem:
         return body
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        """Lowest and highest density [kg/m^3]."""
-        unknown = self.scene.unknowns[DENSITY]
-        return float(np.asarray(unknown.low)), float(np.asarray(unknown.high))
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """Lowest and highest value of each unknown parameter by path."""
+        unknowns = self.scene.unknowns.items()
+        return {path: (float(np.asarray(item.low)), float(np.asarray(item.high))) for path, item in unknowns}
 
     @property
-    def guess(self) -> float:
-        """Initial density [kg/m^3]."""
-        return float(self.scene.unknowns[DENSITY].guess)
+    def guess(self) -> dict[str, float]:
+        """Initial value of each unknown parameter by path."""
+        return {path: float(item.guess) for path, item in self.scene.unknowns.items()}
 
     @property
     def volume(self) -> float:
         """Volume of the object [m^3]."""
         return sample_volume(self.sample)
 
-    @property
-    def mass(self) -> float:
-        """True mass [kg]."""
-        return float(self.sample.truth[DENSITY]) * self.volume
 
-
-def problem(seed: int, number: int) -> MassProblem:
+def problem(seed: int, number: int, asked: tuple[str, ...] = MASS) -> Problem:
     """Returns a problem of the test split of the data set."""
     tests = [k for k in range(1000) if split_of(k) == "test"]
-    return MassProblem(Settings("rigid", seed).sample(tests[number % len(tests)]), number)
+    return Problem(Settings("rigid", seed).sample(tests[number % len(tests)]), asked, number)
 
 
 def sample_volume(sample: Sample) -> float:
@@ -95,9 +122,19 @@ def sample_volume(sample: Sample) -> float:
     return volume(shape) * float(np.prod(np.asarray(body.size) / np.ptp(shape.vertices, axis=0)))
 
 
+def training_numbers() -> list[int]:
+    """Returns the numbers of the 800 videos of the training split."""
+    return [number for number in range(1000) if split_of(number) == "train"]
+
+
+def true_values(sample: Sample) -> list[float]:
+    """Returns the true values of a sample in the order of `PATHS`; the mass in kg."""
+    complete = Problem(sample, ALL, 0)
+    return [complete.truth[name] for name in ALL]
+
+
 @cache
-def training_masses(seed: int) -> tuple[float, ...]:
-    """Returns the true masses of the training split [kg]."""
-    numbers = [k for k in range(1000) if split_of(k) == "train"]
-    samples = (Settings("rigid", seed).sample(number) for number in numbers)
-    return tuple(float(sample.truth[DENSITY]) * sample_volume(sample) for sample in samples)
+def training_values(seed: int) -> np.ndarray:
+    """Returns the true values of the training split, [800, 5] in the order of `PATHS`."""
+    settings = Settings("rigid", seed)
+    return np.array([true_values(settings.sample(number)) for number in training_numbers()])

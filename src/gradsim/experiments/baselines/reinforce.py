@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradsim.experiments.baselines.problem import MassProblem
+from gradsim.experiments.baselines.problem import DENSITY, Problem
 from gradsim.scene.errors import MissingExtra
 from gradsim.scene.materials import Ground
 
@@ -26,12 +26,12 @@ RESTITUTION = 0.5
 GRAVITY = -9.81  # [m/s^2]
 
 
-def reinforce(problem: MassProblem) -> tuple[float, float, int]:
-    """Returns the estimated and the true mass [kg], and the number of simulations."""
+def reinforce(problem: Problem) -> tuple[float, int]:
+    """Returns the estimated mass [kg] and the number of simulations."""
     rng = np.random.default_rng([problem.seed, 3])
-    with _Bullet(problem) as bullet:
-        target = bullet.video(problem.mass)
-        mean, weight = problem.guess * problem.volume, 1.0
+    with Bullet(problem) as bullet:
+        target = bullet.video(problem.truth["mass"])
+        mean, weight = problem.guess[DENSITY] * problem.volume, 1.0
         for _ in range(STEPS):
             masses = np.maximum(rng.normal(mean, NOISE, SAMPLES), SMALLEST)
             rewards = np.stack([-((bullet.video(mass) - target) ** 2).sum((1, 2, 3)) for mass in masses])
@@ -42,16 +42,16 @@ def reinforce(problem: MassProblem) -> tuple[float, float, int]:
             slope = ((masses - mean) / NOISE**2)[:, None] * normalized  # of the logarithm of the probability
             mean = max(mean + RATE * float(slope.mean()), SMALLEST)
             weight *= DECAY
-    return mean, problem.mass, 1 + SAMPLES * STEPS
+    return mean, 1 + SAMPLES * STEPS
 
 
 @dataclass
-class _Bullet:
+class Bullet:
     """A PyBullet simulation of the scene of a problem."""
 
-    problem: MassProblem
+    problem: Problem
 
-    def __enter__(self) -> _Bullet:
+    def __enter__(self) -> Bullet:
         try:
             import pybullet
         except ImportError as error:

@@ -23,7 +23,7 @@ DIFFERENCE = 1e-3  # default step of a difference, in standard deviations
 # named by itself too.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     # Pose and field of view. A scene is usually set up in the axes of its camera, so that a camera that is turned
-    # unnoticed turns gravity in the scene.
+    # unnoticed turns gravity and the ground in the scene.
     "camera": ("camera", "tilt"),
     "light": ("light", "color"),  # lights; gain, offset and gamma; colours of bodies, ground and background
     "color": ("color",),
@@ -32,9 +32,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     # shifts the positions, which look like an error of the start, and changes the velocities that are asked for.
     "start": ("start", "delay"),
     "delay": ("delay",),
-    "tilt": ("tilt",),  # direction of gravity
+    "tilt": ("tilt",),  # directions of gravity and of planes
     "gravity": ("gravity", "tilt"),  # its magnitude, which is also the scale of all lengths, and its direction
-    "contact": ("contact",),  # contact parameters, height and tilt of the ground
+    "contact": ("contact", "tilt"),  # contact parameters; height of planes, and their tilt to gravity
     "time": ("time", "delay"),  # frame rate, exposure, time of the first frame
 }
 

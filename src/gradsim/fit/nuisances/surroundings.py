@@ -90,7 +90,7 @@ def plane_nuisances(scene: Scene) -> Iterator[Nuisance]:
             text = wording.of(f"tilt of {name}", "degree")
             change = _plane_tilt(name, k, center_of(scene))
             path, paths = f"{name}.tilt_{'xz'[k]}", (f"{name}.normal",)
-            yield Nuisance(path, "contact", "degree", TILT, text, scene=change, changes=paths)
+            yield Nuisance(path, "tilt", "degree", TILT, text, scene=change, changes=paths)
 
 
 def _plane_height(name: str) -> SceneChange:

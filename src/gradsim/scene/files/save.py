@@ -20,6 +20,7 @@ from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.paths import SceneLike
 from gradsim.scene.priors import Prior
 from gradsim.scene.quantity import PerElement, Signal
+from gradsim.scene.solids import FURTHER_SOLIDS
 from gradsim.scene.time import Time
 from gradsim.scene.unknown import FLAGS, Unknown
 
@@ -88,7 +89,8 @@ def _encode_fields(scene_object: Any, path: str, array_file: _ArrayFile) -> dict
         if field.name == "pinned" and not value.size:
             continue
         field_path = f"{path}.{field.name}".removeprefix(".")
-        fields[field.name] = _encode(value, field_path, array_file, tagged=field.name in TAGGED_FIELDS)
+        tagged = field.name in TAGGED_FIELDS or isinstance(value, FURTHER_SOLIDS)
+        fields[field.name] = _encode(value, field_path, array_file, tagged=tagged)
     return fields
 
 

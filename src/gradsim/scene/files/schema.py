@@ -56,6 +56,7 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.self_contact import SelfContact
 from gradsim.scene.shapes import SHAPES
 from gradsim.scene.smoke import Closed, Periodic
+from gradsim.scene.solids import FURTHER_SOLIDS, Fibres
 from gradsim.scene.spelling import abbreviate, did_you_mean
 from gradsim.scene.surfaces import box, capsule, cone, cylinder, icosphere, sphere, torus
 from gradsim.scene.time import Time
@@ -64,7 +65,7 @@ TypesByName = dict[str, Any]  # name in an annotation -> pydantic type
 
 # Classes whose fields are written without a type key, each after the classes it contains.
 ELEMENTS = (LinearTet, SmoothedTet)
-UNTAGGED = (Look, Checker, Motion, SelfContact, Contact, Bending, Push, Drag, Region, Camera, Ground)
+UNTAGGED = (Look, Checker, Motion, SelfContact, Contact, Bending, Fibres, Push, Drag, Region, Camera, Ground)
 MESH_BUILDERS = (
     box,
     capsule,
@@ -253,6 +254,13 @@ def _material_type(cls: Any, types: TypesByName) -> Any:
     return _union_by_keys(_built_type(cls, types), by_young, lambda given: "young" in given or "poisson" in given)
 
 
+def _solid_material_type(types: TypesByName) -> Any:
+    """Returns the type of a solid's material: that of `NeoHookean`, or a type key with the fields of another one."""
+    tagged = {type_key(cls): _built_type(cls, types) for cls in FURTHER_SOLIDS}
+    others = _tagged_union("material", tagged)
+    return _union_by_keys(_material_type(NeoHookean, types), others, lambda given: any(key in tagged for key in given))
+
+
 def _file_types() -> TypesByName:
     """Returns the types in a file for the names in the annotations of scene objects."""
     types: TypesByName = {"float": StrictFloat, "int": StrictInt, "bool": StrictBool, "str": StrictStr}
@@ -264,7 +272,7 @@ def _file_types() -> TypesByName:
     types["TetElement"] = _tagged_union("element", {type_key(cls): _built_type(cls, types) for cls in ELEMENTS})
     for cls in UNTAGGED:
         types[cls.__name__] = _built_type(cls, types)
-    types |= {"SolidMaterial": _material_type(NeoHookean, types), "SheetMaterial": _material_type(Membrane, types)}
+    types |= {"SolidMaterial": _solid_material_type(types), "SheetMaterial": _material_type(Membrane, types)}
     contact: Any = types["Contact"]
     types["Pairs"] = _union_by_keys(StrictBool, Mapping[str, contact | None], lambda given: True)
     types["Pinned"] = _union_by_keys(NODES, types["Region"], lambda given: "file" not in given) | None

@@ -16,7 +16,7 @@ from gradsim.native.structures import FLOAT64, INT64, Constants, Enumeration, St
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.forces import colliders, shapes
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT_ROWS
-from gradsim.simulate.forces.family import INTERPOLATIONS
+from gradsim.simulate.forces.family import INTERPOLATIONS, ForceFamily
 from gradsim.simulate.forces.registry import FORCE_FAMILIES
 from gradsim.simulate.state.kernels.rigid import FORMS
 from gradsim.simulate.state.prescribed import NODE_MOTION, RIGID_MOTION
@@ -230,14 +230,21 @@ class Tableau:
 
 
 class ForceList:
-    """C++ macros that apply a macro X to every force on nodes, in blocks or per world, and between the parts."""
+    """C++ macros that apply a macro X to every force on nodes, in blocks or per world, and between the parts.
+
+    Args:
+        families: Force families that a module has.
+    """
+
+    def __init__(self, families: Sequence[ForceFamily]):
+        self.families = families
 
     def cpp(self) -> str:
         """C++ definition."""
-        on_nodes = [family for family in NATIVE_FORCES if family.acts_on == ("node",)]
+        on_nodes = [family for family in self.families if family.acts_on == ("node",)]
         node = " ".join(f"X({family.name})" for family in on_nodes if not family.per_world)
         world = " ".join(f"X({family.name})" for family in on_nodes if family.per_world)
-        between = " ".join(f"X({family.name})" for family in NATIVE_FORCES if family.couples)
+        between = " ".join(f"X({family.name})" for family in self.families if family.couples)
         macros = {"NODE": node, "WORLD": world, "COUPLING": between}
         return "\n".join(f"#define FOR_{kind}_FORCES(X) {names}" for kind, names in macros.items())
 
@@ -261,7 +268,6 @@ SHARED_DEFINITIONS: tuple[Definition, ...] = (
     RIGID_BODIES,
     DISTANCE_GRID,
     PAIRS,
-    ForceList(),
 )
 
 

@@ -17,6 +17,7 @@ import warp as wp
 
 from gradsim.bridge import Table
 from gradsim.native import kernel_module
+from gradsim.native.structures import Constants
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.engine.signals import SignalArrays
 from gradsim.simulate.engine.structures import (
@@ -29,13 +30,21 @@ from gradsim.simulate.engine.structures import (
     RIGID_BODIES,
     SHARED_DEFINITIONS,
     SIGNAL,
+    ForceList,
     Tableau,
     packed,
     table_of,
 )
+from gradsim.simulate.forces.bending import BENDING
+from gradsim.simulate.forces.external import EXTERNAL
 from gradsim.simulate.forces.family import types_of
+from gradsim.simulate.forces.node_contact import NODE_CONTACT
+from gradsim.simulate.forces.springs import SPRINGS
+from gradsim.simulate.forces.tetrahedra import TETRAHEDRA
+from gradsim.simulate.forces.triangles import TRIANGLES
 
 HEADERS = Path(__file__).parent.parent / "native"
+COMMON_FORCES = (EXTERNAL, SPRINGS, TRIANGLES, BENDING, TETRAHEDRA, NODE_CONTACT)  # of most scenes without rigid bodies
 
 
 class WorldRolloutKernels(NamedTuple):
@@ -46,18 +55,26 @@ class WorldRolloutKernels(NamedTuple):
 
 
 @functools.cache
-def world_rollout_kernels(real: Any, integrator: Integrator) -> WorldRolloutKernels:
-    """Returns the kernels of an integrator."""
+def world_rollout_kernels(real: Any, integrator: Integrator, *, common: bool) -> WorldRolloutKernels:
+    """Returns the kernels of an integrator.
+
+    Args:
+        real: Warp scalar type.
+        integrator: The integrator.
+        common: Only what `COMMON_FORCES` on nodes need: such a module compiles in a fraction of the time.
+    """
     types = types_of(real)
     reals, ints, c, structures = types.reals, types.ints, types.name, wp.array(dtype=wp.uint8, ndim=2)
     tableau = Tableau(integrator)
-    forces = [HEADERS / name for name in dict.fromkeys(str(family.native) for family in NATIVE_FORCES)]
+    families = COMMON_FORCES if common else NATIVE_FORCES
+    forces = [HEADERS / name for name in dict.fromkeys(str(family.native) for family in families)]
+    parts = Constants("world_parts", bodies=int(not common))
     module = kernel_module(
-        f"world_rollout_{tableau.name}",
+        f"{'node' if common else 'world'}_rollout_{tableau.name}",
         real,
         *forces,
         HEADERS / "world_rollout.h",
-        definitions=(*SHARED_DEFINITIONS, tableau),
+        definitions=(*SHARED_DEFINITIONS, parts, ForceList(families), tableau),
     )
     world = (
         f"gradsim::World<{c}> world = {{"
@@ -133,6 +150,7 @@ class WorldRollout:
     prescribed: Any = None  # native structure of the nodes that follow a prescribed motion, and its arrays
     history: tuple[Any, ...] = ()  # of x, v and f, and of the anchors
     structures: tuple[Any, ...] = ()  # native structures as Warp arrays
+    common: bool = False  # whether the module of `COMMON_FORCES` is enough
 
     def with_history(self, history: Sequence[Any], rigid: Any = None, pairs: Any = None) -> "WorldRollout":
         """Returns a copy with memory for the history.
@@ -164,7 +182,9 @@ class WorldRollout:
             pairs if pairs is not None else packed([], PAIRS),
             packed([] if self.prescribed is None else [self.prescribed[0]], PRESCRIBED_NODES),
         )
-        return replace(self, history=tuple(history), structures=structures)
+        known = {family.name for family in COMMON_FORCES}
+        common = rigid is None and not self.couplings and all(force.family in known for force in self.forces)
+        return replace(self, history=tuple(history), structures=structures, common=common)
 
 
 def native_signal(signal: SignalArrays) -> Any:
@@ -187,6 +207,6 @@ def native_signal(signal: SignalArrays) -> Any:
 
 def launch_world_rollout(rollout: WorldRollout, clock: Any, dt: Any, steps: int, *, adjoint: bool) -> None:
     """Advances all worlds by the steps of a graph, or takes their adjoint back over them."""
-    kernels = world_rollout_kernels(dt.dtype, rollout.integrator)
+    kernels = world_rollout_kernels(dt.dtype, rollout.integrator, common=rollout.common)
     kernel = kernels.adjoint if adjoint else kernels.forward
     wp.launch(kernel, rollout.world_count, inputs=[steps, clock, dt, *rollout.structures], device="cpu")

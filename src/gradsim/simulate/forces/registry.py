@@ -18,6 +18,7 @@ from gradsim.simulate.forces.pushes import PUSHES
 from gradsim.simulate.forces.rigid_contact import RIGID_CONTACT
 from gradsim.simulate.forces.shapes import STATIC_SHAPES
 from gradsim.simulate.forces.smoothed_tetrahedra import SMOOTHED_TETRAHEDRA
+from gradsim.simulate.forces.solids import FIBRES, MOONEY_RIVLIN, ST_VENANT_KIRCHHOFF, STANDARD_NEO_HOOKEAN
 from gradsim.simulate.forces.springs import SPRINGS
 from gradsim.simulate.forces.tethers import TETHERS
 from gradsim.simulate.forces.tetrahedra import TETRAHEDRA
@@ -31,6 +32,10 @@ FORCE_FAMILIES: tuple[ForceFamily, ...] = (
     BENDING,
     TETRAHEDRA,
     SMOOTHED_TETRAHEDRA,
+    ST_VENANT_KIRCHHOFF,
+    STANDARD_NEO_HOOKEAN,
+    MOONEY_RIVLIN,
+    FIBRES,
     NODE_CONTACT,
     NODE_PAIRS,
     RIGID_CONTACT,

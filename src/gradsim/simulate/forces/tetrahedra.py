@@ -21,6 +21,7 @@ from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
 from gradsim.scene.elements import LinearTet
+from gradsim.scene.materials import NeoHookean, YoungSolid
 from gradsim.scene.meshes import TetMesh
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 ROWS = Rows("tet", "mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
 
 
+NEO_HOOKEAN = (NeoHookean, YoungSolid)
 PARAMETERS = {"mu": "material.mu", "lam": "material.lam", "damping": "material.damping", "actuation": "actuation"}
 
 
@@ -117,7 +119,7 @@ TETRAHEDRA = ForceFamily(
     elements=tet_elements,
     parameters=PARAMETERS,
     signals=("actuation",),
-    present=lambda body, scene: isinstance(body.element, LinearTet),
+    present=lambda body, scene: isinstance(body.element, LinearTet) and isinstance(body.material, NEO_HOOKEAN),
     kernels=tet_kernels,
     indices={"nodes": Index("node")},
     constants=("rest", "volume"),

@@ -1,5 +1,6 @@
 // Rollout of worlds over many steps in one launch, and its adjoint. Each stage evaluates signals, forces on nodes,
-// forces on rigid bodies and coupling forces, then updates all parts. One thread per world.
+// forces on rigid bodies and coupling forces, then updates all parts. One thread per world. A module for worlds without
+// rigid bodies (world_parts::bodies is 0) leaves out what concerns them.
 #pragma once
 #include "nodes.h"
 #include "pairs.h"
@@ -174,19 +175,23 @@ template <int stage, class T> LANES_INLINE void world_forces(World<T>& world, in
     sample_signals(world, step, T(Tableau::time[stage]));
     set_prescribed_nodes(world);
     for (int k = 0; k < world.force_count; k++) add_forces(world.forces[k], *world.nodes, world.index);
-    world.bodies.template begin_stage<stage>(step);
-    if (world.pair_arrays) world.pairs.add_forces(step, stage);
-    add_coupling_forces(world);
+    if constexpr (world_parts::bodies) {
+        world.bodies.template begin_stage<stage>(step);
+        if (world.pair_arrays) world.pairs.add_forces(step, stage);
+        add_coupling_forces(world);
+    }
 }
 
 template <int stage, class T> LANES_INLINE void world_forces_adjoint(World<T>& world, int step) {
     set_anchor_stage<stage>(world);
     sample_signals(world, step, T(Tableau::time[stage]));
     for (int k = 0; k < world.force_count; k++) add_force_adjoints(world.forces[k], *world.nodes, world.index);
-    world.bodies.clear_forces();
-    add_coupling_force_adjoints(world);
-    if (world.pair_arrays) world.pairs.add_adjoints(step, stage);
-    world.bodies.template forces_adjoint<stage>(step);
+    if constexpr (world_parts::bodies) {
+        world.bodies.clear_forces();
+        add_coupling_force_adjoints(world);
+        if (world.pair_arrays) world.pairs.add_adjoints(step, stage);
+        world.bodies.template forces_adjoint<stage>(step);
+    }
     set_prescribed_nodes_adjoint(world);
     add_signal_adjoints(world, step, T(Tableau::time[stage]));
 }
@@ -223,10 +228,10 @@ template <int stage = 0, class T> LANES_INLINE void world_stages(World<T>& world
     if constexpr (stage < Tableau::stages) {
         if (world.time.template evaluates<stage>(step))
             world_forces<stage>(world, step);
-        else
+        else if constexpr (world_parts::bodies)
             world.bodies.begin_carried_stage(step);
         update_nodes<stage>(world, step, steps);
-        world.bodies.template update<stage>();
+        if constexpr (world_parts::bodies) world.bodies.template update<stage>();
         world_stages<stage + 1>(world, step, steps);
     }
 }
@@ -235,21 +240,29 @@ template <int stage = Tableau::stages - 1, class T>
 LANES_INLINE void world_stages_adjoint(World<T>& world, int step) {
     if constexpr (stage >= 0) {
         update_nodes_adjoint<stage>(world, step);
-        world.bodies.template update_adjoint<stage>(step);
+        if constexpr (world_parts::bodies) world.bodies.template update_adjoint<stage>(step);
         if (world.time.template evaluates<stage>(step))
             world_forces_adjoint<stage>(world, step);
-        else
+        else if constexpr (world_parts::bodies)
             world.bodies.carried_stage_adjoint(step);
         world_stages_adjoint<stage - 1>(world, step);
     }
 }
 
-template <class T> LANES_INLINE void world_rollout(World<T>& world, int steps) {
+template <class T> LANES_INLINE void begin_bodies(World<T>& world) {
     make_bodies(world);
     world.bodies.begin();
     world.pairs.anchors.begin();
+}
+template <class T> LANES_INLINE void end_bodies(World<T>& world, int steps) {
+    world.bodies.end(steps);
+    world.pairs.anchors.end(steps);
+}
+
+template <class T> LANES_INLINE void world_rollout(World<T>& world, int steps) {
+    if constexpr (world_parts::bodies) begin_bodies(world);
     for (int step = 0; step < steps; step++) {
-        world.bodies.begin_step();
+        if constexpr (world_parts::bodies) world.bodies.begin_step();
         world_stages(world, step, steps);
         move_anchors(world, step);
     }
@@ -257,26 +270,32 @@ template <class T> LANES_INLINE void world_rollout(World<T>& world, int steps) {
         sample_signals(world, steps - 1, T(1));
         set_prescribed_nodes(world);
     }
-    world.bodies.end(steps);
-    world.pairs.anchors.end(steps);
+    if constexpr (world_parts::bodies) end_bodies(world, steps);
 }
 
-template <class T> LANES_INLINE void world_rollout_adjoint(World<T>& world, int steps) {
+template <class T> LANES_INLINE void begin_bodies_adjoint(World<T>& world, int steps) {
     make_bodies(world);
     world.bodies.begin_adjoint(steps);
     world.pairs.anchors.begin_adjoint();
+}
+template <class T> LANES_INLINE void end_bodies_adjoint(World<T>& world) {
+    world.bodies.end_adjoint();
+    world.pairs.anchors.end_adjoint();
+    if (world.pair_arrays) world.pairs.add_gradients();
+}
+
+template <class T> LANES_INLINE void world_rollout_adjoint(World<T>& world, int steps) {
+    if constexpr (world_parts::bodies) begin_bodies_adjoint(world, steps);
     if (world.prescribed) {
         set_prescribed_nodes_adjoint(world);
         add_signal_adjoints(world, steps - 1, T(1));
     }
     for (int step = steps - 1; step >= 0; step--) {
-        world.bodies.begin_step_adjoint(step);
+        if constexpr (world_parts::bodies) world.bodies.begin_step_adjoint(step);
         restore_anchors(world, step);
         world_stages_adjoint(world, step);
     }
-    world.bodies.end_adjoint();
-    world.pairs.anchors.end_adjoint();
-    if (world.pair_arrays) world.pairs.add_gradients();
+    if constexpr (world_parts::bodies) end_bodies_adjoint(world);
 }
 
 }  // namespace gradsim

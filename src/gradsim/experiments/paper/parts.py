@@ -1,0 +1,241 @@
+"""The parts of the paper's page: each an experiment, and the chapter that shows its rows beside the paper's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradsim.experiments.baselines import experiment as baselines
+from gradsim.experiments.baselines import reinforce
+from gradsim.experiments.baselines.learning import Training
+from gradsim.experiments.baselines.problem import ALL
+from gradsim.experiments.control import experiment as control
+from gradsim.experiments.control.catalogue import TASK_FAMILIES, Subject
+from gradsim.experiments.control.task import Method
+from gradsim.experiments.experiment import Experiment, Row
+from gradsim.experiments.paper import charts, cues, deformable, imperfect, landscapes, pictures, quantities, timing
+from gradsim.report.document import Chapter, Table
+
+QUICK_TRAINING, FULL_TRAINING = (60, 8), (800, 100)  # videos and epochs
+QUICK_SIZES = (100, 1000)  # tetrahedra
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table or figure of the paper.
+
+    Args:
+        name: Of the file with its rows.
+        experiment: Its rows.
+        chapter: What the page shows of them.
+    """
+
+    name: str
+    experiment: Experiment
+    chapter: Callable[[Sequence[Row]], Chapter]
+
+
+def training(folder: Path, *, quick: bool, seed: int = 0) -> Training:
+    """Returns the training of the networks in a folder."""
+    videos, epochs = QUICK_TRAINING if quick else FULL_TRAINING
+    return Training(folder, videos, epochs, seed)
+
+
+def parts(folder: Path, *, quick: bool, bullet: bool, mitsuba: bool) -> list[Part]:
+    """Returns all parts in the order of the paper.
+
+    Args:
+        folder: Folder of the networks' training.
+        quick: Few objects and short trainings.
+        bullet, mitsuba: Whether PyBullet and Mitsuba are installed; their rows are left out otherwise, and the page
+            says so.
+    """
+    trained = training(folder, quick=quick)
+    objects = 3 if quick else 50
+    chosen = [name for name in baselines.TABLE_1 if bullet or name != "pybullet"]
+    wrong = imperfect.experiment(1 if quick else 30, mitsuba=mitsuba)
+    searches = control.experiment((Subject.GEAR, Subject.CLOTH, Subject.WALKER), tuple(Method), 1 if quick else None)
+    return [
+        Part("table-1", baselines.table_1(objects, 0, trained, chosen), lambda rows: _table_1(rows, trained, bullet)),
+        Part("table-2", baselines.table_2(2 if quick else 50, 0, trained), _table_2),
+        Part("table-3", deformable.experiment(3 if quick else 100), _table_3),
+        Part("table-4-models", wrong, lambda rows: _table_4_models(rows, mitsuba)),
+        Part("table-4-timing", timing.experiment(QUICK_SIZES if quick else tuple(timing.CELLS)), _table_4_timing),
+        Part("landscapes", landscapes.experiment(11 if quick else 25, bullet=bullet), _landscapes),
+        Part("control", searches, _control),
+        Part("cues", cues.experiment(30 if quick else 60, (2.0,) if quick else cues.STARTS), _cues),
+    ]
+
+
+def fixed_chapters() -> list[Chapter]:
+    """Returns the chapters without an experiment: Figures 3 and 13, Tables 5 and 6."""
+    hyperparameters = (
+        ("samples", str(reinforce.SAMPLES), "5"),
+        ("optimization steps", str(reinforce.STEPS), "125"),
+        ("sample noise [kg]", f"{reinforce.NOISE:g}", "0.05"),
+        ("decay factor", f"{reinforce.DECAY:g}", "0.925"),
+        ("bodies", "as in Table 1", "200"),
+    )
+    marks = quantities.table()
+    rows = tuple(
+        (kind, *("x" if column in marks[kind] else "" for column in quantities.COLUMNS), _marks(kind)) for kind in marks
+    )
+    return [
+        Chapter(
+            "Figure 3: parameter estimation",
+            ("Whole motions in one picture: the guess, the estimate from the video, and the video.",),
+            pictures=pictures.estimations(),
+        ),
+        Chapter("Figure 13: the objects", pictures=(pictures.objects(),)),
+        Chapter("Table 5: PyBullet + REINFORCE", tables=(Table(("parameter", "here", "paper"), hyperparameters),)),
+        Chapter(
+            "Table 6: parameters with gradients",
+            (
+                "Read from the scene objects; a test compares each with finite differences. The last column has the "
+                "number of marks in the paper's row.",
+            ),
+            tables=(Table(("body", *quantities.COLUMNS, "paper"), rows),),
+        ),
+    ]
+
+
+def _marks(kind: str) -> str:
+    return str(quantities.PAPER[kind]) if kind in quantities.PAPER else "-"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1e}"
+
+
+def _table_1(rows: Sequence[Row], trained: Training, bullet: bool) -> Chapter:
+    lines = []
+    for method, means in baselines.means_1(rows).items():
+        paper = baselines.PAPER_1.get(method, (None, None))
+        own = (means["absolute"], means["mass"])
+        lines.append((method, *map(_number, own), f"{means['seconds']:.1f}", *map(_number, paper)))
+    objects = len({row["truth"] for row in rows})
+    text: tuple[str, ...] = (
+        f"Means over {objects} objects of the test split. The networks were trained with {trained.videos} videos for "
+        f"{trained.epochs} epochs (the paper: 800 and 100, EfficientNet-B0; here Lite0). DiffPhysics sees 3D states. "
+        "MuJoCo sees those before the first contact. PyBullet + REINFORCE has a target of its own engine. The masses "
+        "here span a wider range than the paper's, which shows in the rows of Average and Random.",
+    )
+    text += () if bullet else ("PyBullet + REINFORCE was left out: pip install 'gradsim[pybullet]'.",)
+    heads = ("method", "error [kg]", "relative error", "seconds", "paper [kg]", "paper, relative")
+    return Chapter("Table 1: mass", text, (Table(heads, tuple(lines)),))
+
+
+def _table_2(rows: Sequence[Row]) -> Chapter:
+    lines = []
+    for method, means in baselines.means_2(rows).items():
+        cells = []
+        for name in ALL:
+            hidden = means[f"{name} undetermined"]
+            cells.append(_number(means[name]) + (f" ({hidden})" if hidden else ""))
+        paper = baselines.PAPER_2.get(method)
+        lines.append((method, *cells, f"{means['seconds']:.1f}", " ".join(map(_number, paper)) if paper else "-"))
+    objects = len({(row["object"], row["mass"]) for row in rows if row["method"] == "average"})
+    text = (
+        f"Mean relative errors over {objects} objects. Parameters that the observation does not determine to 1e-6, "
+        "judged at the true values, are left out; their number is in brackets.",
+    )
+    heads = ("method", *ALL, "seconds", "paper: mass, kd, ke, kf, mu")
+    return Chapter("Table 2: contact parameters", text, (Table(heads, tuple(lines)),))
+
+
+def _table_3(rows: Sequence[Row]) -> Chapter:
+    names = tuple(deformable.ALLOWED)
+    lines = []
+    for method, errors in deformable.mean_errors(rows).items():
+        lines.append((method, *(_number(errors.get(name)) for name in names)))
+        lines.append((f"{method}, paper", *(_number(deformable.PAPER[method][name]) for name in names)))
+    details = tuple(
+        (
+            f"{row['object']}, {row['method']}",
+            str(row["unknowns"]),
+            str(row["identifiable"]),
+            f"{row['start']:.2f}",
+            row["status"],
+            f"{row['seconds']:.0f}",
+        )
+        for row in rows
+    )
+    text = (
+        "Relative errors ||value - truth|| / ||truth|| from exact frames (gradsim) and 3D positions (diffphysics).",
+    )
+    tables = (
+        Table(("method", "mass of nodes", "mu", "lambda", "velocity of nodes"), tuple(lines)),
+        Table(("object", "unknowns", "identifiable", "error of the guess", "status", "seconds"), details),
+    )
+    return Chapter("Table 3: deformable bodies", text, tables)
+
+
+def _table_4_models(rows: Sequence[Row], mitsuba: bool) -> Chapter:
+    lines = []
+    for model, own in imperfect.means(rows).items():
+        causes = [row["cause"] for row in rows if row["model"] == model and row["cause"]]
+        lines.append(
+            (
+                model,
+                str(own["objects"]),
+                _number(own["error"]),
+                f"{imperfect.PAPER[model]:.3f}",
+                f"{own['certain']:.0%}",
+                f"{own['honest']:.0%}",
+                causes[0] if causes else "-",
+            )
+        )
+    text: tuple[str, ...] = (
+        "Relative error of the mass, and what the fit says itself: how often it is certain, and how often it is honest "
+        "(the truth is inside the interval, or the fit is not certain).",
+    )
+    text += () if mitsuba else ("The photorealistic target was left out: pip install 'gradsim[mitsuba]'.",)
+    heads = ("model", "objects", "error", "paper", "certain", "honest", "first likely cause")
+    return Chapter("Table 4, left: imperfect models", text, (Table(heads, tuple(lines)),))
+
+
+def _table_4_timing(rows: Sequence[Row]) -> Chapter:
+    lines = []
+    for row in rows:
+        own = (
+            f"{row[name]:,.0f} ({paper:,})" for name, paper in zip(timing.NAMES, timing.PAPER[row["tets"]], strict=True)
+        )
+        lines.append((f"{row['tets']:,}", *own))
+    text = ("Steps a second on this CPU, float32, frames of 64 pixels at every step; the paper's GPU in brackets.",)
+    return Chapter("Table 4, right: timing", text, (Table(("tetrahedra", *timing.NAMES), tuple(lines)),))
+
+
+def _landscapes(rows: Sequence[Row]) -> Chapter:
+    text = (
+        "The loss over the mass of a cube of 1 kg (Figure 4, left), for PyBullet (Figure 11, right), over the Lamé "
+        "parameters of a hanging beam (Figures 4 and 11), and for videos of several lengths (Figure 12).",
+    )
+    lines = tuple((row["series"], f"{row['minimum']:.4g}", str(row["minima"])) for row in rows)
+    table = Table(("series", "lowest at", "number of minima"), lines)
+    return Chapter("Figures 4, 11 and 12: loss landscapes", text, (table,), charts.landscape_charts(rows))
+
+
+def _control(rows: Sequence[Row]) -> Chapter:
+    lines: list[tuple[str, ...]] = []
+    for family in TASK_FAMILIES:
+        for method in Method:
+            own = [row for row in rows if row["task"] == family.name and row["method"] == method.value]
+            if own:
+                paper: Any = family.paper(method)
+                last = sum(abs(row["last"]) for row in own) / len(own)
+                published = f"{paper[max(paper)]:g}" if paper else "-"
+                lines.append((f"{family.name}, {method.value}", str(len(own)), f"{last:.2g}", published))
+    text = ("Mean errors of the last iterates; each task has its own measure, see the page on control.",)
+    table = Table(("task and method", "seeds", "error", "paper"), tuple(lines))
+    return Chapter("Figures 5 and 6: control", text, (table,), charts.control_charts(rows))
+
+
+def _cues(rows: Sequence[Row]) -> Chapter:
+    text = ("Relative error of the mass over steps of Adam, with colour only, with shading, and with texture.",)
+    lines = tuple(
+        (f"{row['cue']}, from {row['start']:g} kg", _number(row["last"]), str(row["steps"] or "-")) for row in rows
+    )
+    table = Table(("appearance", "last error", "steps to 1 %"), lines)
+    return Chapter("Figure 7: shading and texture", text, (table,), (charts.cue_chart(rows),))
