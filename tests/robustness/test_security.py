@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import inspect
 import json
@@ -83,6 +84,19 @@ def test_plugins_of_robots_are_left_out(tmp_path):
     with pytest.warns(gs.RobotWarning, match="extension"):
         robot = gs.load_robot(file)
     assert not robot.source.root.findall("extension")
+
+
+def test_a_robot_writes_no_log(tmp_path, monkeypatch, capfd):
+    pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "robot.xml"
+    file.write_text(
+        '<mujoco><worldbody><body name="b" pos="nan 0 0"><joint/><geom size="0.1"/></body></worldbody></mujoco>'
+    )
+    with pytest.warns(gs.RobotWarning, match="NaN"), contextlib.suppress(GradsimError):
+        gs.load_robot(file)
+    assert [path.name for path in tmp_path.iterdir()] == ["robot.xml"]
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("name", ["../secret.npy", "{folder}/secret.npy", "link.npy", "a/../../secret.npy"])
