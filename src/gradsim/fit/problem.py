@@ -28,6 +28,7 @@ MODEL_ERROR = 1.1  # mean square relative to the noise, above which the model er
 NEGLIGIBLE_CHI2 = 1e-7  # decrease of chi^2 below which a search has converged
 UNEXPLAINED = 0.5  # mean square relative to that of a still image, above which no minimum explains the video
 MAX_MOTIONS = 1024  # worlds in one rollout of trials without images, which need little memory
+ROUNDING = 1e-7  # largest root mean square residual of a pixel that is rounding
 UNAFFECTED = 1e-9  # largest derivative of a residual that does not depend on the unknowns
 
 
@@ -236,6 +237,26 @@ class EstimationProblem:
         if len(known) < len(self.noise) or any(float(noise.sigma.min()) < noise.floor for noise in known):
             return 0.0
         return NEGLIGIBLE_CHI2 * self.unit_scale(level) ** 2
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether all observations are videos that were measured to have no noise."""
+        return all(
+            level.source == "measured" and float(level.sigma.mean()) < level.floor for level in self.noise.values()
+        )
+
+    def has_model_error(self, chi2: float) -> bool:
+        """Whether a sum of squared residuals, in units of the floored noise, is a model error of videos without noise.
+
+        Nothing but rounding is left of a video that the same simulator made.
+        """
+        if not self.is_exact:
+            return False
+        rounding = sum(
+            self.trials[key[0]].frames * self.entries(key, 0) * float((ROUNDING / self.noise[key].floored.mean()) ** 2)
+            for key in self.blocks
+        )
+        return chi2 > rounding
 
     @cached_property
     def noise_is_known(self) -> bool:
