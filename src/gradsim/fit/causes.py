@@ -73,20 +73,6 @@ def likely_causes(
     return sorted(causes, key=lambda cause: -cause.score)
 
 
-def largest_shifts(lin: Linearization, count: int, least: float) -> torch.Tensor:
-    """Returns the largest change of each coordinate by one of `count` nuisances, [P].
-
-    To first order, as if the nuisance were estimated along with the unknowns; of those that decrease chi^2 by `least`.
-    """
-    size = lin.count
-    normal, gradients = _normal_equations(lin, count)
-    own, slope = _project_off(normal, torch.stack(list(gradients.values())).sum(0), size)
-    amounts = -slope / (own.clamp_min(0.0) + 1.0)
-    scores = -2 * amounts * slope - amounts**2 * own
-    shifts = _solved(normal[:size, :size], normal[:size, size:]) * amounts
-    return torch.where(scores > least, shifts.abs(), 0.0).amax(1)
-
-
 def _normal_equations(lin: Linearization, count: int) -> tuple[torch.Tensor, dict[int, torch.Tensor]]:
     """Returns products of coordinates and `count` nuisances with each other, [P + Q, P + Q], and with the residual, by
     trial [P + Q]."""

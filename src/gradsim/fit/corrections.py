@@ -36,7 +36,7 @@ from gradsim.fit.scatter import Scatter, trial_scatter
 from gradsim.fit.search import UNEXPLAINED_ITERATIONS
 from gradsim.fit.stages import ROUGH_TOLERANCE
 from gradsim.fit.subsamples import group_scatter
-from gradsim.fit.systematic_errors import covariance, step_shifts, systematic_shifts
+from gradsim.fit.systematic_errors import covariance, step_shifts, systematic_covariance
 from gradsim.fit.trials import MAX_SUBSTEPS
 from gradsim.fit.uncertainty import Uncertainty, estimate_uncertainty
 from gradsim.scene.errors import Diverged, InvalidInput
@@ -157,8 +157,7 @@ def analyse(
     polished = polished if refitted is None else refitted
     exact = problem.noise_is_known and misfit.chi2 <= misfit.chi2_limit
     groups = None if exact or not full else group_scatter(problem, z, optimizer, report)
-    systematic = systematic_shifts(problem, lin) if full and problem.has_model_error(lin.total_chi2) else None
-    uncertainty = estimate_uncertainty(problem, lin, groups, systematic)
+    uncertainty = estimate_uncertainty(problem, lin, groups, systematic_covariance(problem, lin) if full else None)
     misfit = replace(misfit, holdout=uncertainty.holdout, conflicts=prior_conflicts(problem, z))
     scatter = trial_scatter(problem.parameters, z, uncertainty.standard_deviation)
     return Analysis(problem, z, uncertainty, misfit, polished, advice, scatter)

@@ -52,8 +52,7 @@ def linearize(
     shared: list[int | None] = [None] * len(groups)
     owners = problem.parameters.coordinate_trials if basis is None else shared
     # The log likelihood of the residual cannot increase by more than half of its chi^2.
-    chi2 = _total_chi2(problem, center) if shifts else 0.0
-    shifts = shifts and (chi2 > 2 * MIN_EVIDENCE or problem.has_model_error(chi2))
+    shifts = shifts and _total_chi2(problem, center) > 2 * MIN_EVIDENCE
     filled = _filled_scenes(problem, z) if shifts else []
     changes: dict[tuple[int, int], torch.Tensor | None] = dict.fromkeys(problem.blocks)
     if finer is not None:

@@ -6,8 +6,6 @@ of the residual, the columns of the Jacobian and a few further directions, frame
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -126,27 +124,6 @@ class Linearization:
                 return None
             total[torch.tensor(block.coordinates)] += block.refined
         return total
-
-    def with_variance(self, factor: float) -> Linearization:
-        """Returns the same for noise whose variance is `factor` times as large."""
-        root = math.sqrt(factor)
-
-        def scaled(a: torch.Tensor | None, by: float) -> torch.Tensor | None:
-            return None if a is None else a / by
-
-        blocks = [
-            dataclasses.replace(
-                block,
-                gram=block.gram / factor,
-                sigma=block.sigma * root,
-                entries=scaled(block.entries, root),
-                nuisance_entries=scaled(block.nuisance_entries, root),
-                refined=scaled(block.refined, factor),
-                codec_products=scaled(block.codec_products, factor),
-            )
-            for block in self.blocks
-        ]
-        return dataclasses.replace(self, blocks=blocks)
 
     @property
     def total_chi2(self) -> float:

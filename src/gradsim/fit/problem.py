@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from gradsim.fit.gauss_newton import Prior
-from gradsim.fit.noise import NoiseLevel, noise_level
+from gradsim.fit.noise import NoiseLevel, is_rounded, noise_level
 from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
@@ -28,7 +28,6 @@ MODEL_ERROR = 1.1  # mean square relative to the noise, above which the model er
 NEGLIGIBLE_CHI2 = 1e-7  # decrease of chi^2 below which a search has converged
 UNEXPLAINED = 0.5  # mean square relative to that of a still image, above which no minimum explains the video
 MAX_MOTIONS = 1024  # worlds in one rollout of trials without images, which need little memory
-ROUNDING = 1e-7  # largest root mean square residual of a pixel that is rounding
 UNAFFECTED = 1e-9  # largest derivative of a residual that does not depend on the unknowns
 
 
@@ -239,24 +238,15 @@ class EstimationProblem:
         return NEGLIGIBLE_CHI2 * self.unit_scale(level) ** 2
 
     @cached_property
+    def is_below_floor(self) -> bool:
+        """Whether all observations are videos whose noise is smaller than the rounding to 8 bits."""
+        levels = self.noise.values()
+        return all(level.source == "measured" and float(level.sigma.mean()) < level.floor for level in levels)
+
+    @cached_property
     def is_exact(self) -> bool:
-        """Whether all observations are videos that were measured to have no noise."""
-        return all(
-            level.source == "measured" and float(level.sigma.mean()) < level.floor for level in self.noise.values()
-        )
-
-    def has_model_error(self, chi2: float) -> bool:
-        """Whether a sum of squared residuals, in units of the floored noise, is a model error of videos without noise.
-
-        Nothing but rounding is left of a video that the same simulator made.
-        """
-        if not self.is_exact:
-            return False
-        rounding = sum(
-            self.trials[key[0]].frames * self.entries(key, 0) * float((ROUNDING / self.noise[key].floored.mean()) ** 2)
-            for key in self.blocks
-        )
-        return chi2 > rounding
+        """Whether all observations are videos without noise and without rounding to 8 bits."""
+        return self.is_below_floor and not any(is_rounded(self.observation(key)) for key in self.blocks)
 
     @cached_property
     def noise_is_known(self) -> bool:

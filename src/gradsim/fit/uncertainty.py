@@ -84,8 +84,8 @@ def estimate_uncertainty(
         problem: Problem.
         lin: Its linearization at the estimate.
         group_covariance: Covariance of the estimates from groups of trials, [P, P]; None if these were not made.
-        systematic: Possible shifts of the coordinates by errors of the model that the residuals of a video without
-            noise show, [P]; None if they were not computed.
+        systematic: Covariance from errors of the model, which the residuals of a video without noise show, [P, P]; None
+            for other observations. See `gradsim.fit.systematic_errors`.
     """
     full_prior = prior_information(problem.parameters)
     prior = lin.reduced(full_prior)
@@ -94,13 +94,11 @@ def estimate_uncertainty(
     inverse = _inverse(information / variance + prior)
     covariance = inverse.clone()
     sources = ["noise"]
-    # The residuals of a video without noise are model errors, which are correlated, at any size.
-    judged_by = lin.with_variance(variance) if problem.has_model_error(lin.total_chi2) else lin
-    added, discrepancy = discrepancy_covariance(judged_by, _inverse(judged_by.information() + prior))
+    added, discrepancy = discrepancy_covariance(lin, _inverse(information + prior))
     if discrepancy is not None:
         covariance, sources = covariance + added, [*sources, "model error in time"]
     if systematic is not None:
-        covariance, sources = covariance + torch.diag(systematic**2), [*sources, "errors of time step and scene"]
+        covariance, sources = covariance + systematic, [*sources, "model error of a video without noise"]
     scatter = _trial_scatter(lin, inverse / variance, prior)
     if scatter is not None:
         covariance = _largest(covariance, scatter)
@@ -163,7 +161,7 @@ def _noise_scale(problem: EstimationProblem, lin: Linearization) -> float:
     Residuals larger than the noise widen the intervals. Exact synthetic videos have residuals far below the floor of
     the noise, and intervals to match.
     """
-    if problem.is_exact:
+    if problem.is_below_floor:
         smallest = MIN_NOISE / float(problem.noise[lin.blocks[0].key].floored.mean())
         return float(max(lin.chi2, smallest**2))
     return max(lin.chi2, 1.0)
