@@ -19,7 +19,7 @@ COVER := $(if $(filter 1,$(COVERAGE)),--cov=gradsim --cov-report=term:skip-cover
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench fuzz docs docs-serve dist clean
+.PHONY: help demo test bench fuzz kills soak docs docs-serve dist clean
 
 help: ## Show this list
 	@echo "gradsim: differentiable simulation from pixels to physics and back"
@@ -55,8 +55,15 @@ docs-serve: $(SITE) ## Show the documentation site while it is edited: http://12
 dist: $(DIST) ## Build wheel and sdist, check them, install the wheel in an empty environment and run the demo there
 	$(BIN)/python tools/make_dist.py
 
-fuzz: $(READY) ## Try 10,000 odd, hostile and damaged inputs; goes on where it was interrupted: out/fuzz
+fuzz: $(READY) ## Try 10,000 odd, hostile and damaged inputs (out/fuzz), then the native code with sanitizers
 	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz.py
+	$(BIN)/python tools/sanitize.py
+
+kills: $(READY) ## Kill long commands 200 times; their files must be whole, and equal in the end
+	$(BIN)/python tools/kill_runs.py
+
+soak: $(READY) ## Work for an hour in one process; memory must stay flat: out/soak.md
+	OMP_NUM_THREADS=1 $(BIN)/python tools/soak.py
 
 clean: ## Remove .venv, caches and build products
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage

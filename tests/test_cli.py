@@ -324,7 +324,17 @@ HELP = [
     *(f"check {name}" for name in ("gradients", "physics", "render")),
     *(
         f"reproduce {name}"
-        for name in ("mass", "baselines", "contact", "deformable", "pendula", "coverage", "control", "closed-loop")
+        for name in (
+            "paper",
+            "mass",
+            "baselines",
+            "contact",
+            "deformable",
+            "pendula",
+            "coverage",
+            "control",
+            "closed-loop",
+        )
     ),
     *("dataset rigid", "dataset deformable"),
 ]

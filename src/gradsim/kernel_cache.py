@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import struct
 import time
 from pathlib import Path
 
-BUILD_FOLDER = re.compile(r"_p\d+_t\d+$")  # end of the name of a folder in which a process is compiling
+BUILD_FOLDER = re.compile(r"_p(\d+)_t\d+$")  # end of the name of a folder in which a process is compiling
+BUILD_TIME = 3600.0  # after which a folder of a process that no longer exists is removed [s]
 MOVING_TIME = 60.0  # by which a process has moved the metadata after the object [s]
 ELF_HEADER = struct.Struct("<4s36xQ10xHH")  # magic number, offset of the section table, size and number of its entries
 
 
 def remove_damaged_modules(folder: Path, pattern: str = "wp_gradsim.*") -> list[str]:
     """Removes compiled modules that are empty, cut off or without valid metadata, so that they are compiled again.
+
+    Folders of processes that were killed while they compiled are removed after an hour.
 
     Args:
         folder: The kernel cache, with one folder a module.
@@ -25,7 +30,9 @@ def remove_damaged_modules(folder: Path, pattern: str = "wp_gradsim.*") -> list[
     """
     removed = []
     for module in sorted(folder.glob(pattern)):
-        if BUILD_FOLDER.search(module.name):
+        if building := BUILD_FOLDER.search(module.name):
+            if _is_abandoned(module, int(building[1])):
+                shutil.rmtree(module, ignore_errors=True)
             continue
         objects, metadata = list(module.glob("*.o")), list(module.glob("*.meta"))
         if _are_whole(objects, metadata):
@@ -34,6 +41,20 @@ def remove_damaged_modules(folder: Path, pattern: str = "wp_gradsim.*") -> list[
             file.unlink(missing_ok=True)
         removed.append(module.name)
     return removed
+
+
+def _is_abandoned(folder: Path, process: int) -> bool:
+    """Whether the process that compiles in a folder was killed; on another machine it may live, and is given time."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        try:
+            return time.time() - folder.stat().st_mtime > BUILD_TIME
+        except OSError:
+            return False
+    except OSError:
+        return False
+    return False
 
 
 def _are_whole(objects: list[Path], metadata: list[Path]) -> bool:

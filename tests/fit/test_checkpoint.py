@@ -1,11 +1,15 @@
 """Checkpoints of estimate(): resumption, and refusal of other arguments."""
 
+import copy
+import dataclasses
+
 import pytest
 import torch
 
 import gradsim as gs
 from gradsim.fit import gauss_newton
 from gradsim.fit.checkpoint import fingerprint
+from gradsim.fit.gauss_newton import Prior, SolverState, iterate
 
 PUSH = gs.Push(impulse=(1.5, 0.0, -0.5), start=0.1)
 
@@ -71,7 +75,42 @@ def test_an_interrupted_estimate_resumes(video, reference, tmp_path, monkeypatch
     assert second.status == fit.status
     assert sum(k > 0 for k in iterations) <= count - stop.after + 2
     for path, value in fit.values.items():
-        torch.testing.assert_close(second.values[path], value, rtol=1e-6, atol=0.0)
+        assert torch.equal(second.values[path], value)
+        assert torch.equal(torch.stack(second.intervals[path]), torch.stack(fit.intervals[path]))
+
+
+def valley(z: torch.Tensor) -> torch.Tensor:
+    """Residuals [B, 4] of a curved valley, at z [B, 3]."""
+    x, y, w = z.unbind(-1)
+    return torch.stack([10.0 * (y - x**2), 1.0 - x, w * x - 0.3, torch.sin(3.0 * w) - 0.7], -1)
+
+
+def copied(state: SolverState) -> SolverState:
+    values = {item.name: getattr(state, item.name) for item in dataclasses.fields(state)}
+    return SolverState(**copy.deepcopy(values))
+
+
+@pytest.mark.parametrize("method", [gs.Differences(), gs.Adjoint()], ids=["dense", "matrix-free"])
+@pytest.mark.parametrize("given", [False, True], ids=["", "with a Jacobian"])
+def test_a_solver_continues_to_the_last_bit_from_every_iteration(method, given):
+    if given and isinstance(method, gs.Adjoint):
+        pytest.skip("takes no matrix")
+    z = torch.tensor([[-1.2, 1.0, 0.4], [0.5, -2.0, 1.9]], dtype=torch.float64)
+    bounds = (torch.full((3,), -3.0, dtype=torch.float64), torch.full((3,), 3.0, dtype=torch.float64))
+    extra = {"jacobian": torch.ones(3, 4, dtype=torch.float64) if given else None}
+    extra["prior"] = Prior(torch.zeros(3, dtype=torch.float64), torch.full((3,), 9.0, dtype=torch.float64))
+    options = gs.GaussNewton(iterations=25, jacobian=method)
+    states = [copied(state) for state in iterate(valley, z, bounds, options, **extra)]
+    assert len(states) > 6
+    sources = [state for state in states[1:-1] if state.memory]
+    assert len(sources) > 3
+    for last in sources:
+        resumed = [copied(state) for state in iterate(valley, z, bounds, options, **extra, last=copied(last))]
+        assert [state.iterations for state in resumed] == list(range(last.iterations, len(states)))
+        for state, expected in zip(resumed, states[last.iterations :], strict=True):
+            assert torch.equal(state.z, expected.z)
+            assert torch.equal(state.cost, expected.cost)
+            assert torch.equal(state.converged, expected.converged)
 
 
 def test_a_finished_estimate_is_read_from_its_checkpoint(video, tmp_path, monkeypatch):
@@ -85,7 +124,7 @@ def test_a_finished_estimate_is_read_from_its_checkpoint(video, tmp_path, monkey
     second = gs.estimate(scene(), video, checkpoint=file, **OPTIONS)
     for path, value in first.values.items():
         assert torch.equal(second.values[path], value)
-        torch.testing.assert_close(second.intervals[path], first.intervals[path], rtol=1e-6, atol=0.0)
+        assert torch.equal(torch.stack(second.intervals[path]), torch.stack(first.intervals[path]))
     assert second.agreeing_starts == first.agreeing_starts
 
 
@@ -107,6 +146,14 @@ def test_a_checkpoint_of_other_arguments_is_refused(video, tmp_path):
         gs.estimate(scene(), video, checkpoint=file, **OPTIONS)
     with pytest.raises(gs.InvalidInput, match="no such folder"):
         gs.estimate(scene(), video, checkpoint=tmp_path / "missing" / "fit.pt", **OPTIONS)
+
+
+def test_a_fingerprint_of_a_vector_with_one_unknown_has_no_addresses():
+    def thrown(low: float) -> gs.Scene:
+        return gs.Scene([gs.Ball("ball", radius=0.1, mass=1.0, velocity=(gs.unknown(1.0, low=low), 0.0, 0.0))])
+
+    scenes = [thrown(0.5), thrown(0.5), thrown(0.6)]
+    assert [fingerprint(one) == fingerprint(scenes[0]) for one in scenes] == [True, True, False]
 
 
 def test_fingerprints_depend_on_all_numbers_and_on_nothing_else():

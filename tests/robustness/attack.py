@@ -17,6 +17,7 @@ import torch
 import yaml
 from hypothesis import strategies as st
 from tests.robustness import strategies
+from tests.robustness.robot_texts import robot_files
 
 import gradsim as gs
 
@@ -124,6 +125,10 @@ def _load_file(given: tuple[str, bytes], load: Callable[[Path], Any]) -> Any:
         return load(file)
 
 
+def _load_robot(file: Path) -> Any:
+    return _run(gs.Scene([gs.load_robot(file).body]))
+
+
 def _call(given: tuple[Callable[..., Any], dict[str, Any]]) -> Any:
     function, arguments = given
     return function(**arguments)
@@ -166,6 +171,9 @@ def calls() -> st.SearchStrategy[tuple[Callable[..., Any], dict[str, Any]]]:
         (gs.Normal, {"mean": 1.0, "sd": 0.1}),
         (gs.Look, {"color": (1, 0, 0), "specular": 0.1, "shininess": 20.0, "smooth": 40.0, "texture": None}),
         (gs.Checker, {"colors": ((1, 1, 1), (0, 0, 0)), "tile": 1.0, "size": 10.0}),
+        (_simulated, {"frames": 3, "fps": 20.0, "substeps": 4, "integrator": gs.Verlet()}),
+        (gs.Sticking, {"stiffness": 0.4, "damping": 0.2}),
+        (gs.SelfContact, {"ke": 1e3, "kd": 0.1, "mu": 0.3, "delta": None, "radius": None, "within": True}),
         (gs.Motion, {"displacement": (0, 0, 0), "rotation": None, "center": None}),
     ]
     return st.sampled_from(valid).flatmap(lambda call: st.tuples(st.just(call[0]), strategies.options(call[1])))
@@ -176,7 +184,7 @@ def build_kernels() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for document in strategies.documents():
-            _load_scene(yaml.safe_dump(document))
+            _load_scene(yaml.safe_dump(document, sort_keys=False))
         worlds = [(gs.Ball, {"name": "body", "radius": 0.1, "mass": np.ones(2), "position": (k, 1, 0)}) for k in (0, 1)]
         _build_scene((worlds, {"ground": {}, "camera": {"eye": (0, 1, 4), "target": (0, 1, 0)}, "scene": {}}))
 
@@ -191,5 +199,6 @@ ATTACKS = (
     Attack("scenes", SCENES, _build_scene),
     Attack("videos", strategies.files(strategies.videos), lambda given: _load_file(given, _video)),
     Attack("meshes", strategies.files(strategies.meshes), lambda given: _load_file(given, gs.load_mesh)),
+    Attack("robots", robot_files(), lambda given: _load_file(given, _load_robot)),
     Attack("calls", calls(), _call),
 )

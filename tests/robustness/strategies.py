@@ -71,7 +71,43 @@ def documents() -> tuple[Any, ...]:
         "camera": {"eye": [0, 1, 4], "target": [0, 0.5, 0]},
         "time": {**SHORT, "integrator": "midpoint"},
     }
-    return (*shipped, other, meeting)
+    return (*shipped, other, meeting, _jointed(), _smoothed())
+
+
+def _jointed() -> Any:
+    """A scene with an articulated body and rigid bodies with contact parameters of their own."""
+    bar = {"box": [0.05, 0.3, 0.05]}
+    hinge = {"revolute": {"angle": 0.5, "damping": 0.01, "low": -2.0, "high": 2.0, "gain": 0.1, "target": 0.2}}
+    links = {
+        "upper": {"joint": hinge, "mass": 1.0, "mesh": bar},
+        "slide": {"joint": {"prismatic": {"stiffness": 20.0}}, "parent": "upper", "density": 500.0, "mesh": bar},
+        "hand": {"joint": {"spherical": {}}, "parent": "slide", "position": [0, -0.3, 0], "mass": 0.5, "mesh": bar},
+        "tip": {"parent": "hand", "position": [0, -0.1, 0]},
+    }
+    balls = [
+        {"ball": {"name": name, "radius": 0.1, "mass": 0.2, "position": [k, 0.3, 0]}} for k, name in enumerate("ab")
+    ]
+    return {
+        "bodies": [{"articulated": {"name": "arm", "links": links, "position": [0, 1.5, 0]}}, *balls],
+        "pairs": {"a-b": {"ke": 500.0, "restitution": 0.5}},
+        "ground": {"ke": 1e3, "friction": {"sticking": {}}, "look": {"tile": 1.0}},
+        "camera": {"eye": [0, 1, 4], "target": [0, 0.5, 0]},
+        "time": {**SHORT, "integrator": "symplectic_euler"},
+    }
+
+
+def _smoothed() -> Any:
+    """A scene with smoothed elements, self contact, a tether and Verlet steps."""
+    solid = {"name": "jelly", "mesh": {"tet_box": {"size": 0.3, "cells": 1}}, "density": 300.0, "position": [0, 0.5, 0]}
+    solid |= {"element": {"smoothed_tet": {}}, "self_contact": {"ke": 100.0}, "pinned": [0]}
+    ball = {"name": "marble", "radius": 0.1, "mass": 0.2, "position": [0.5, 0.6, 0]}
+    return {
+        "bodies": [{"soft": solid}, {"ball": ball}],
+        "forces": [{"tether": {"name": "rope", "body": "jelly", "nodes": 1, "rigid": "marble", "stiffness": 20.0}}],
+        "ground": {"ke": 1e3, "look": {"tile": 1.0}},
+        "camera": {"eye": [0, 1, 4], "target": [0, 0.5, 0]},
+        "time": {**SHORT, "integrator": "verlet"},
+    }
 
 
 def paths(node: Any, prefix: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -100,7 +136,7 @@ def scene_texts(draw: st.DrawFn) -> str:
             parent[place[-1]] = copy.deepcopy(functools.reduce(lambda node, key: node[key], source, document))
         elif isinstance(parent, dict):
             parent[draw(st.sampled_from((*TEXTS, "mass", "mesh", "name", "unknown")))] = parent.pop(place[-1])
-    text = yaml.safe_dump(document, allow_unicode=True)
+    text = yaml.safe_dump(document, allow_unicode=True, sort_keys=False)
     if draw(st.integers(0, 4)) == 0:
         text = draw(changed(text.encode())).decode(errors="replace")
     return text
@@ -196,6 +232,18 @@ def options(draw: st.DrawFn, valid: dict[str, Any], odd: int = 2) -> dict[str, A
     return {**valid, **{name: draw(st.one_of(odd_values(), odd_arrays())) for name in names}}
 
 
+LINK = {"mass": 1.0, "center": (0.0, -0.1, 0.0), "inertia": 0.01 * np.eye(3), "offset": (0.0, -0.3, 0.0)}
+HINGE = {"axis": (0, 0, 1), "angle": 0.3, "damping": 0.1, "friction": 0.0, "low": -1.0, "high": 1.0, "torque": 0.1}
+
+
+def jointed(joint: Any, name: Any, position: Any, rotation: Any = None, **given: Any) -> gs.Articulated:
+    """An articulated body of two links, with the arguments of its links and of one hinge."""
+    hinge = gs.Revolute(**{key: given[key] for key in HINGE})
+    own = {"mass": given["mass"], "center": given["center"], "inertia": given["inertia"]}
+    links = {"a": gs.Link(hinge, **own), "b": gs.Link(joint, "a", given["offset"], **own)}
+    return gs.Articulated(name, links, position, rotation)
+
+
 def bodies() -> st.SearchStrategy[tuple[Callable[..., Any], dict[str, Any]]]:
     """A class of bodies with keyword arguments."""
     place = {"name": "body", "position": (0.0, 0.6, 0.0), "velocity": (0.4, 0.0, 0.0)}
@@ -206,6 +254,11 @@ def bodies() -> st.SearchStrategy[tuple[Callable[..., Any], dict[str, Any]]]:
         (gs.Rigid, {**place, "mesh": gs.meshes.box(0.3), "density": 100.0, "pushes": [gs.Push(force=(1, 0, 0))]}),
         (gs.Ball, {**place, "radius": 0.1, "mass": 0.2, "drag": gs.Drag(quadratic=0.1)}),
         (gs.Soft, {**place, "mesh": gs.meshes.tet_box(0.3, 1), "density": 200.0, "actuation": 0.0, "pinned": None}),
+        (gs.Soft, {**place, "mesh": gs.meshes.tet_box(0.3, 1), "mass": 0.1, "element": gs.SmoothedTet()}),
+        (gs.Soft, {**place, "mesh": gs.meshes.tet_box(0.3, 1), "total_mass": 0.5, "self_contact": gs.SelfContact()}),
+        (jointed, {"name": "body", "position": (0, 1, 0), "rotation": None, "joint": gs.Revolute(), **LINK, **HINGE}),
+        (jointed, {"name": "body", "position": (0, 1, 0), "joint": gs.Spherical(), **LINK, **HINGE}),
+        (gs.Articulated, {"name": "body", "links": {"a": gs.Link(gs.Free(), mass=1.0, inertia=np.eye(3))}}),
         (gs.Cloth, {**place, "mesh": sheet, "density": 0.2, "drag": 0.1, "lift": 0.1, "folding": 0.0}),
         (gs.Springs, {**place, "points": np.eye(3), "edges": [[0, 1], [1, 2]], "mass": 0.1, "stiffness": 50.0}),
         (gs.Pendulum, {"name": "body", "length": 0.7, "mass": 1.0, "angle": 0.3, "damping": 0.1, "bob": 0.1}),

@@ -47,6 +47,34 @@ def test_a_damaged_object_is_removed_with_its_metadata(tmp_path, damage):
     assert len(list((tmp_path / "wp_other.b").iterdir())) == 2
 
 
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    folders = [
+        tmp_path / f"wp_gradsim.{name}_0123456_p{number}_t1"
+        for name, number in (("a", process.pid), ("b", os.getpid()))
+    ]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "a.cpp").write_text("")
+    remove_damaged_modules(tmp_path)
+    assert all(folder.exists() for folder in folders)  # another machine may be at work there
+    for folder in folders:
+        os.utime(folder, (0.0, 0.0))
+    remove_damaged_modules(tmp_path)
+    assert [folder.exists() for folder in folders] == [False, True]
+
+
+def test_two_processes_share_a_cold_cache(tmp_path):
+    command = [sys.executable, "-c", PROGRAM]
+    environment = {**os.environ, "WARP_CACHE_PATH": str(tmp_path)}
+    processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    answers = {process.communicate(timeout=300)[0] for process in processes}
+    assert [process.returncode for process in processes] == [0, 0]
+    assert len(answers) == 1
+    assert run(tmp_path) in answers
+
+
 def test_a_module_that_another_process_is_compiling_is_left_alone(tmp_path):
     building = tmp_path / "wp_gradsim.a_0123456_p77_t140518013225856"
     moving = tmp_path / "wp_gradsim.b"

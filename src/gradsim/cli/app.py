@@ -31,6 +31,7 @@ from gradsim.cli.reproduce import reproduce
 from gradsim.cli.simulate import simulate
 from gradsim.cli.view import view
 from gradsim.scene.errors import GradsimError, InvalidInput
+from gradsim.scene.files.load import set_default_folder
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -66,6 +67,14 @@ def start(
             "them. The file is executed: import only what you trust. May be repeated.",
         ),
     ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder that holds the meshes and arrays that scene files name; by default that of the scene file.",
+            exists=True,
+            file_okay=False,
+        ),
+    ] = None,
     log: Annotated[
         LogLevel | None, typer.Option(help="Print the log of gradsim to the standard error stream, from this level on.")
     ] = None,
@@ -76,6 +85,7 @@ def start(
     if show:
         console.print(__version__)
         raise typer.Exit
+    set_default_folder(folder)
     for module in modules or ():
         _import_file(module)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gradsim.cli.console import announce_compilation, result_console
+from gradsim.cli.console import announce_compilation, result_console, stderr
 from gradsim.cli.exit_codes import INTERRUPTED
 from gradsim.cli.files import make_folder, write_json
 from gradsim.cli.inputs import (
@@ -122,8 +122,15 @@ def estimate(
         ),
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="File with the state of the search; if it exists, the estimate resumes.")
+        Path | None,
+        typer.Option(
+            help="File with the state of the search, in place of search.pt in the folder of --out; if it exists, the "
+            "estimate resumes."
+        ),
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run of the same command, if there is one.")
+    ] = False,
     substeps: SubstepsOption = None,
     frames: FramesOption = None,
     crop: CropOption = None,
@@ -135,7 +142,8 @@ def estimate(
     """Estimate the unknowns of a scene from a video of it.
 
     Prints each value in SI units with its 95 % interval and whether the video determines it. Writes `report.html`,
-    `fit.json` and `fitted.yaml`. Ctrl-C stops the search and reports the best values so far.
+    `fit.json` and `fitted.yaml`. Ctrl-C stops the search and reports the best values so far. The state of the search is
+    written after every iteration: after Ctrl-C, a crash or a power cut, `--resume` continues it to the same numbers.
 
         gradsim estimate bouncing_cube bounce.mp4 -o out/
 
@@ -179,7 +187,7 @@ def estimate(
     }
     if many is not None:
         alone = {"SCENE": scene, "VIDEO": videos or None, "--trials": trials, "--json": as_json, "--threads": threads}
-        alone |= {"--checkpoint": checkpoint, **given_options(given)}
+        alone |= {"--checkpoint": checkpoint, "--resume": resume or None, **given_options(given)}
         check_none(alone, "does not apply to --many")
         options |= {"substeps": substeps, "corrections": corrections}
         fit_many(many, out, options, chosen_workers(jobs, ray))
@@ -187,6 +195,7 @@ def estimate(
     check_none({"--jobs": jobs, "--ray": ray}, "applies to --many; one fit uses --threads")
     subject = load_subject(scene, videos, trials, given)
     make_folder(out)
+    state = _state_file(checkpoint, out, resume=resume)
     announce_compilation()
     with ProgressBar("starting", subject.frames) as bar:
         fit = fit_video(
@@ -195,7 +204,7 @@ def estimate(
             substeps=substeps or subject.substeps,
             integrator=subject.file.time.integrator,
             corrections=0 if corrections is None and subject.footage is not None else corrections,
-            checkpoint=checkpoint,
+            checkpoint=state,
             progress=lambda stage: show_stage(bar, stage),
             **options,
         )
@@ -205,7 +214,20 @@ def estimate(
     if as_json is not None:
         write_json(as_json, fit.as_dict())
     if fit.status == "interrupted":
+        stderr.print("interrupted: add --resume to the same command to continue", soft_wrap=True, highlight=False)
         raise typer.Exit(INTERRUPTED)
+    if checkpoint is None:
+        state.unlink(missing_ok=True)
+
+
+def _state_file(checkpoint: Path | None, out: Path, *, resume: bool) -> Path:
+    """Returns the file for the state of the search; that of another run in the folder is removed unless it resumes."""
+    if checkpoint is not None:
+        return checkpoint
+    file = out / "search.pt"
+    if not resume:
+        file.unlink(missing_ok=True)
+    return file
 
 
 def _write_report(fit: Fit, folder: Path, subject: Subject) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from gradsim.cli.subject import manifest_subject
 from gradsim.datasets.compilation import build_kernels
 from gradsim.fit.estimate import estimate
 from gradsim.parallel import Workers, run_tasks
-from gradsim.scene.atomic import write_atomically
+from gradsim.scene.atomic import remove_unfinished, write_atomically
 from gradsim.scene.errors import GradsimError, InvalidInput
 from gradsim.scene.files.save import save_scene
 
@@ -52,8 +51,7 @@ def fit_many(manifest: Path, out: Path, options: Mapping[str, Any], workers: Wor
         stderr.print(f"interrupted: run the same command to resume; finished fits are kept in {out}", soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
     _write_table(place, list(entries), errors)
-    for unfinished in place.glob(".*-*"):  # of processes that were killed
-        shutil.rmtree(unfinished)
+    remove_unfinished(place)
     _print_summary(out, len(entries), len(tasks), errors)
 
 
@@ -96,7 +94,7 @@ def _fit_one(manifest: Path, out: Path, options: Mapping[str, Any], task: tuple[
         save_scene(fit.scene, target / SCENE, time=fit.trials[0].time)
         fit.save(target / NUMBERS)
 
-    write_atomically(out / name, write, InvalidInput)
+    write_atomically(out / name, write, InvalidInput, keep=True)
     return ""
 
 

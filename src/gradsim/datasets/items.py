@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from gradsim._version import __version__
 from gradsim.datasets import deformable, rigid
 from gradsim.datasets.recording import record
 from gradsim.datasets.sample import Sample
-from gradsim.scene.atomic import write_atomically
+from gradsim.scene.atomic import remove_unfinished, write_atomically
 from gradsim.scene.camera import FOV
 from gradsim.scene.errors import InvalidInput, OutOfRange
 from gradsim.scene.files.save import save_scene
@@ -109,7 +108,7 @@ def write_item(folder: Path, settings: Settings, number: int) -> None:
         content = {"number": number, "object": sample.object, "split": split_of(number), "truth": sample.columns}
         (target / ITEM).write_text(json.dumps(content, indent=1) + "\n")
 
-    write_atomically(place, write, InvalidInput)
+    write_atomically(place, write, InvalidInput, keep=True)
 
 
 def states_of(sample: Sample, trajectory: Trajectory) -> dict[str, np.ndarray]:
@@ -171,8 +170,8 @@ def write_manifest(folder: Path, settings: Settings, videos: int) -> None:
     columns = ("name", "object", "split", "video", "states", "scene", *truths)
     _write_table(folder / MANIFEST, columns, _rows(folder, settings, videos))
     _write_table(folder / FITS, ("name", "scene", "video"), _rows(folder, settings, videos))
-    for unfinished in (folder / ITEMS).glob("*/.*"):  # of processes that were killed
-        shutil.rmtree(unfinished)
+    for part in (folder / ITEMS).iterdir():
+        remove_unfinished(part)
 
 
 def _rows(folder: Path, settings: Settings, videos: int) -> Iterator[Mapping[str, Any]]:

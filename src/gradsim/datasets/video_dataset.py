@@ -70,7 +70,7 @@ class VideoDataset(Dataset[dict[str, Any]]):
         ]
         self.parameter_names = [name for name in columns if name not in FILES]
         values = [[float(row[name] or "nan") for name in self.parameter_names] for row in self._rows]
-        self.parameters = torch.tensor(values, dtype=torch.float64).reshape(-1, len(self.parameter_names))
+        self.parameters = torch.tensor(values, dtype=torch.float64).reshape(len(values), len(self.parameter_names))
 
     def _read_manifest(self) -> tuple[list[dict[str, str]], list[str]]:
         file = self.folder / MANIFEST
@@ -86,7 +86,7 @@ class VideoDataset(Dataset[dict[str, Any]]):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         row = self._rows[index]
-        video = load_video(self.folder / row["video"], frames=self.frames, size=self.size, dtype=torch.float32)
+        video = load_video(self._file(index, "video"), frames=self.frames, size=self.size, dtype=torch.float32)
         item = {
             "video": video.frames,
             "parameters": self.parameters[index],
@@ -99,12 +99,20 @@ class VideoDataset(Dataset[dict[str, Any]]):
 
     def states_of(self, index: int) -> dict[str, torch.Tensor]:
         """Returns the 3D states of a video at the selected frames by path, float64 [T, ...]; `time` is in seconds."""
-        with np.load(self.folder / self._rows[index]["states"], allow_pickle=False) as stored:
+        with np.load(self._file(index, "states"), allow_pickle=False) as stored:
             return {name: torch.from_numpy(stored[name][self.frames].copy()) for name in stored.files}
 
     def scene_file(self, index: int) -> SceneFile:
         """Returns the scene of a video, with unknowns at their guesses, and its time settings."""
-        return load_scene_file(self.folder / self._rows[index]["scene"])
+        return load_scene_file(self._file(index, "scene"))
+
+    def _file(self, index: int, kind: str) -> Path:
+        """Returns the path of a file of a video; raises InvalidInput if it is outside the folder of the data set."""
+        name = self._rows[index][kind]
+        path = self.folder / name
+        if not path.resolve().is_relative_to(self.folder.resolve()):
+            raise InvalidInput(kind, name, f"must be a file in {self.folder}")
+        return path
 
     def truth(self, index: int) -> dict[str, float]:
         """Returns the true values of a video by name."""

@@ -1,8 +1,9 @@
 """Checkpoints: files by which a long search resumes.
 
 An estimate is a sequence of least-squares solves from starts that follow from the results of the previous ones. A
-checkpoint contains the finished solves and the last point of the one that was interrupted. A second call with the same
-arguments takes the results of the finished solves from the file.
+checkpoint contains the finished solves and the last state of the one that was interrupted. A second call with the same
+arguments takes the results of the finished solves from the file and continues the interrupted one, so that it ends with
+the same numbers.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from gradsim.fit.observations.base import Observation
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 
+EFFORT = 0.05  # largest fraction of the time for writing unfinished solves, whose residuals may be large
 SAME_START = 1e-7  # largest difference of starts of the same solve, in coordinate units: rounding with other threads
 
 Solve = dict[str, Any]  # start and fields of `SolverState`
@@ -57,6 +60,7 @@ class SolveRecord:
         self.solves: list[Solve] = []
         self.unfinished: Solve | None = None
         self.position = 0  # of the next solve
+        self.next_time = 0.0  # from which on an unfinished solve is written again [s]
         if self.file.exists():
             self._read()
 
@@ -79,24 +83,35 @@ class SolveRecord:
             self.unfinished = None
             return None
         self.position += 1
-        return SolverState(**{name: value for name, value in found.items() if name != "start"})
+        return _state(found)
 
-    def resume(self, start: torch.Tensor) -> torch.Tensor:
-        """Returns the last points of an unfinished solve with these starts [K, P]; the starts if there is none."""
+    def resume(self, start: torch.Tensor) -> SolverState | None:
+        """Returns the last state of an unfinished solve with these starts [K, P]; None if there is none."""
         unfinished = self.unfinished
-        return unfinished["z"].clone() if unfinished and _same(unfinished["start"], start) else start
+        return _state(unfinished) if unfinished and _same(unfinished["start"], start) else None
 
     def save(self, start: torch.Tensor, state: SolverState, *, finished: bool) -> None:
-        """Writes the state of the present solve from starts [K, P]."""
+        """Writes the state of the present solve from starts [K, P]; an unfinished one if it can continue from there."""
+        begin = time.monotonic()
+        if not finished and (not state.memory or begin < self.next_time):
+            return
         fields = {item.name: getattr(state, item.name) for item in dataclasses.fields(state)}
-        solve = {"start": start, **fields}
-        solve = {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in solve.items()}
+        solve = _cloned({"start": start, **fields, "memory": {} if finished else _cloned(state.memory)})
         self.unfinished = None if finished else solve
         if finished:
             self.solves.append(solve)
             self.position = len(self.solves)
         content = {"arguments": self.arguments, "solves": self.solves, "unfinished": self.unfinished}
         write_checkpoint(self.file, content)
+        self.next_time = time.monotonic() + (time.monotonic() - begin) / EFFORT
+
+
+def _state(solve: Solve) -> SolverState:
+    return SolverState(**{name: value for name, value in solve.items() if name != "start"})
+
+
+def _cloned(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in values.items()}
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -117,7 +132,10 @@ def _parts(value: Any) -> Iterator[bytes]:
         value = value.detach().cpu().numpy()
     if isinstance(value, np.ndarray):
         yield f"array {value.shape} {value.dtype}".encode()
-        yield np.ascontiguousarray(value).tobytes()
+        if value.dtype == object:  # components of which some are unknown: the bytes would be addresses
+            yield from _parts(value.ravel().tolist())
+        else:
+            yield np.ascontiguousarray(value).tobytes()
     elif isinstance(value, Observation):
         yield type(value).__name__.encode()
         yield from _parts(vars(value)["_arguments"])

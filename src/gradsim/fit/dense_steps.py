@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from gradsim.fit.least_squares import (
+    LAPACK_DRIVER,
     MAX_DAMPING,
     MIN_DAMPING,
     MIN_DECREASE,
@@ -21,6 +22,7 @@ from gradsim.fit.least_squares import (
     STATIONARY_DECREASE,
     Bounds,
     Iterates,
+    Memory,
     StopCriterion,
     active_bounds,
     limited_step,
@@ -50,19 +52,22 @@ def iterate_dense(
     jacobian: torch.Tensor | None = None,
     structure: Structure | None = None,
     resolution: float = 0.0,
+    last: Iterates | None = None,
 ) -> Iterator[Iterates]:
-    """Yields the starts z [K, P] and the iterates after every iteration; other arguments as for `solve`."""
-    z = z.clamp(*bounds)
-    r = evaluate(residual, z, options.max_worlds)
-    cost = squared_norms(r)
-    damping = torch.full_like(cost, options.damping)
-    steps = torch.full_like(z, FORWARD_STEP)
+    """Yields the starts z [K, P] and the iterates after every iteration; other arguments as for `solve`.
+
+    With the last iterates of an interrupted sequence, and their memory, it continues that sequence.
+    """
+    z = z.clamp(*bounds) if last is None else last.z.clone()
+    r = evaluate(residual, z, options.max_worlds) if last is None else last.memory["r"].clone()
+    cost = squared_norms(r) if last is None else last.memory["cost"].clone()
     J = [r.new_zeros(0) if jacobian is None else jacobian for _ in z]
-    complete = torch.ones_like(cost, dtype=torch.bool)  # whether every column of the Jacobian is known
-    outdated = torch.full_like(cost, jacobian is None, dtype=torch.bool)  # Jacobians
-    converged = stop(z, cost) | (cost <= ROUNDING_COST)
-    active = torch.isfinite(cost) & ~converged
-    yield Iterates(z, cost, converged)
+    outdated = torch.full_like(cost, jacobian is None or last is not None, dtype=torch.bool)  # Jacobians
+    converged = stop(z, cost) | (cost <= ROUNDING_COST) if last is None else last.converged.clone()
+    memory = _new_memory(z, cost, converged, options) if last is None else _copied(last.memory)
+    memory |= {"r": r, "cost": cost}  # changed in place
+    damping, steps, complete, active = (memory[name] for name in ("damping", "steps", "complete", "active"))
+    yield Iterates(z, cost, converged, {})
     for _ in range(options.iterations):
         if not bool(active.any()):
             return
@@ -87,7 +92,25 @@ def iterate_dense(
         stationary = model.predicted_decrease < torch.where(stuck, STATIONARY_DECREASE, least / old.clamp_min(1e-300))
         converged[k] = low | (complete[k] & (small | (~better & stationary)))
         active[k] = ~(small | low | (~better & stationary)) & ~stuck
-        yield Iterates(z, cost, converged)
+        # A Jacobian that is still valid is not part of the memory: the sequence cannot be continued from here.
+        yield Iterates(z, cost, converged, memory if bool(outdated[active].all()) else {})
+
+
+def _new_memory(z: torch.Tensor, cost: torch.Tensor, converged: torch.Tensor, options: GaussNewton) -> Memory:
+    """Returns what the next iteration depends on beside the iterates, the residuals r [K, N] and their cost [K].
+
+    The memory has the latter too: evaluated in a batch of another size they differ in their last bits.
+    """
+    return {
+        "damping": torch.full_like(cost, options.damping),
+        "steps": torch.full_like(z, FORWARD_STEP),  # of the next differences, [K, P]
+        "complete": torch.ones_like(cost, dtype=torch.bool),  # whether every column of the Jacobian is known
+        "active": torch.isfinite(cost) & ~converged,  # whether to continue
+    }
+
+
+def _copied(memory: Memory) -> Memory:
+    return {name: value.clone() for name, value in memory.items()}
 
 
 class _LinearModel:
@@ -132,7 +155,8 @@ def solve_finite(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
     finite = torch.isfinite(lhs).all(-1).all(-1) & torch.isfinite(rhs).all(-1)
     solution = torch.zeros_like(rhs)
     try:
-        solution[finite] = torch.linalg.lstsq(lhs[finite], rhs[finite][..., None]).solution[..., 0]
+        found = torch.linalg.lstsq(lhs[finite], rhs[finite][..., None], driver=LAPACK_DRIVER)
+        solution[finite] = found.solution[..., 0]
     except RuntimeError:  # LinAlgError is one
         for i in torch.nonzero(finite)[:, 0].tolist():
             solution[i] = torch.linalg.pinv(lhs[i], hermitian=True) @ rhs[i]

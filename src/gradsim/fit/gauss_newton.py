@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -11,7 +11,7 @@ import torch
 from gradsim.fit.dense_steps import iterate_dense
 from gradsim.fit.jacobians import MAX_DENSE, Adjoint, Differences, chosen_jacobian
 from gradsim.fit.krylov_steps import iterate_matrix_free
-from gradsim.fit.least_squares import Bounds, Iterates, StopCriterion, never_stop
+from gradsim.fit.least_squares import Bounds, Iterates, Memory, StopCriterion, never_stop
 from gradsim.fit.residuals import Residual
 from gradsim.fit.structure import Structure
 from gradsim.scene.errors import InvalidInput, WrongType
@@ -25,8 +25,8 @@ class SolveLog(Protocol):
     def find(self, start: torch.Tensor) -> SolverState | None:
         """Returns the result of the next solve, from starts [K, P], if it is known."""
 
-    def resume(self, start: torch.Tensor) -> torch.Tensor:
-        """Returns the points [K, P] from which to continue: the starts, or the last points of an unfinished solve."""
+    def resume(self, start: torch.Tensor) -> SolverState | None:
+        """Returns the last state of an unfinished solve from starts [K, P], if there is one."""
 
     def save(self, start: torch.Tensor, state: SolverState, *, finished: bool) -> None:
         """Records the state of a solve."""
@@ -74,6 +74,7 @@ class SolverState:
     iterations: int
     converged: torch.Tensor  # [K]
     prior_cost: torch.Tensor  # what the prior adds to the minimized cost, [K]
+    memory: Memory = field(default_factory=dict)  # to continue from here, if that is possible
 
     @property
     def diverged(self) -> torch.Tensor:
@@ -150,13 +151,14 @@ def solve(
     extra: dict[str, Any] = {"prior": prior, "stop": stop, "jacobian": jacobian, "structure": structure}
     extra["resolution"] = resolution
     start, log = z, options.log
+    last = None
     if log is not None:
         known = log.find(start)
         if known is not None:
             callback(known.z, known.cost)
             return known
-        z = log.resume(start)
-    for state in iterate(residual, z, bounds, options, **extra):
+        last = log.resume(start)
+    for state in iterate(residual, z, bounds, options, **extra, last=last):
         if state.iterations:
             if log is not None:
                 log.save(start, state, finished=False)
@@ -177,10 +179,17 @@ def iterate(
     jacobian: torch.Tensor | None = None,
     structure: Structure | None = None,
     resolution: float = 0.0,
+    last: SolverState | None = None,
 ) -> Iterator[SolverState]:
-    """Yields the starts and the state after every iteration of `solve`; the tensors are updated in place."""
+    """Yields the starts and the state after every iteration of `solve`; the tensors are updated in place.
+
+    With the last state of a sequence that was interrupted it yields that state and those that follow, to the last bit.
+    """
     minimized = residual if prior is None else _with_prior(residual, prior)
     iterates: Iterator[Iterates]
+    done = 0 if last is None else last.iterations
+    resumed = None if last is None else Iterates(last.z, last.cost, last.converged, last.memory)
+    options = replace(options, iterations=options.iterations - done)
     few_differences = structure is not None and len(structure.members) <= MAX_DENSE
     if options.jacobian is None and (jacobian is not None or few_differences):
         method: Differences | Adjoint = Differences()
@@ -189,16 +198,16 @@ def iterate(
     if isinstance(method, Adjoint):
         if jacobian is not None:
             raise InvalidInput("jacobian", tuple(jacobian.shape), "gs.Adjoint() has no use for a matrix: leave it out")
-        iterates = iterate_matrix_free(minimized, z, bounds, options, method, stop=stop)
+        iterates = iterate_matrix_free(minimized, z, bounds, options, method, stop=stop, last=resumed)
     else:
         rows = None if prior is None else prior.jacobian()
         given = jacobian if jacobian is None or rows is None else torch.cat([jacobian, rows], -1)
         known = None if structure is None else structure.with_rows(rows)
         extra: dict[str, Any] = {"stop": stop, "jacobian": given, "structure": known, "resolution": resolution}
-        iterates = iterate_dense(minimized, z, bounds, options, **extra)
-    for iteration, (point, cost, converged) in enumerate(iterates):
+        iterates = iterate_dense(minimized, z, bounds, options, **extra, last=resumed)
+    for iteration, (point, cost, converged, memory) in enumerate(iterates, start=done):
         prior_cost = torch.zeros_like(cost) if prior is None else prior.cost(point)
-        yield SolverState(point, cost - prior_cost, iteration, converged, prior_cost)
+        yield SolverState(point, cost - prior_cost, iteration, converged, prior_cost, memory)
 
 
 def _with_prior(residual: Residual, prior: Prior) -> Residual:

@@ -8,7 +8,7 @@ expectation of (J^T u)^2 is the diagonal of J^T J if the components of u are ind
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -22,6 +22,7 @@ from gradsim.fit.least_squares import (
     STATIONARY_DECREASE,
     Bounds,
     Iterates,
+    Memory,
     StopCriterion,
     active_bounds,
     limited_step,
@@ -50,15 +51,30 @@ class _Step(NamedTuple):
 
 
 def iterate_matrix_free(
-    residual: Residual, z: torch.Tensor, bounds: Bounds, options: GaussNewton, adjoint: Adjoint, *, stop: StopCriterion
+    residual: Residual,
+    z: torch.Tensor,
+    bounds: Bounds,
+    options: GaussNewton,
+    adjoint: Adjoint,
+    *,
+    stop: StopCriterion,
+    last: Iterates | None = None,
 ) -> Iterator[Iterates]:
-    """Yields the starts z [K, P] and the iterates after every iteration; each start is iterated by itself."""
-    z = z.clamp(*bounds)
-    cost = squared_norms(evaluate(residual, z, options.max_worlds))
-    converged = stop(z, cost) | (cost <= ROUNDING_COST)
-    active = torch.isfinite(cost) & ~converged
+    """Yields the starts z [K, P] and the iterates after every iteration; each start is iterated by itself.
+
+    With the last iterates of an interrupted sequence it continues that sequence.
+    """
     solvers = [_Solver(residual, bounds, options, adjoint) for _ in z]
-    yield Iterates(z, cost, converged)
+    z = z.clamp(*bounds) if last is None else last.z.clone()
+    if last is None:
+        cost = squared_norms(evaluate(residual, z, options.max_worlds))
+        converged = stop(z, cost) | (cost <= ROUNDING_COST)
+        active = torch.isfinite(cost) & ~converged
+    else:
+        cost, converged, active = last.memory["cost"].clone(), last.converged.clone(), last.memory["active"].clone()
+        for k, solver in enumerate(solvers):
+            solver.restore({name: value[k] for name, value in last.memory.items()})
+    yield Iterates(z, cost, converged, {})
     for _ in range(options.iterations):
         if not bool(active.any()):
             return
@@ -66,7 +82,17 @@ def iterate_matrix_free(
             z[k], cost[k], converged[k], active[k] = solvers[k].step(z[k], cost[k])
         converged |= active & ((cost <= ROUNDING_COST) | stop(z, cost))
         active &= ~converged
-        yield Iterates(z, cost, converged)
+        yield Iterates(z, cost, converged, {"cost": cost, "active": active, **_memory(solvers, z)})
+
+
+def _memory(solvers: Sequence[_Solver], z: torch.Tensor) -> Memory:
+    """Returns what the solvers remember; a scale that is not known is NaN."""
+    unknown = torch.full_like(z[0], torch.nan)
+    return {
+        "damping": torch.tensor([solver.damping for solver in solvers], dtype=z.dtype),
+        "scale": torch.stack([unknown if solver.scale is None else solver.scale for solver in solvers]),
+        "generator": torch.stack([solver.generator.get_state() for solver in solvers]),
+    }
 
 
 class _Solver:
@@ -77,6 +103,12 @@ class _Solver:
         self.damping = options.damping
         self.scale: torch.Tensor | None = None  # [P]
         self.generator = torch.Generator().manual_seed(0)
+
+    def restore(self, memory: Memory) -> None:
+        """Continues where another solver was."""
+        self.damping = float(memory["damping"])
+        self.scale = None if bool(memory["scale"].isnan().any()) else memory["scale"].clone()
+        self.generator.set_state(memory["generator"].clone())
 
     def step(self, z: torch.Tensor, cost: torch.Tensor) -> _Step:
         """Takes a step from a point z [P] with a finite cost."""

@@ -11,9 +11,13 @@ MIN_DAMPING, MAX_DAMPING = 1e-12, 1e2  # above the maximum the iteration stops
 MIN_DECREASE = 1e-9  # relative decrease of the cost below which the iteration has converged
 STATIONARY_DECREASE = 1e-2  # relative decrease predicted by the linear model, above which a point is not a minimum
 ROUNDING_COST = 1e-24  # cost that consists of rounding errors only
+LAPACK_DRIVER = "gelsd"  # of torch.linalg.lstsq: equal systems give equal bits, which they do not with its default
 
 Bounds = tuple[torch.Tensor, torch.Tensor]  # lower and upper bounds of the coordinates, [P] each
 StopCriterion = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # coordinates [K, P], costs [K] -> stop [K]
+
+
+Memory = dict[str, torch.Tensor]  # what the next iteration depends on beside the iterates, [K, ...] each
 
 
 class Iterates(NamedTuple):
@@ -22,6 +26,7 @@ class Iterates(NamedTuple):
     z: torch.Tensor  # coordinates [K, P]
     cost: torch.Tensor  # sum of squared residuals, [K]
     converged: torch.Tensor  # [K]
+    memory: Memory  # empty if the sequence cannot be continued from here
 
 
 def never_stop(z: torch.Tensor, cost: torch.Tensor) -> torch.Tensor:

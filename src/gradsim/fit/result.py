@@ -16,6 +16,8 @@ from gradsim.fit.parameters import Parameters
 from gradsim.fit.scatter import Scatter
 from gradsim.fit.trial_model import TrialModel
 from gradsim.fit.uncertainty import Identifiability
+from gradsim.scene.atomic import write_atomically
+from gradsim.scene.errors import InvalidInput
 from gradsim.scene.html import to_html
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.robots.load import Robot
@@ -186,7 +188,5 @@ class Fit:
 
     def save(self, path: str | Path) -> None:
         """Writes the numbers as JSON, atomically."""
-        file = Path(path)
-        partial = file.with_name(file.name + ".partial")
-        partial.write_text(json.dumps(self.as_dict(), indent=2) + "\n")
-        partial.replace(file)
+        text = json.dumps(self.as_dict(), indent=2) + "\n"
+        write_atomically(Path(path), lambda target: target.write_text(text), InvalidInput)

@@ -11,13 +11,12 @@ import math
 import os
 from pathlib import Path
 
-import av
 from PIL import Image, UnidentifiedImageError
 
 from gradsim.footage.measured import Measured
 from gradsim.scene.camera import checked_pixels
 from gradsim.scene.errors import VideoFileError
-from gradsim.video.decode import decode_timed_frames
+from gradsim.video.decode import decode_timed_frames, open_video
 from gradsim.video.load import IMAGES, check_not_empty
 
 SENSOR = (24.0, 36.0)  # height and width that equivalent focal lengths refer to [mm]
@@ -78,12 +77,9 @@ def _photo_focal(file: Path) -> Measured | None:
 
 
 def _video_focal(file: Path) -> Measured | None:
-    try:
-        with av.open(str(file)) as container:
-            stated = [container.metadata, *(stream.metadata for stream in container.streams.video)]
-            values = [tags[key] for tags in stated for key in VIDEO_KEYS if key in tags]
-    except av.FFmpegError as error:
-        raise VideoFileError(str(file), "unreadable", f"needs a complete video: copy it again ({error})") from None
+    with open_video(file) as (container, _):
+        stated = [container.metadata, *(stream.metadata for stream in container.streams.video)]
+        values = [tags[key] for tags in stated for key in VIDEO_KEYS if key in tags]
     equivalent = _number(values[0]) if values else None
     if equivalent is None:
         return None

@@ -164,7 +164,7 @@ def _read_surface(file: Path, keep_uv: bool) -> TriMesh:
     import trimesh
 
     options = {"skip_materials": True} if file.suffix.lower() == ".obj" else {}
-    scene = trimesh.load_scene(file, process=False, **options)
+    scene = trimesh.load_scene(file, process=False, resolver=_own_folder(file), **options)
     parts = [part for part in scene.dump() if isinstance(part, trimesh.Trimesh) and len(part.faces)]
     if not parts:
         raise MeshFileError(str(file), "no triangles", "needs a triangle surface")
@@ -174,6 +174,19 @@ def _read_surface(file: Path, keep_uv: bool) -> TriMesh:
     uvs = [part.visual.uv for part in parts if getattr(part.visual, "uv", None) is not None]
     uv = np.concatenate(uvs) if keep_uv and len(uvs) == len(parts) else None
     return _merged(file, vertices, faces, uv)
+
+
+def _own_folder(file: Path) -> Any:
+    """Returns what gives trimesh the further files that a file names; those outside its folder are refused."""
+    from trimesh.resolvers import FilePathResolver
+
+    class OwnFolder(FilePathResolver):  # type: ignore[misc]
+        def get(self, name: str) -> Any:
+            if not (file.parent / name).resolve().is_relative_to(file.parent.resolve()):
+                raise MeshFileError(str(file), f"data in {name}", "needs all its data in files of its own folder")
+            return super().get(name)
+
+    return OwnFolder(str(file))
 
 
 def _read_volume(file: Path) -> TriMesh | TetMesh:

@@ -79,7 +79,7 @@ def probe(file: Path | BytesIO) -> ProbeResult:
     times: list[float] = []
     sizes: list[int] = []  # [bit]
     quality = None
-    with _open(file) as (container, stream):
+    with open_video(file) as (container, stream):
         aspect = stream.sample_aspect_ratio
         if aspect and aspect != 1:
             remedy = "ffmpeg -i input -vf scale=iw*sar:ih,setsar=1 output"
@@ -139,7 +139,7 @@ def decode_timed_frames(
         short_side: Largest height or width of the images, whichever is shorter [px]. Larger frames are reduced by a
             whole factor, with 8 bits per channel: each pixel is the mean of an area. None keeps the size.
     """
-    with _open(file) as (container, stream):
+    with open_video(file) as (container, stream):
         stream.thread_type = "AUTO"
         for number, frame in enumerate(_readable_frames(container, stream)):
             if number in frames:
@@ -186,7 +186,7 @@ def decode_lazily(
     rest = [number for number in numbers if number not in found]
     if not rest:
         return
-    with _open(file) as (container, stream):
+    with open_video(file) as (container, stream):
         stream.thread_type = "AUTO"
         for number, image in enumerate(_readable_frames(container, stream)):
             if number in rest:
@@ -199,7 +199,7 @@ def _frames_from(file: Path, numbers: list[int], stamps: Mapping[int, int]) -> I
     """Yields those frames that follow a key frame at or before the first one."""
     wanted = {stamps[number]: number for number in numbers}
     last = stamps[numbers[-1]]
-    with _open(file) as (container, stream):
+    with open_video(file) as (container, stream):
         stream.thread_type = "AUTO"
         container.seek(stamps[numbers[0]], stream=stream)
         for frame in _readable_frames(container, stream):
@@ -258,7 +258,7 @@ def _readable_frames(container: InputContainer, stream: VideoStream) -> Iterator
 def _count_contiguous(file: Path | BytesIO, fps: float) -> int:
     """Counts the frames before the first gap in a truncated file, which does not store frames in temporal order."""
     times: list[float] = []
-    with _open(file) as (container, stream), suppress(av.FFmpegError):
+    with open_video(file) as (container, stream), suppress(av.FFmpegError):
         for frame in _readable_frames(container, stream):
             if times and frame.time - times[-1] > 1.5 / fps:
                 break
@@ -267,7 +267,7 @@ def _count_contiguous(file: Path | BytesIO, fps: float) -> int:
 
 
 @contextmanager
-def _open(file: Path | BytesIO) -> Iterator[tuple[InputContainer, VideoStream]]:
+def open_video(file: Path | BytesIO) -> Iterator[tuple[InputContainer, VideoStream]]:
     """Opens the first video stream of a file. Errors of ffmpeg become `VideoFileError`."""
     if isinstance(file, BytesIO):
         file.seek(0)

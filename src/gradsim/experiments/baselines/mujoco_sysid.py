@@ -6,6 +6,8 @@ the mass. The impulse at the start changes the initial velocities, which depend 
 
 from __future__ import annotations
 
+import contextlib
+import io
 from typing import Any
 
 import numpy as np
@@ -36,7 +38,8 @@ def mujoco_sysid(problem: Problem) -> tuple[float, int]:
     def residual(x: np.ndarray, _: Any, **__: Any) -> tuple[list[np.ndarray], list[Any], list[Any]]:
         return [flight.difference(float(np.asarray(x).reshape(-1)[0]))], [], []
 
-    found, _ = optimize(parameters, residual, optimizer="scipy", verbose=False)
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints every iteration
+        found, _ = optimize(parameters, residual, optimizer="scipy", verbose=False)
     return float(found.as_vector()[0]), flight.simulations
 
 

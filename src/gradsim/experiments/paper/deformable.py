@@ -17,6 +17,7 @@ import torch
 from gradsim.datasets import deformable
 from gradsim.datasets.recording import record
 from gradsim.datasets.sample import generators
+from gradsim.experiments.baselines.problem import STATE_NOISE
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row
 from gradsim.experiments.many_unknowns import smooth_field, texture
 from gradsim.experiments.protocol import fit_video, relative_errors
@@ -130,7 +131,7 @@ def case(kind: str, method: str, number: int, seed: int) -> Case:
             trajectory, (video,) = record(true, subject.time, SIDE)
         observed: Any = video
         if method == STATES:
-            observed = States({f"{kind}.vertices": trajectory[kind].vertices}, noise=1.0)
+            observed = States({f"{kind}.vertices": trajectory[kind].vertices}, noise=STATE_NOISE)
         options: dict[str, Any] = {"fps": FPS, "substeps": subject.time.substeps, "bootstrap": False}
         if subject.many:
             options["optimizer"] = GaussNewton(jacobian=Adjoint())

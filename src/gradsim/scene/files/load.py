@@ -26,6 +26,8 @@ YAML_TERMS = {  # for terms in the messages of pydantic
 }
 BUNDLED_SCENES = Path(__file__).parents[2] / "scenes"  # folder of the scenes included in the package
 
+_default_folder: Path | None = None  # of all scene files, set by the command line
+
 
 @dataclass(frozen=True, eq=False)
 class SceneFile:
@@ -36,7 +38,7 @@ class SceneFile:
     path: Path
 
 
-def load_scene(path: str | os.PathLike[str]) -> Scene:
+def load_scene(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] | None = None) -> Scene:
     """Loads a scene from a YAML file.
 
     Example:
@@ -44,14 +46,16 @@ def load_scene(path: str | os.PathLike[str]) -> Scene:
 
     Args:
         path: Path of the file, or the name of a scene included in gradsim, such as "bouncing_cube".
+        folder: Folder that holds the meshes and arrays that the file names; others are refused. That of the file if
+            None.
 
     Raises:
         SceneFileError: The file is missing, is not valid YAML, or has invalid content; the message contains the line.
     """
-    return load_scene_file(path).scene
+    return load_scene_file(path, folder=folder).scene
 
 
-def load_scene_file(path: str | os.PathLike[str]) -> SceneFile:
+def load_scene_file(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] | None = None) -> SceneFile:
     """Loads a scene and its time settings from a YAML file; see `load_scene`.
 
     Example:
@@ -59,8 +63,9 @@ def load_scene_file(path: str | os.PathLike[str]) -> SceneFile:
     """
     file = _resolve_path(Path(path))
     document = _read_document(file)
+    context = LoadContext(file.parent, Path(folder or _default_folder or file.parent))
     try:
-        model = scene_model().model_validate(document.data, context=LoadContext(file.parent))
+        model = scene_model().model_validate(document.data, context=context)
     except ValidationError as error:
         errors = [_from_pydantic(file, document, details) for details in error.errors(include_url=False)]
         raise min(errors, key=lambda one: one.line or 0) from None
@@ -69,6 +74,12 @@ def load_scene_file(path: str | os.PathLike[str]) -> SceneFile:
     except InvalidInput as error:
         raise _with_line(file, document, _body_location(document, error), error) from None
     return SceneFile(scene, time, file)
+
+
+def set_default_folder(folder: Path | None) -> None:
+    """Sets the folder that may hold the files of scenes where `load_scene` is given none; None for that of the file."""
+    global _default_folder
+    _default_folder = folder
 
 
 def bundled_scenes() -> list[str]:

@@ -30,6 +30,7 @@ class LoadContext:
     """Context of the validation of a scene file."""
 
     folder: Path  # to which file names are relative
+    within: Path  # folder that must hold all files
     unknowns: dict[int, Unknown] = field(default_factory=dict)  # by identity of their mappings in the document
 
 
@@ -64,7 +65,11 @@ def check_keys(given: Mapping[Any, Any], known: Iterable[str], owner: str) -> No
 def _resolve_file(info: ValidationInfo, name: str) -> Path:
     """Returns the path of a file named in a scene file, which is relative to the folder of the scene file."""
     context: Any = info.context
-    return Path(context.folder, name)
+    path = Path(context.folder, name)
+    if "\0" in name or not path.resolve().is_relative_to(context.within.resolve()):
+        remedy = "must lie in the folder of the scene file, or give load_scene(..., folder=) or `gradsim --folder DIR`"
+        raise InvalidInput("file", abbreviate(name), remedy)
+    return path
 
 
 def _array(value: Any, info: ValidationInfo, kinds: str = "iuf") -> np.ndarray:

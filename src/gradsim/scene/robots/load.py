@@ -88,10 +88,16 @@ def load_robot(
     except ImportError as error:
         raise MissingExtra("gs.load_robot()", "robots") from error
     source = read_robot_file(path, folder)
+    messages: list[str] = []
+    mujoco.set_mju_user_warning(messages.append)  # otherwise it prints them and writes a log into the current folder
     try:
         model = mujoco.MjSpec.from_string(source.xml, assets=source.assets).compile()
     except (ValueError, mujoco.FatalError) as error:
         raise InvalidInput("path", str(source.path), f"MuJoCo: {error}") from None
+    finally:
+        mujoco.set_mju_user_warning(None)
+    for message in messages:
+        warnings.warn(f"{source.path.name}: MuJoCo: {message}", RobotWarning, stacklevel=2)
     found = robot_links(model)
     if not found.links:
         raise InvalidInput("path", str(source.path), "has no links")

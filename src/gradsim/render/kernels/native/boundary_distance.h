@@ -37,12 +37,13 @@ template <class T> struct Boundary {
         bottom = last(t.bottom + margin, height);
     }
 
-    // First pixel whose centre is not before a coordinate, and last one whose centre is not after it.
+    // First pixel whose centre is not before a coordinate, `count` if there is none, and last one whose centre is not
+    // after it, -1 if there is none.
     static int first(T coordinate, int count) {
-        return (int)__builtin_elementwise_ceil(smaller(larger(coordinate, T(0.5)), T(count + 1)) - T(0.5));
+        return (int)__builtin_elementwise_ceil(smaller(larger(coordinate, T(0.5)), count + T(0.5)) - T(0.5));
     }
     static int last(T coordinate, int count) {
-        return (int)__builtin_elementwise_floor(larger(smaller(coordinate, count - T(0.5)), T(-1)) - T(0.5));
+        return (int)__builtin_elementwise_floor(larger(smaller(coordinate, count - T(0.5)), T(-0.5)) - T(0.5));
     }
 
     // The pixels of a row that can be within the margin.

@@ -11,6 +11,11 @@
 
 #include "simd.h"
 
+#if __has_feature(address_sanitizer)
+extern "C" void __asan_poison_memory_region(const volatile void*, unsigned long);
+extern "C" void __asan_unpoison_memory_region(const volatile void*, unsigned long);
+#endif
+
 namespace gradsim {
 
 typedef long long Int;
@@ -29,14 +34,22 @@ template <class T> bool has_next_frame(RasterJob<T>& job) {
 }
 
 // Scratch memory of one frame, allocated linearly. Beyond its size it only counts, so that a single failure reports the
-// total need.
+// total need. The address sanitizer reports accesses between two allocations.
 struct Arena {
     char* base;
     Int size, used;
     Arena(char* scratch, Int bytes) : base(scratch), size(bytes), used(0) {}
     template <class U> U* allocate(Int count) {
         U* p = (U*)(base + used);
-        used += (count * (Int)sizeof(U) + 63) / 64 * 64;
+        const Int bytes = count * (Int)sizeof(U);
+        used += (bytes + 63) / 64 * 64;
+#if __has_feature(address_sanitizer)
+        used += 64;
+        if (used <= size) {
+            __asan_unpoison_memory_region(p, bytes);
+            __asan_poison_memory_region((char*)p + bytes, base + used - ((char*)p + bytes));
+        }
+#endif
         return p;
     }
     bool fits() const { return used <= size; }
