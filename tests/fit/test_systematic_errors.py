@@ -9,8 +9,8 @@ import functools
 
 import pytest
 
-from gradsim.experiments import touching_bodies
-from gradsim.experiments.touching_bodies import CLOSED_FORM, OWN, SUBJECTS, half_widths
+from gradsim.experiments import contact_pairs
+from gradsim.experiments.contact_pairs import CLOSED_FORM, OWN, SUBJECTS, half_widths
 
 
 def quiet(text):
@@ -54,5 +54,5 @@ def test_own_videos_have_narrow_intervals():
 
 
 def test_two_masses_that_collide_are_known_by_their_ratio():
-    row = touching_bodies.ratio_row(quiet)
+    row = contact_pairs.ratio_row(quiet)
     assert row["ratio"] == 1.0, row["status"]

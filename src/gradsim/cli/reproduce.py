@@ -209,7 +209,7 @@ def touching(as_json: JsonOption = None) -> None:
 
         gradsim reproduce touching --json touching.json
     """
-    from gradsim.experiments.touching_bodies import experiment
+    from gradsim.experiments.contact_pairs import experiment
 
     show_experiment(experiment(), as_json)
 

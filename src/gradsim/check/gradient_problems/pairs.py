@@ -135,10 +135,10 @@ def _mixed_scene(p: Values) -> Scene:
     """Returns a ball that catches up with a box, which hits a capsule, and a torus that flies into the capsule."""
     contact = Contact(ke=p["ke"], kd=p["kd"], kf=p["kf"], mu=p["friction"], delta=p["delta"])
     own: dict[str, Any] = {"contact": contact}
-    thrown, slow, back = (
+    moving: list[dict[str, Any]] = [
         {"velocity": factor * p["velocity"], "angular_velocity": p["spin"]} for factor in (1.0, 0.5, -1.0)
-    )
-    places = p["places"].unbind(-2)
+    ]
+    (thrown, slow, back), places = moving, p["places"].unbind(-2)
     return Scene(
         [
             Ball("ball", radius=p["radius"], mass=p["mass"], position=places[0], **thrown, **own),

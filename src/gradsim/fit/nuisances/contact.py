@@ -106,9 +106,9 @@ def _pair_contacts(scene: Scene) -> Iterator[Nuisance]:
         return
     depths = {_smaller_depth(pair) for pair in pairs}
     names = tuple(f"{first.name}{SEPARATOR}{second.name}" for first, second in pairs)
-    depth = depths.pop() if len(depths) == 1 else None
+    common = depths.pop() if len(depths) == 1 else None
     owner = names[0] if len(names) == 1 else "bodies that touch"
-    yield from _contact_of("pairs", owner, Contact(), depth, _named_contact(names))
+    yield from _contact_of("pairs", owner, Contact(), common, _named_contact(names))
 
 
 def _node_contacts(scene: Scene) -> Iterator[Nuisance]:

@@ -69,8 +69,9 @@ class Subject:
     def fit(self, video: torch.Tensor, progress: Progress) -> Fit:
         """Estimates the unknowns. Errors of the scene are named, not corrected."""
         guesses = [unknown(guess, low=low, high=high) for guess, low, high in self.unknowns.values()]
-        steps = {"fps": self.time.fps, "substeps": self.time.substeps}
-        return fit_video(self.scene(*guesses), video, progress, corrections=0, **steps)
+        time = self.time
+        scene = self.scene(*guesses)
+        return fit_video(scene, video, progress, corrections=0, fps=time.fps, substeps=time.substeps)
 
     def row(self, source: str, progress: Progress) -> Row:
         """Returns the row of a source."""
