@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from gradsim.fit.codec_noise import codec_correlation, codec_products
-from gradsim.fit.least_squares import LAPACK_DRIVER
+from gradsim.fit.least_squares import least_squares
 from gradsim.fit.linearization import Linearization
 from gradsim.fit.nuisances.nuisance import Nuisance
 from gradsim.fit.series_scores import series_scores
@@ -134,6 +134,6 @@ def _project_off(normal: torch.Tensor, gradient: torch.Tensor, size: int) -> tup
     A, B, D = normal[:size, :size], normal[:size, size:], torch.diagonal(normal)[size:]
     regular = A + 1e-12 * torch.diagonal(A).mean().clamp_min(1e-300) * torch.eye(size, dtype=A.dtype)
     columns = gradient.reshape(len(gradient), -1)
-    solved = torch.linalg.lstsq(regular, torch.cat([B, columns[:size]], 1), driver=LAPACK_DRIVER).solution
+    solved = least_squares(regular, torch.cat([B, columns[:size]], 1))
     inner = columns[size:] - B.T @ solved[:, B.shape[1] :]
     return D - (B * solved[:, : B.shape[1]]).sum(0), inner.reshape(gradient[size:].shape)
