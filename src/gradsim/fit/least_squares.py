@@ -38,7 +38,7 @@ def least_squares(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
 
     With the default of `torch.linalg.lstsq`, gelsy, the last bits of the solution differ from call to call.
     """
-    return torch.linalg.lstsq(lhs, rhs, **{"driver": "gelsd"}).solution
+    return torch.linalg.lstsq(lhs, rhs, driver="gelsd").solution
 
 
 def squared_norms(r: torch.Tensor) -> torch.Tensor:
