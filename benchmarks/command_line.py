@@ -27,6 +27,7 @@ from benchmarks import (
     scaling,
     stacks,
     suite,
+    viewer,
     worlds,
 )
 from benchmarks.render_scenes import SIZES as RENDER_SIZES
@@ -219,6 +220,12 @@ def run_footage(
         return footage.section(footage.measure_prepare(video, frames=frames, progress=progress))
 
     _run({"footage": measure}, as_json)
+
+
+@app.command("viewer")
+def run_viewer(as_json: JsonOption = None) -> None:
+    """Frames per second of a scrub through 20,000 faces in the viewer, in headless chromium; not part of `all`."""
+    _run({"viewer": lambda progress: viewer.section(viewer.measure_scrubs(progress))}, as_json)
 
 
 @app.command("scaling")

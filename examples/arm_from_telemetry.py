@@ -5,7 +5,8 @@ import torch
 
 import gradsim as gs
 
-BAR = gs.meshes.box((0.06, 0.4, 0.06))
+BOX = gs.meshes.box((0.06, 0.4, 0.06))
+BAR = gs.TriMesh(BOX.vertices - (0.0, 0.2, 0.0), BOX.faces)  # hangs from its joint
 TORQUES = [2.0 * np.sin(np.linspace(0.0, 9.0, 61)), 0.8 * np.cos(np.linspace(0.0, 14.0, 61))]
 
 

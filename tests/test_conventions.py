@@ -1,4 +1,4 @@
-"""What users of other packages expect: logging, schema, completion, new scenes, clear errors in torch.func."""
+"""What users of other packages expect: logging, schema, completion, new scenes, batches."""
 
 import json
 import logging
@@ -74,15 +74,7 @@ def test_shells_complete_commands():
     assert "--install-completion" in [parameter.opts[0] for parameter in get_command(app).params]
 
 
-def test_transforms_of_torch_func_are_refused_with_the_reason():
-    mass = torch.tensor([1.0, 2.0], dtype=torch.float64)
-    with pytest.raises(gs.errors.UnsupportedTransform, match="cube.mass.*batch dimension"):
-        torch.func.vmap(pushed)(mass)
-    with pytest.raises(gs.errors.UnsupportedTransform, match="torch.autograd.grad"):
-        torch.func.grad(pushed)(mass[0])
-
-
-def test_the_batch_that_replaces_vmap_equals_a_loop():
+def test_a_batch_equals_a_loop():
     mass = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
     loop = torch.stack([pushed(one) for one in mass])
     assert torch.allclose(pushed(mass), loop, rtol=0, atol=1e-12)

@@ -81,15 +81,17 @@ def reference_page(page: str) -> str:
 
 
 def gallery_page() -> str:
-    """Returns the page of all examples: what each shows, its picture if there is one, and its code."""
-    parts = ["# Examples\n\nEach is one file in `examples/`, runs in seconds, and is run by the tests.\n"]
+    """Returns the page of all examples: what each shows, its picture and its code."""
+    parts = [
+        "# Examples\n\nEach is one file in `examples/`, runs in seconds, and is run by the tests. "
+        "The pictures show the last scene that an example simulated, at four times.\n"
+    ]
     for file in sorted(EXAMPLES.glob("*.py")):
         text = file.read_text(encoding="utf-8")
         module = ast.parse(text)
         title, _, rest = (ast.get_docstring(module) or file.stem).partition("\n")
         code = "\n".join(text.splitlines()[module.body[0].end_lineno :]).strip()
-        image = ROOT / "docs" / "images" / "examples" / f"{file.stem}.png"
-        picture = f"![{file.stem}](images/examples/{image.name})\n\n" if image.exists() else ""
+        picture = f"![{title.rstrip('.')}](images/examples/{file.stem}.webp)\n\n"
         parts.append(
             f"## {title.rstrip('.')} {{#{file.stem}}}\n\n{rest.strip()}\n\n{picture}"
             f'??? example "{file.name}"\n\n    ```python\n{indent(code, "    ")}\n    ```\n'

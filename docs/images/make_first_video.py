@@ -1,4 +1,4 @@
-"""Makes first_video_preview.png and first_video_report.png of docs/first-video.md from a synthetic video.
+"""Makes the animation and the picture of docs/first-video.md, first_video_preview.webp and first_video_report.png.
 
 python -m docs.images.make_first_video      (from the root of the repository; needs chromium)
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from PIL import Image
 from tests.footage.chromium import open_browser
 
 import gradsim as gs
@@ -17,15 +18,23 @@ from gradsim.experiments.footage_videos import synthetic_video
 from gradsim.footage.prepared_files import Preview
 
 HERE = Path(__file__).parent
+WIDTH, QUALITY = 420, 40  # of the animation [px], and of its frames
 SEED = 344  # a throw in front of a ruler
 LONG = "document.querySelectorAll('section')[1]"  # the section about the footage
 
 
 def save_preview(prepared: gs.Prepared, file: Path) -> None:
-    """Saves the last frame of the preview, reduced, in the colours of a small palette."""
+    """Saves the preview as a small animation that begins again after a second."""
     preview = Preview(prepared)
-    image = np.ascontiguousarray(preview[preview.shape[0] - 4])
-    cv2.imwrite(str(file), cv2.resize(image, None, fx=0.9, fy=0.9, interpolation=cv2.INTER_AREA)[..., ::-1])
+    height, width = preview.shape[1:3]
+    size = (WIDTH, round(WIDTH * height / width))
+    frames = [
+        Image.fromarray(cv2.resize(np.ascontiguousarray(preview[k]), size, interpolation=cv2.INTER_AREA))
+        for k in range(preview.shape[0])
+    ]
+    step = 1000 * float(np.median(np.diff(prepared.recording.times))) * preview.step
+    durations = [max(1, round(step))] * (len(frames) - 1) + [1000]
+    frames[0].save(file, save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=QUALITY, method=6)
 
 
 def main() -> None:
@@ -33,7 +42,7 @@ def main() -> None:
         truth = synthetic_video(SEED, Path(folder) / "throw.mp4")
         prepared = gs.prepare(truth.path, scale=truth.known.length)
         print(prepared)
-        save_preview(prepared, HERE / "first_video_preview.png")
+        save_preview(prepared, HERE / "first_video_preview.webp")
         fit = gs.estimate(prepared)
         print(fit)
         page = gs.write_report(fit, Path(folder) / "out", title="throw", footage=prepared)

@@ -40,6 +40,7 @@ from gradsim.render.render import render
 from gradsim.render.softras import SoftRas
 from gradsim.report.fit_page import write_report
 from gradsim.report.plan_page import write_plan
+from gradsim.report.progress import ProgressBar
 from gradsim.scene import errors
 from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.ball import Ball
@@ -101,6 +102,7 @@ from gradsim.video.load import load_video
 from gradsim.video.save import save_video
 from gradsim.video.video import Video
 from gradsim.view.glb import save_glb
+from gradsim.view.usd import save_usd
 from gradsim.view.viewer import view
 
 __all__ = [
@@ -177,6 +179,7 @@ __all__ = [
     "Plan",
     "Prepared",
     "Prismatic",
+    "ProgressBar",
     "PointLight",
     "Push",
     "Quantity",
@@ -251,6 +254,7 @@ __all__ = [
     "rigid_force",
     "save_glb",
     "save_trajectory",
+    "save_usd",
     "save_video",
     "scene_schema",
     "simulate",

@@ -35,13 +35,7 @@ def environment(
     with reward 0 for that step; after `steps` steps it is truncated.
 
     Example:
-        An agent that pushes a cube to the origin along x:
-
-            gs.environment(
-                scene, {"field.acceleration": ((-1, 0, 0), (1, 0, 0))},
-                observe=lambda t: torch.cat([t["cube"].position[-1], t["cube"].velocity[-1]]),
-                reward=lambda t: -float(t["cube"].position[-1, 0].abs()),
-            )
+        `gs.environment(scene, {"scene.gravity": ((-2, -9.81, 0), (2, -9.81, 0))}, observe, reward, steps=50)`
 
     Args:
         scene: A scene without unknowns and without batch.

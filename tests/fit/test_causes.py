@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gradsim.fit.causes import likely_causes
-from gradsim.fit.linearization import Block, Linearization
+from gradsim.fit.linearized import Block, Linearization
 from gradsim.fit.nuisances.nuisance import Nuisance
 
 FRAMES, ENTRIES, UNKNOWNS, NUISANCES = 5, 40, 2, 3

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gradsim.fit.discrepancy import discrepancy_covariance
-from gradsim.fit.linearization import Block, Linearization
+from gradsim.fit.linearized import Block, Linearization
 
 COUNT = 40  # frames
 F64 = torch.float64

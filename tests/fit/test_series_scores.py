@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gradsim.fit.discrepancy import LENGTHS, VARIANCES
-from gradsim.fit.linearization import Block, Linearization
+from gradsim.fit.linearized import Block, Linearization
 from gradsim.fit.series_scores import NOISE_FRACTIONS, RATIO_SCORE, series_scores
 
 F64 = torch.float64

@@ -58,7 +58,7 @@ def wait_for(condition, seconds=40.0):
 def red(page, file):
     """Mean column of the red pixels in the left part of the window [px], and their number."""
     page.screenshot(file)
-    pixels = imread(file)[:, :550]
+    pixels = imread(file)[:, :480]
     columns = np.nonzero((pixels[..., 0] > 0.5) & (pixels[..., 1] < 0.35) & (pixels[..., 2] < 0.35))[1]
     return (float(columns.mean()) if len(columns) else np.nan), len(columns)
 

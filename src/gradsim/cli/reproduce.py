@@ -202,6 +202,19 @@ def deformable(as_json: JsonOption = None) -> None:
 
 
 @reproduce.command()
+def touching(as_json: JsonOption = None) -> None:
+    """Mass, restitution and friction of bodies that touch: own videos, closed forms, and path tracing.
+
+    Needs the extra mitsuba.
+
+        gradsim reproduce touching --json touching.json
+    """
+    from gradsim.experiments.touching_bodies import experiment
+
+    show_experiment(experiment(), as_json)
+
+
+@reproduce.command()
 def pendula(as_json: JsonOption = None) -> None:
     """Lengths of a simple and a double pendulum.
 

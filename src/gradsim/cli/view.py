@@ -14,16 +14,20 @@ import typer
 from gradsim.cli.console import announce_compilation, console
 from gradsim.cli.inputs import load_clip, substeps_at
 from gradsim.cli.options import Dtype, SetOption, parse_values
+from gradsim.footage.prepared_files import is_prepared
 from gradsim.scene.errors import InvalidInput
-from gradsim.scene.files.load import load_scene_file
+from gradsim.scene.files.load import SceneFile, load_scene_file
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
+from gradsim.video.video import Video
 
 COMPONENT = re.compile(r"^(.*?)((?:\[\d+\])*)$")
 
 
 def view(
-    scene: Annotated[str, typer.Argument(help="A scene file, or the name of a built-in scene, such as bouncing_cube.")],
+    scene: Annotated[
+        str, typer.Argument(help="A scene file, the name of a built-in scene, or a folder of `gradsim prepare`.")
+    ],
     video: Annotated[
         Path | None, typer.Argument(help="A video of the scene, shown in its camera and beside the simulated one.")
     ] = None,
@@ -41,12 +45,13 @@ def view(
 
         gradsim view scene.yaml video.mp4 --fit out/
 
+        gradsim view prepared/ --fit out/
+
     Ctrl-C ends it. Needs `pip install 'gradsim[view]'`.
     """
     from gradsim.view.viewer import Viewer
 
-    file = load_scene_file(scene)
-    clip = None
+    file, clip, observations = _load(scene)
     if video is not None:
         clip = load_clip(video, frames=None, crop=None, size=None, fps=None, dtype=Dtype.FLOAT32)
     rate = (clip.fps if clip is not None else None) or file.time.fps
@@ -55,7 +60,7 @@ def view(
     start = {} if fit is None else fitted_values(file.scene, fit)
     start |= parse_values(values or [])
     announce_compilation(Dtype.FLOAT64.torch)
-    viewer = Viewer(file.scene, video=clip, time=time, values=start, host=host, port=port)
+    viewer = Viewer(file.scene, video=clip, observations=observations, time=time, values=start, host=host, port=port)
     console.print(f"{viewer.url} shows {scene}; Ctrl-C ends it", highlight=False, soft_wrap=True)
     if open_page:
         webbrowser.open(viewer.url)
@@ -63,6 +68,15 @@ def view(
         viewer.wait()
     except KeyboardInterrupt:
         viewer.stop()
+
+
+def _load(scene: str) -> tuple[SceneFile, Video | None, list[Any]]:
+    """Returns a scene file, and the pictures and observations of a prepared recording."""
+    if not is_prepared(Path(scene)):
+        return load_scene_file(scene), None, []
+    from gradsim.cli.prepared_view import load_prepared_view
+
+    return load_prepared_view(Path(scene))
 
 
 def fitted_values(scene: Scene, folder: Path) -> dict[str, Any]:

@@ -29,6 +29,9 @@ class Cumulative:
     The pixel-wise difference of two silhouettes that do not overlap is constant, so its gradient is zero. The
     cumulative sums still depend on the distance between the silhouettes, so their gradient is not.
 
+    Example:
+        `gs.control(scene, image, frames=30, stages=[(gs.Cumulative(normalize=True), gs.Adam())])`
+
     Args:
         normalize: Divide by the area of the silhouette instead of the area of the image. The distance then depends on
             position and shape but not on size.
@@ -57,6 +60,9 @@ class Moments:
     """Centroid and size of each channel, and optionally its second moments, in units of the image height.
 
     The few residuals suit the first iterations of a search and optimizers that require few residuals.
+
+    Example:
+        `gs.control(scene, image, frames=30, stages=[(gs.Moments(second_moments=True), gs.GaussNewton())])`
 
     Args:
         size: Weight of the size (square root of the area); 0 ignores it.
@@ -99,6 +105,9 @@ class Moments:
 @dataclass(frozen=True)
 class Blur:
     """Pixel-wise difference of images blurred by a Gaussian.
+
+    Example:
+        `gs.control(scene, image, frames=30, stages=[(gs.Blur(0.02), gs.GaussNewton())])`
 
     Args:
         sigma: Standard deviation of the Gaussian as a fraction of the image height; 0 compares the unblurred pixels.

@@ -13,6 +13,9 @@ def mse(
 ) -> torch.Tensor:
     """Mean squared difference of two videos.
 
+    Example:
+        `gs.mse(gs.render(scene, trajectory, (32, 32)), video)`
+
     Args:
         video: [..., T, H, W, C]; leading dimensions are a batch of worlds.
         observed: Same shape; batch dimensions broadcast.

@@ -14,6 +14,9 @@ def cumulative(video: torch.Tensor | Video, goal: torch.Tensor | Video) -> torch
     The pixel-wise difference of two silhouettes that do not overlap is constant, so its gradient is zero. The area
     above each row and left of each column still depends on the distance between them, so its gradient is not.
 
+    Example:
+        `gs.cumulative(silhouettes, goal)`
+
     Args:
         video: Coverage [..., T, H, W, C], such as the fourth channel of `gs.render(..., alpha=True)[..., 3:]`. Colours
             on a black background also work; each channel is compared separately.

@@ -25,6 +25,9 @@ def generate(
     A video depends on the settings and its number alone, so the files are the same whatever the number of workers, and
     after an interruption. Each is written in one step.
 
+    Example:
+        `gs.datasets.generate("data", 8, gs.datasets.Settings("rigid"))`
+
     Args:
         folder: Created if it does not exist. The machines of a Ray cluster must share it.
         videos: Number of videos of the whole data set; a later call may ask for more.

@@ -39,6 +39,9 @@ NODE_STATE_NAMES = ("vertices", "velocities")
 class Settings:
     """What determines the videos of a data set.
 
+    Example:
+        `gs.datasets.Settings("rigid", seed=1, side=128)`
+
     Args:
         kind: "rigid" or "deformable".
         seed: Random seed.

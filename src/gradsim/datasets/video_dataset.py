@@ -28,6 +28,9 @@ class VideoDataset(Dataset[dict[str, Any]]):
     `parameter_names`; NaN for those of other objects), `object` (index into `objects`) and `name`. With `states=True`
     it also has `states`, the 3D states at the frames by path, float64 [T, ...].
 
+    Example:
+        `gs.datasets.VideoDataset("data")[0]`
+
     Args:
         folder: Folder of the data set.
         split: "train" or "test", 800 and 200 of the first 1,000 videos; "extra", the others; "all".

@@ -9,7 +9,7 @@ import torch
 
 from gradsim.fit.codec_noise import codec_correlation, codec_products
 from gradsim.fit.least_squares import least_squares
-from gradsim.fit.linearization import Linearization
+from gradsim.fit.linearized import Linearization
 from gradsim.fit.nuisances.nuisance import Nuisance
 from gradsim.fit.series_scores import series_scores
 
@@ -46,24 +46,10 @@ def likely_causes(
     if not nuisances:
         return []
     size, count = lin.count, len(nuisances)
-    normal = torch.zeros(size + count, size + count, dtype=torch.float64)
-    gradient = torch.zeros(size + count, dtype=torch.float64)
-    total = entries = 0.0
-    gradients: dict[int, torch.Tensor] = {}  # by trial
-    for block in lin.blocks:
-        index = torch.tensor([*block.coordinates, *range(size, size + block.nuisances)])
-        columns = torch.tensor(
-            [
-                *range(1, 1 + len(block.coordinates)),
-                *range(block.nuisance_columns.start, block.nuisance_columns.stop),
-            ]
-        )
-        summed = block.gram.sum(0)
-        normal[index[:, None], index] += summed[columns[:, None], columns]
-        gradient[index] += summed[columns, 0]
-        gradients.setdefault(block.key[0], torch.zeros_like(gradient))[index] += summed[columns, 0]
-        total += float(summed[0, 0])
-        entries += float(block.counts.sum())
+    normal, gradients = _normal_equations(lin, count)
+    gradient = torch.stack(list(gradients.values())).sum(0)
+    total = lin.total_chi2
+    entries = sum(float(block.counts.sum()) for block in lin.blocks)
     projected = _project_off(normal, gradient, size)
     # Residuals above the noise, and errors of a codec along a direction, are no evidence for any single cause.
     colored = torch.tensor([nuisance.group in COLORED for nuisance in nuisances])
@@ -86,6 +72,26 @@ def likely_causes(
             Cause(nuisance.describe(amount * nuisance.sd), nuisance.path, nuisance.group, score, share, amount)
         )
     return sorted(causes, key=lambda cause: -cause.score)
+
+
+def _normal_equations(lin: Linearization, count: int) -> tuple[torch.Tensor, dict[int, torch.Tensor]]:
+    """Returns products of coordinates and `count` nuisances with each other, [P + Q, P + Q], and with the residual, by
+    trial [P + Q]."""
+    size = lin.count
+    normal = torch.zeros(size + count, size + count, dtype=torch.float64)
+    gradients: dict[int, torch.Tensor] = {}
+    for block in lin.blocks:
+        index = torch.tensor([*block.coordinates, *range(size, size + block.nuisances)])
+        columns = torch.tensor(
+            [
+                *range(1, 1 + len(block.coordinates)),
+                *range(block.nuisance_columns.start, block.nuisance_columns.stop),
+            ]
+        )
+        summed = block.gram.sum(0)
+        normal[index[:, None], index] += summed[columns[:, None], columns]
+        gradients.setdefault(block.key[0], torch.zeros_like(normal[0]))[index] += summed[columns, 0]
+    return normal, gradients
 
 
 def _codec_ratios(lin: Linearization, normal: torch.Tensor, colored: torch.Tensor) -> torch.Tensor:
@@ -132,8 +138,13 @@ def _project_off(normal: torch.Tensor, gradient: torch.Tensor, size: int) -> tup
         size: Number of coordinates P.
     """
     A, B, D = normal[:size, :size], normal[:size, size:], torch.diagonal(normal)[size:]
-    regular = A + 1e-12 * torch.diagonal(A).mean().clamp_min(1e-300) * torch.eye(size, dtype=A.dtype)
     columns = gradient.reshape(len(gradient), -1)
-    solved = least_squares(regular, torch.cat([B, columns[:size]], 1))
+    solved = _solved(A, torch.cat([B, columns[:size]], 1))
     inner = columns[size:] - B.T @ solved[:, B.shape[1] :]
     return D - (B * solved[:, : B.shape[1]]).sum(0), inner.reshape(gradient[size:].shape)
+
+
+def _solved(A: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Solution of A x = b for products A [P, P] of the coordinates, regularized if they are dependent."""
+    regular = A + 1e-12 * torch.diagonal(A).mean().clamp_min(1e-300) * torch.eye(len(A), dtype=A.dtype)
+    return least_squares(regular, b)

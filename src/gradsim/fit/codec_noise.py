@@ -13,7 +13,8 @@ from dataclasses import replace
 
 import torch
 
-from gradsim.fit.linearization import Columns, Linearization, differences, linearize
+from gradsim.fit.linearization import differences, linearize
+from gradsim.fit.linearized import Columns, Linearization
 from gradsim.fit.noise import MAD_TO_SD, ROUNDING_8_BIT, NoiseLevel
 from gradsim.fit.observations.noise import LEVELS
 from gradsim.fit.observations.pixels import Pixels

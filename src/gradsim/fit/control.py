@@ -62,6 +62,9 @@ def control(
     The decision variables are the scene's unknowns, such as an initial velocity or a force, and the weights of the
     policies. Ctrl-C returns the best control so far.
 
+    Example:
+        `gs.control(scene, gs.GoalState({"cube.position": (1.0, 0.5, 0.0)}), frames=30)`
+
     Args:
         scene: Scene, with a camera if the goal is an image.
         goal: Image [H, W, C] of the last frame (C = 1: silhouette, 3: colours, 4: both), a `gs.GoalImage` or

@@ -14,32 +14,29 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.coarse_problem import coarse_problem
 from gradsim.fit.codec_noise import with_codec_noise
 from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.gauss_newton import GaussNewton, solve
 from gradsim.fit.jacobians import Adjoint
-from gradsim.fit.linearization import (
-    Columns,
-    Linearization,
-    differences,
-    direction_columns,
-    linearize,
-    residual_jacobian,
-)
+from gradsim.fit.linearization import linearize, residual_jacobian
+from gradsim.fit.linearized import Columns, Linearization
 from gradsim.fit.misfit import MAX_SCORE, Misfit, measure_misfit
 from gradsim.fit.noise import NoiseLevel
-from gradsim.fit.nuisances.catalogue import nuisances
-from gradsim.fit.nuisances.nuisance import Nuisance, batches, chosen
-from gradsim.fit.observations.images import ImageObservation
-from gradsim.fit.observations.tracks import Tracks
-from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
+from gradsim.fit.nuisance_scores import (
+    candidate_nuisances,
+    linearize_nuisances,
+    nuisance_coordinate,
+    scored_nuisances,
+)
+from gradsim.fit.nuisances.nuisance import Nuisance, chosen
+from gradsim.fit.parameters import SEARCH_TRIALS
 from gradsim.fit.prior_conflicts import prior_conflicts
 from gradsim.fit.problem import NEGLIGIBLE_CHI2, EstimationProblem
 from gradsim.fit.scatter import Scatter, trial_scatter
 from gradsim.fit.search import UNEXPLAINED_ITERATIONS
 from gradsim.fit.stages import ROUGH_TOLERANCE
 from gradsim.fit.subsamples import group_scatter
+from gradsim.fit.systematic_errors import covariance, step_shifts, systematic_covariance
 from gradsim.fit.trials import MAX_SUBSTEPS
 from gradsim.fit.uncertainty import Uncertainty, estimate_uncertainty
 from gradsim.scene.errors import Diverged, InvalidInput
@@ -52,7 +49,6 @@ NOISE_CHANGE = 0.2  # relative change of the noise after which a fit of several 
 POLISH_ITERATIONS, POLISH_TOLERANCE = 15, 1e-7
 POLISHED_CHI2 = 1e-3  # decrease of chi^2 below which it ends, where the noise limits the accuracy
 MIN_PROSPECT = 0.5  # fraction of what is left that further corrections, each like the first, must explain
-MAX_SCORED_UNKNOWNS = 200  # estimates with more unknowns are not scored for errors of the scene
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +83,7 @@ def with_nuisances(problem: EstimationProblem, groups: Sequence[str]) -> Estimat
     if not groups:
         return problem
     z = problem.parameters.initial()
-    candidates = [_candidates(problem, z, k) for k in range(len(problem.trials))]
+    candidates = [candidate_nuisances(problem, z, k) for k in range(len(problem.trials))]
     for word in groups:
         if not any(chosen(own, [word]) for own in candidates):
             raise InvalidInput("roughly", repr(word), "the observations depend on nothing of this kind that is known")
@@ -106,44 +102,9 @@ def _add(problem: EstimationProblem, added: list[tuple[Nuisance, ...]]) -> Estim
             shared = single or nuisance.group not in PER_TRIAL
             path = nuisance.path if shared else f"{nuisance.path}@{trial.name}"
             if path not in extra:
-                extra[path] = _coordinate(path, nuisance, None if shared else k)
+                extra[path] = nuisance_coordinate(path, nuisance, None if shared else k)
     parameters = problem.parameters.extended(list(extra.values()))
     return replace(problem, parameters=parameters, trials=tuple(trials), noise=dict(problem.noise))
-
-
-def _coordinate(path: str, nuisance: Nuisance, trial: int | None) -> ScaledUnknown:
-    """Returns the amount of a nuisance as an unknown; one coordinate unit is its standard deviation."""
-    zero, infinite = torch.zeros((), dtype=torch.float64), torch.tensor(math.inf, dtype=torch.float64)
-    return ScaledUnknown(
-        path,
-        nuisance.unit,
-        (),
-        "linear",
-        zero,
-        -infinite,
-        infinite,
-        step=nuisance.sd,
-        prior_mean=torch.zeros(1, dtype=torch.float64),
-        prior_sd=torch.ones(1, dtype=torch.float64),
-        trial=trial,
-    )
-
-
-def _candidates(problem: EstimationProblem, z: torch.Tensor, k: int) -> tuple[Nuisance, ...]:
-    """Returns the nuisances of a trial's scene at coordinates z that are not estimated yet."""
-    trial = problem.trials[k]
-    values = problem.parameters.model_values(problem.parameters.values(z), k)
-    with torch.no_grad():
-        scene, trajectory = trial.simulate(values)
-    known = {nuisance.path for nuisance in trial.nuisances}
-    excluded = frozenset(trial.scene.unknowns) | set(trial.sampling.unknown)
-    found = nuisances(scene, trajectory, fps=trial.time.fps, excluded=excluded)
-    images = any(isinstance(observation, ImageObservation) for observation in trial.observations)
-    projected = images or any(isinstance(item, Tracks) and item.size is not None for item in trial.observations)
-    hidden = [] if images else ["light", "color"]
-    hidden += [] if projected else ["camera"]
-    visible = [n for n in found if n.path not in known and n.group not in hidden]
-    return tuple(n for n in visible if images or (n.image is None and n.time != "exposure"))
 
 
 def analyse(
@@ -196,7 +157,7 @@ def analyse(
     polished = polished if refitted is None else refitted
     exact = problem.noise_is_known and misfit.chi2 <= misfit.chi2_limit
     groups = None if exact or not full else group_scatter(problem, z, optimizer, report)
-    uncertainty = estimate_uncertainty(problem, lin, groups)
+    uncertainty = estimate_uncertainty(problem, lin, groups, systematic_covariance(problem, lin) if full else None)
     misfit = replace(misfit, holdout=uncertainty.holdout, conflicts=prior_conflicts(problem, z))
     scatter = trial_scatter(problem.parameters, z, uncertainty.standard_deviation)
     return Analysis(problem, z, uncertainty, misfit, polished, advice, scatter)
@@ -283,10 +244,8 @@ def _step_factor(problem: EstimationProblem, lin: Linearization) -> tuple[int, f
     if change is None or not bool(torch.isfinite(change).all()):
         return 1, math.nan
     substeps = max(trial.time.steps_per_frame for trial in problem.trials)
-    prior = lin.reduced(torch.diag(1.0 / problem.parameters.prior()[1] ** 2))
-    inverse = torch.linalg.inv(lin.information() + prior)
     order = min(trial.time.integrator.order for trial in problem.trials)
-    error = (inverse @ change).abs() / torch.diagonal(inverse).sqrt() / (1 - 0.5**order)
+    error = step_shifts(problem, lin, change).abs() / torch.diagonal(covariance(problem, lin)).sqrt()
     bias = float(error.max()) / math.sqrt(problem.noise_correlation)
     if not bias > STEP_BIAS or substeps >= MAX_SUBSTEPS:
         return 1, bias
@@ -306,8 +265,8 @@ def _correct(
     names: list[str] = []
     converged: bool | None = None
     while True:
-        candidates = _scored(problem, z) if lin.total_chi2 > MAX_SCORE else ([], [])  # no score exceeds chi^2
-        scored = _linearize_sample(problem, lin, candidates) if candidates[0] else None
+        candidates = scored_nuisances(problem, z) if lin.total_chi2 > MAX_SCORE else ([], [])  # no score exceeds chi^2
+        scored = linearize_nuisances(problem, lin, candidates) if candidates[0] else None
         misfit = measure_misfit(problem, lin, candidates[0], scored=scored, holdout=math.nan, corrections=tuple(names))
         usable = {nuisance.path for nuisance in candidates[0] if nuisance.batched}
         likely = misfit.causes[0] if misfit.causes else None
@@ -333,61 +292,3 @@ def _correct(
 
 def _first_path(problem: EstimationProblem, path: str) -> str:
     return next(u.path for u in problem.parameters.unknowns if u.path.split("@")[0] == path)
-
-
-def _scored(problem: EstimationProblem, z: torch.Tensor) -> tuple[list[Nuisance], list[tuple[Nuisance, ...]]]:
-    """Returns the nuisances of all trials to be scored, by path, and those of each trial."""
-    if problem.parameters.count > MAX_SCORED_UNKNOWNS:
-        return [], []
-    own = [_candidates(problem, z, k) for k in range(len(problem.trials))]
-    by_path: dict[str, Nuisance] = {}
-    for candidates in own:
-        for nuisance in candidates:
-            by_path.setdefault(nuisance.path, nuisance)
-    return list(by_path.values()), own
-
-
-def _linearize_sample(
-    problem: EstimationProblem,
-    lin: Linearization,
-    candidates: tuple[list[Nuisance], list[tuple[Nuisance, ...]]],
-) -> Linearization:
-    """Linearizes a problem, or some of its trials if there are many, with the scored nuisances."""
-    coarse, numbers = coarse_problem(problem), representative_trials(problem.parameters)
-    if len(numbers) == len(problem.trials):
-        return _linearize_with(coarse, lin.z, candidates, lin.columns if coarse is problem else None)
-    part = coarse.subset(numbers)
-    own = part.parameters.merged(part.parameters.initial(), problem.parameters, lin.z)
-    return _linearize_with(part, own, (candidates[0], [candidates[1][k] for k in numbers]), None)
-
-
-def _linearize_with(
-    problem: EstimationProblem,
-    z: torch.Tensor,
-    candidates: tuple[list[Nuisance], list[tuple[Nuisance, ...]]],
-    columns: Columns | None,
-) -> Linearization:
-    """Linearizes a problem with the scored nuisances as further directions, common to all trials.
-
-    The Jacobian `columns` at z is computed if it is None.
-    """
-    listed, own = candidates
-    center = differences(problem, z[None])
-    found: dict[str, dict[tuple[int, int], torch.Tensor]] = {}
-    for group in batches(listed):
-        paths = {nuisance.path for nuisance in group}
-        trials = tuple(
-            replace(trial, nuisances=(*trial.nuisances, *(n for n in extra if n.path in paths)))
-            for trial, extra in zip(problem.trials, own, strict=True)
-        )
-        parameters = problem.parameters.extended([_coordinate(n.path, n, None) for n in group])
-        extended = replace(problem, parameters=parameters, trials=trials, noise=dict(problem.noise))
-        full = torch.cat([z, z.new_zeros(len(group))])
-        steps = torch.tensor([nuisance.step / nuisance.sd for nuisance in group], dtype=z.dtype)
-        offsets = torch.cat([z.new_zeros(len(group), len(z)), torch.diag(steps)], 1)
-        separate = not all(nuisance.batched for nuisance in group)
-        derivatives = direction_columns(extended, full, offsets, steps, center, separate=separate)
-        for row, nuisance in enumerate(group):
-            found[nuisance.path] = {key: derivatives[key][row] for key in problem.blocks}
-    nuisance_columns = {key: [found[n.path][key] for n in listed] for key in problem.blocks}
-    return linearize(problem, z, nuisances=nuisance_columns, columns=columns, shifts=False)

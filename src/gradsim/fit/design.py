@@ -30,7 +30,11 @@ FLAT = 1e-6  # largest gradient of a design that has no effect
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Result of `gs.best_design`; `print` shows the design and what it determines."""
+    """Result of `gs.best_design`; `print` shows the design and what it determines.
+
+    Example:
+        `gs.best_design(scene, ["cube.velocity"], frames=10).values["cube.velocity"]`
+    """
 
     values: dict[str, torch.Tensor]  # best values of the design variables, by path
     scene: Scene  # with these values; the other unknowns are still unknown
@@ -62,6 +66,9 @@ def best_design(
     **recording: Any,
 ) -> Design:
     """Finds the design of an experiment for which the expected intervals of the unknowns are narrowest.
+
+    Example:
+        `gs.best_design(scene, ["cube.velocity"], frames=10, size=(32, 32)).scene`
 
     Args:
         scene: Scene with unknowns. Those at the paths of `design` are chosen, the others are to be estimated.

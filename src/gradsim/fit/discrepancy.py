@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from gradsim.fit.linearization import MIN_EVIDENCE, Block, Linearization
+from gradsim.fit.linearized import MIN_EVIDENCE, Block, Linearization
 
 LENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0)  # correlation lengths that are compared [frames]
 VARIANCES = tuple(10.0**k for k in range(-3, 8))  # relative to the median noise variance of a series

@@ -77,6 +77,9 @@ def estimate(
     The search proceeds from coarse to fine images and from few to all frames; see `gradsim.fit.search`. Ctrl-C returns
     the best values so far.
 
+    Example:
+        `gs.estimate(scene, gs.load_video("bounce.mp4"))`
+
     Args:
         scene: Scene with unknowns, such as `mass=gs.unknown(2.0, low=1.0, high=10.0)`; or one or several `gs.Trial`,
             which contain their observations; or a recording from `gs.prepare`. Unknowns with the same path are shared

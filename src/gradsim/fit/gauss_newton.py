@@ -36,6 +36,9 @@ class SolveLog(Protocol):
 class GaussNewton:
     """Nonlinear least squares.
 
+    Example:
+        `gs.control(scene, image, frames=30, stages=[(gs.Moments(), gs.GaussNewton(iterations=8))])`
+
     Args:
         iterations: Maximum number of iterations.
         damping: Initial damping, relative to the diagonal of the normal equations.

@@ -36,6 +36,9 @@ class Goal(Protocol):
 class GoalImage:
     """An image that the scene's camera is to record.
 
+    Example:
+        `gs.control(scene, gs.GoalImage(image, frames=[-1]), frames=30)`
+
     Args:
         image: One image [H, W, C] for all frames, or [n, H, W, C] with one per frame: a silhouette (C = 1), colours
             (3), or colours and silhouette (4). Of a `gs.Video`, the last n frames are used.
@@ -89,6 +92,9 @@ class GoalImage:
 @dataclass(frozen=True, eq=False)
 class GoalState:
     """Target values of the bodies' motions.
+
+    Example:
+        `gs.control(scene, gs.GoalState({"cube.position": (1.0, 0.5, 0.0)}), frames=30)`
 
     Args:
         values: Targets by body and attribute of its motion, such as `{"gear.vertices": [N, 3]}` or

@@ -71,6 +71,9 @@ class ExpectedIntervals:
     """Result of `gs.identifiability`; `print` shows a table.
 
     Intervals assume that the scene has no errors except those declared with `roughly`.
+
+    Example:
+        `gs.identifiability(scene, frames=10, size=(32, 32)).intervals["cube.mass"]`
     """
 
     intervals: dict[str, ExpectedInterval]  # by coordinate: the path, with an index if it has several values
@@ -153,6 +156,9 @@ def identifiability(
 
     The intervals follow from the derivatives of the simulated observation with respect to the unknowns, at several true
     values: the guesses, and samples from the priors or from the ranges between the bounds.
+
+    Example:
+        `gs.identifiability(scene, frames=10, size=(32, 32), noise=0.01)`
 
     Args:
         scene: Scene with unknowns.

@@ -15,7 +15,11 @@ MAX_DENSE = 80  # coordinates up to which a dense Jacobian is faster
 
 @dataclass(frozen=True)
 class Differences:
-    """Dense Jacobian by forward differences: one world of a batch per unknown, no backward pass."""
+    """Dense Jacobian by forward differences: one world of a batch per unknown, no backward pass.
+
+    Example:
+        `gs.GaussNewton(jacobian=gs.Differences())`
+    """
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,9 @@ class Adjoint:
     The linear problem of each iteration is solved by Golub-Kahan bidiagonalization (see
     `gradsim.fit.bidiagonalization`); each of its steps costs two rollouts and a backward pass, whatever the number of
     unknowns.
+
+    Example:
+        `gs.GaussNewton(jacobian=gs.Adjoint(inner_iterations=50))`
 
     Args:
         inner_iterations: Maximum number of products with J per iteration.

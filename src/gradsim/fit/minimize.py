@@ -48,6 +48,9 @@ def minimize(
 
     Ctrl-C returns the best values so far.
 
+    Example:
+        `gs.minimize(loss, scene, gs.LBFGS())`
+
     Args:
         loss: Function of a scene whose unknowns are replaced by values. With several starts the values have a leading
             batch dimension, and the loss is one number per world, [K]. For `GaussNewton` and `MinimumNorm` it returns

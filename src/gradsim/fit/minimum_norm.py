@@ -26,6 +26,9 @@ class MinimumNorm:
 
     Several starts run one after another, that with the lowest residuals first; those that diverge are left out.
 
+    Example:
+        `gs.control(scene, image, frames=30, stages=[(gs.Moments(), gs.MinimumNorm(iterations=5))])`
+
     Args:
         iterations: Number of steps.
         line_search_points: Step lengths evaluated in one batch of rollouts.

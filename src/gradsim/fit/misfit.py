@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from gradsim.fit.causes import Cause, likely_causes
-from gradsim.fit.linearization import Block, Linearization
+from gradsim.fit.linearized import Block, Linearization
 from gradsim.fit.noise import MAD_TO_SD
 from gradsim.fit.nuisances.nuisance import Nuisance
 from gradsim.fit.observations.pixels import Pixels

@@ -11,6 +11,7 @@ from gradsim.fit.observations.depth import Depth
 from gradsim.fit.observations.pixels import Pixels
 
 ROUNDING_8_BIT = 1.0 / 255.0 / 12.0**0.5  # standard deviation of the rounding to 8 bits
+MAX_ROUNDED = 1e-3  # distance from a multiple of 1/255, in these units, of a video in single precision
 MIN_RELATIVE_NOISE = 1e-6  # smallest noise of a measured series, relative to its spread
 GUESSED_RELATIVE_NOISE = 1e-2  # noise of data that do not show it, relative to their spread
 MASK_NOISE = 0.01  # first guess for masks
@@ -48,6 +49,16 @@ def noise_level(observation: Observation) -> NoiseLevel:
         sigma[index] = guess if noise is None else noise
     source = "residuals" if any(noise is None for noise in given) else "given"
     return NoiseLevel(sigma if len(groups) > 1 else sigma[0], source)
+
+
+def is_rounded(video: Pixels) -> bool:
+    """Whether all values of a video are multiples of 1/255, or means of 2 x 2, 4 x 4, ... of such."""
+    values = video.targets[-1]
+    for pixels in (1, 4, 16, 64):
+        whole = values * (255.0 * pixels)
+        if bool(((whole - whole.round()).abs() < MAX_ROUNDED).all()):
+            return True
+    return False
 
 
 def series_noise(series: torch.Tensor) -> float:

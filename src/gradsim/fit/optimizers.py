@@ -53,6 +53,9 @@ def _iterate_torch(
 class Adam:
     """Adam (Kingma and Ba 2015), for all starts in one batch.
 
+    Example:
+        `gs.minimize(loss, scene, gs.Adam(iterations=200, lr=0.02))`
+
     Args:
         iterations: Number of iterations.
         lr: Learning rate, in coordinate units (see `gradsim.fit.parameters`).
@@ -78,7 +81,15 @@ class Adam:
 
 @dataclass(frozen=True)
 class TorchOptimizer:
-    """Any torch optimizer: `gs.TorchOptimizer(lambda p: torch.optim.SGD(p, lr=0.1), iterations=50)`."""
+    """Any torch optimizer.
+
+    Example:
+        `gs.minimize(loss, scene, gs.TorchOptimizer(lambda p: torch.optim.SGD(p, lr=0.1), iterations=50))`
+
+    Args:
+        make: Function from a list of parameters to the optimizer.
+        iterations: Number of iterations.
+    """
 
     make: Callable[[Any], torch.optim.Optimizer]
     iterations: int = 100
@@ -92,6 +103,9 @@ class TorchOptimizer:
 @dataclass(frozen=True)
 class RandomSearch:
     """Random search, as a baseline: every iterate is a new sample about the start.
+
+    Example:
+        `gs.minimize(loss, scene, gs.RandomSearch(iterations=500, seed=1))`
 
     Args:
         iterations: Number of samples; the first is the start itself.
@@ -117,6 +131,9 @@ class RandomSearch:
 @dataclass(frozen=True)
 class LBFGS:
     """L-BFGS with a strong Wolfe line search, one start after another.
+
+    Example:
+        `gs.minimize(loss, scene, gs.LBFGS(iterations=50))`
 
     Args:
         iterations: Maximum number of iterations of each start.

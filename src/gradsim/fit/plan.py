@@ -52,17 +52,20 @@ class Plan:
 
     `plan.best` is the iterate with the lowest loss of the last stage, `plan.last` is the last iterate. `plan.scene` and
     `plan.trajectory` are those of the best.
+
+    Example:
+        `gs.control(scene, goal, frames=30).trajectory["cube"].position[-1]`
     """
 
     best: EvaluatedControl
     last: EvaluatedControl
-    history: tuple[Iterate, ...] = field(repr=False)
+    history: tuple[Iterate, ...] = field(repr=False)  # all iterates
     status: str  # "converged", "stalled", "out of iterations", "diverged", "interrupted"
-    advice: str
-    goals: tuple[Goal, ...] = field(repr=False)
+    advice: str  # remedy for the status
+    goals: tuple[Goal, ...] = field(repr=False)  # what was to be reached
     policies: Mapping[str, torch.nn.Module] = field(repr=False)  # copies with the best weights, by path
-    time: Time
-    seconds: float
+    time: Time  # frames and steps of the rollouts
+    seconds: float  # that the search took [s]
 
     @property
     def scene(self) -> Scene:

@@ -23,6 +23,9 @@ class Sinusoids(torch.nn.Module):
     u(t) = amplitude tanh(W s(t)) with s_k(t) = sin(frequency t + 2 pi k / waves). There is no bias: zero weights give
     zero output.
 
+    Example:
+        `gs.control(scene, goal, {"block.actuation": gs.Sinusoids(outputs=30, waves=4)}, frames=60)`
+
     Args:
         outputs: Number of outputs, one per element.
         waves: Number of sinusoids.
@@ -66,6 +69,9 @@ class Sinusoids(torch.nn.Module):
 
 class Keyframes(torch.nn.Module):
     """Values at equally spaced times, interpolated linearly and limited by tanh; initially zero.
+
+    Example:
+        `gs.control(scene, goal, {"block.actuation": gs.Keyframes(outputs=30, duration=2.0)}, frames=60)`
 
     Args:
         outputs: Number of outputs, one per element.
@@ -118,6 +124,9 @@ def _rows(label: str, outputs: int, tied: Sequence[int] | np.ndarray | None) -> 
 @dataclass(frozen=True, eq=False)
 class Feedback:
     """A closed-loop policy: evaluated once per frame; its output is constant until the next frame.
+
+    Example:
+        `gs.rollout(scene, {"block.actuation": gs.Feedback(network, observe)}, frames=30)`
 
     Args:
         module: Maps observations [..., F] to values [...] for the whole body, or [..., count] for its elements.

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from gradsim.fit.gauss_newton import Prior
-from gradsim.fit.noise import NoiseLevel, noise_level
+from gradsim.fit.noise import NoiseLevel, is_rounded, noise_level
 from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.pixels import Pixels
 from gradsim.fit.parameters import Parameters
@@ -236,6 +236,17 @@ class EstimationProblem:
         if len(known) < len(self.noise) or any(float(noise.sigma.min()) < noise.floor for noise in known):
             return 0.0
         return NEGLIGIBLE_CHI2 * self.unit_scale(level) ** 2
+
+    @cached_property
+    def is_below_floor(self) -> bool:
+        """Whether all observations are videos whose noise is smaller than the rounding to 8 bits."""
+        levels = self.noise.values()
+        return all(level.source == "measured" and float(level.sigma.mean()) < level.floor for level in levels)
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether all observations are videos without noise and without rounding to 8 bits."""
+        return self.is_below_floor and not any(is_rounded(self.observation(key)) for key in self.blocks)
 
     @cached_property
     def noise_is_known(self) -> bool:

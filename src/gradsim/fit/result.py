@@ -41,6 +41,9 @@ class Fit:
     """Result of `gs.estimate`: values of the unknowns with intervals.
 
     `print(fit)` shows a table; `fit.scene` is the scene with the values filled in.
+
+    Example:
+        `gs.estimate(scene, video).intervals["cube.mass"]`
     """
 
     values: dict[str, torch.Tensor]  # by path, in SI units
@@ -54,21 +57,20 @@ class Fit:
     advice: str  # remedy for the status
     misfit: Misfit  # how well the scene explains the observations, and likely causes where it does not
     scene: Scene  # of the first trial
-    trials: tuple[TrialModel, ...] = field(repr=False)
-    parameters: Parameters = field(repr=False)
+    trials: tuple[TrialModel, ...] = field(repr=False)  # recordings as they were compared
+    parameters: Parameters = field(repr=False)  # coordinates of the unknowns
     coordinates: torch.Tensor = field(repr=False)  # [P]
     standard_deviation: torch.Tensor = field(repr=False)  # of the coordinates, [P]
     plain_deviation: torch.Tensor | None = field(repr=False, default=None)  # from independent noise alone, [P]
     contributions: Contributions = field(repr=False, default_factory=dict)  # fractions of the variances, by source
-    nuisances: dict[str, tuple[float, float, str]] = field(
-        default_factory=dict
-    )  # estimated errors of the scene: value, standard deviation, unit
+    # Estimated errors of the scene: value, standard deviation, unit.
+    nuisances: dict[str, tuple[float, float, str]] = field(default_factory=dict)  # by name
     scatter: dict[str, Scatter] = field(default_factory=dict)  # of unknowns that vary between trials, by path
-    history: tuple[FitStep, ...] = field(repr=False, default=())
+    history: tuple[FitStep, ...] = field(repr=False, default=())  # all iterations
     alternative_minima: tuple[dict[str, torch.Tensor], ...] = ()  # other values that fit equally well, by path
     starts: int = 1  # number of searches
     agreeing_starts: int = 1  # searches that ended in this minimum
-    seconds: float = 0.0
+    seconds: float = 0.0  # that the estimate took [s]
 
     @property
     def certain(self) -> bool:

@@ -30,6 +30,9 @@ def rollout(
 
     Gradients flow to the policies' weights, also through the observations of closed-loop policies.
 
+    Example:
+        `gs.rollout(scene, {"block.actuation": gs.Sinusoids(outputs=30)}, frames=60)`
+
     Args:
         scene: Scene to simulate.
         controls: Policies by the path of the quantity they set, such as `{"gear.actuation": gs.Sinusoids(...)}`.

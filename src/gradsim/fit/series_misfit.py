@@ -7,7 +7,7 @@ import math
 import torch
 
 from gradsim.fit.least_squares import least_squares
-from gradsim.fit.linearization import Block
+from gradsim.fit.linearized import Block
 from gradsim.fit.noise import series_noise
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.problem import EstimationProblem

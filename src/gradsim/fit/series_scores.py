@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 
 from gradsim.fit.discrepancy import LENGTHS, VARIANCES, matern_kernel
-from gradsim.fit.linearization import MIN_EVIDENCE, Block, Linearization
+from gradsim.fit.linearized import MIN_EVIDENCE, Block, Linearization
 
 NOISE_FRACTIONS = (1.0, 0.3, 0.1, 0.03, 0.01)  # independent part of the variance of residuals that define the noise
 MIN_FRAMES = 8

@@ -41,6 +41,9 @@ Observed = Video | torch.Tensor | Observation
 class Trial:
     """One recording: a scene with unknowns, and what was observed of its motion.
 
+    Example:
+        `gs.estimate([gs.Trial(scene, video, name="first"), gs.Trial(scene, second, name="second")])`
+
     Args:
         scene: Scene at the start of the recording. Unknowns with the same path in several trials are shared, unless
             they are declared with `per_trial=True`.

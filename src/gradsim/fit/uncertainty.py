@@ -11,7 +11,7 @@ import torch
 from gradsim.fit.codec_noise import codec_correlation
 from gradsim.fit.coordinates import ScaledUnknown
 from gradsim.fit.discrepancy import Discrepancy, discrepancy_covariance
-from gradsim.fit.linearization import Block, Linearization
+from gradsim.fit.linearized import Block, Linearization
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.student import NORMAL_95, student_95
@@ -73,11 +73,19 @@ class Uncertainty:
 
 
 def estimate_uncertainty(
-    problem: EstimationProblem, lin: Linearization, group_covariance: torch.Tensor | None = None
+    problem: EstimationProblem,
+    lin: Linearization,
+    group_covariance: torch.Tensor | None = None,
+    systematic: torch.Tensor | None = None,
 ) -> Uncertainty:
     """Returns the uncertainty at a linearized estimate.
 
-    `group_covariance` is that of the estimates from groups of trials, [P, P]; None if these were not made.
+    Args:
+        problem: Problem.
+        lin: Its linearization at the estimate.
+        group_covariance: Covariance of the estimates from groups of trials, [P, P]; None if these were not made.
+        systematic: Covariance from errors of the model, which the residuals of a video without noise show, [P, P]; None
+            for other observations. See `gradsim.fit.systematic_errors`.
     """
     full_prior = prior_information(problem.parameters)
     prior = lin.reduced(full_prior)
@@ -89,6 +97,8 @@ def estimate_uncertainty(
     added, discrepancy = discrepancy_covariance(lin, _inverse(information + prior))
     if discrepancy is not None:
         covariance, sources = covariance + added, [*sources, "model error in time"]
+    if systematic is not None:
+        covariance, sources = covariance + systematic, [*sources, "model error of a video without noise"]
     scatter = _trial_scatter(lin, inverse / variance, prior)
     if scatter is not None:
         covariance = _largest(covariance, scatter)
@@ -151,13 +161,10 @@ def _noise_scale(problem: EstimationProblem, lin: Linearization) -> float:
     Residuals larger than the noise widen the intervals. Exact synthetic videos have residuals far below the floor of
     the noise, and intervals to match.
     """
-    chi2 = lin.chi2
-    sources = {problem.noise[block.key].source for block in lin.blocks}
-    first = problem.noise[lin.blocks[0].key]
-    if sources == {"measured"} and float(first.sigma.mean()) < first.floor:
-        smallest = MIN_NOISE / float(first.floored.mean())
-        return float(max(chi2, smallest**2))
-    return max(chi2, 1.0)
+    if problem.is_below_floor:
+        smallest = MIN_NOISE / float(problem.noise[lin.blocks[0].key].floored.mean())
+        return float(max(lin.chi2, smallest**2))
+    return max(lin.chi2, 1.0)
 
 
 def _inverse(matrix: torch.Tensor) -> torch.Tensor:

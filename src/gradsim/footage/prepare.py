@@ -38,6 +38,9 @@ CLOSE_COST = 3.0  # difference of the costs of two motions, per frame, below whi
 class Prepared:
     """A recording that is ready for an estimate.
 
+    Example:
+        `gs.prepare("throw.mp4", diameter=0.0687).draft.scene`
+
     Args:
         detection: The moving objects.
         track: The measured object; the lower one of two that are linked.

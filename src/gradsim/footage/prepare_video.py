@@ -37,6 +37,9 @@ def prepare(
     `gs.estimate(prepared)` estimates its unknowns, `prepared.save(folder)` writes a folder for `gradsim estimate`, and
     `print(prepared)` shows what was found. Pixels are counted from the upper left corner of the upright picture.
 
+    Example:
+        `gs.prepare("throw.mp4", scale=(272, 446, 273, 47, 1.0))`
+
     Args:
         video: A video file of one moving object, or of a double pendulum, recorded by a still camera.
         scale: Ends of a known length in the plane of the motion and the length: x1, y1, x2, y2 [px], [m].

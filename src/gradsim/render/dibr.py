@@ -31,6 +31,9 @@ class DIBR(Rasterizer):
     include the coverage in the loss, or use `gs.Exact()`. A backward pass through the colours alone warns with
     `SilhouetteWarning`.
 
+    Example:
+        `gs.render(scene, trajectory, (32, 32), gs.DIBR())`
+
     Args:
         sigma: Width of the halo, in an image of height 2.
     """

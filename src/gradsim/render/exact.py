@@ -20,6 +20,9 @@ class Exact(Rasterizer):
     the centroid of each visible piece: this is exact for colours that are linear over a pixel. Textures are not, so
     their texels should not be much smaller than pixels; their colour jumps slightly where a piece is clipped
     differently.
+
+    Example:
+        `gs.render(scene, trajectory, (32, 32), gs.Exact())`
     """
 
     header: ClassVar[Path] = NATIVE / "exact.h"

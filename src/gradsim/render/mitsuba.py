@@ -46,6 +46,9 @@ class Mitsuba(Renderer):
     It needs the extra `mitsuba`, runs on all cores in single precision, is deterministic, and has no gradient: it
     raises if one is required.
 
+    Example:
+        `gs.render(scene, trajectory, (32, 32), gs.Mitsuba(samples=256))`
+
     Args:
         samples: Light paths a pixel, rounded up to fill a grid such as 8 x 8. Noise decreases with their square root,
             and faster along silhouettes.

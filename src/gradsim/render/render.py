@@ -11,7 +11,9 @@ from gradsim.render.renderer import Frames, Renderer
 from gradsim.scene.camera import checked_pixels
 from gradsim.scene.errors import WrongType
 from gradsim.scene.scene import Scene
+from gradsim.scene.tensors import with_plain_tensors
 from gradsim.scene.trajectory import Trajectory
+from gradsim.scene.transforms import BatchedTensor, are_transforms_active
 
 
 @overload
@@ -51,9 +53,12 @@ def render(
     The video is differentiable in everything it depends on: the trajectory, and through it the physics, and the camera,
     lights, looks and background. Values are linear and not clamped; with colours in [0, 1] and the default lights only
     highlights exceed [0, 1]. Rasterizers use `torch.get_num_threads()` threads; the result does not depend on their
-    number.
+    number. `torch.func.vmap`, `grad`, `vjp` and `jacrev` work; textures and their coordinates cannot be mapped over.
 
     Smoke is not rendered: its density is an image already.
+
+    Example:
+        `gs.render(scene, trajectory, size=(128, 128))`
 
     Args:
         scene: A scene with a camera. Batch dimensions of camera, lights, looks and background broadcast with those of
@@ -76,7 +81,36 @@ def render(
     """
     _check_renderer(renderer)
     _check_types(scene, trajectory, alpha=alpha, depth=depth)
-    return renderer.render(scene, trajectory, checked_pixels("size", size), frames, alpha=alpha, depth=depth)
+    pixels = checked_pixels("size", size)
+    if are_transforms_active():
+        return _render_inside_transforms(scene, trajectory, pixels, renderer, frames, alpha=alpha, depth=depth)
+    return renderer.render(scene, trajectory, pixels, frames, alpha=alpha, depth=depth)
+
+
+def _render_inside_transforms(
+    scene: Scene,
+    trajectory: Trajectory,
+    size: tuple[int, int],
+    renderer: Renderer,
+    frames: Frames,
+    *,
+    alpha: bool,
+    depth: bool,
+) -> Any:
+    """As `render`, for tensors inside transforms of `torch.func`."""
+
+    def tensors_of(result: Any) -> list[BatchedTensor]:
+        video, *distances = result if depth else (result,)
+        return [BatchedTensor("video", video, 4), *(BatchedTensor("depth", one, 3) for one in distances)]
+
+    _, tensors = with_plain_tensors(
+        lambda plain, motion: renderer.render(plain, motion, size, frames, alpha=alpha, depth=depth),
+        scene,
+        trajectory,
+        (*scene.quantities(), *scene.view_quantities()),
+        tensors_of,
+    )
+    return tensors if depth else tensors[0]
 
 
 def _check_renderer(renderer: object) -> None:

@@ -27,6 +27,9 @@ class SoftRas(Rasterizer):
     have hard edges where D ends, about sqrt(sigma log(1 / cut)) outside the silhouette, and only the coverage
     (`alpha=True`) has a useful gradient in the silhouette. `gs.Exact()` has neither flaw.
 
+    Example:
+        `gs.render(scene, trajectory, (32, 32), gs.SoftRas(sigma=1e-4))`
+
     Args:
         sigma: Blur of edges, in an image of height 2.
         gamma: Blur in depth, relative to the range from near to far.

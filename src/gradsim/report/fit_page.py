@@ -30,6 +30,9 @@ def write_report(
 
     The page embeds its videos, plots and the motion in 3D, and makes no network requests.
 
+    Example:
+        `gs.write_report(fit, "out")`
+
     Args:
         fit: Result of `gs.estimate`.
         folder: Created if it does not exist.

@@ -34,6 +34,9 @@ def write_plan(
     The page embeds its images, plots, video and the motion in 3D, and makes no network requests. The video requires a
     camera in the scene.
 
+    Example:
+        `gs.write_plan(plan, "out")`
+
     Args:
         plan: Result of `gs.control`.
         folder: Created if it does not exist.

@@ -16,9 +16,9 @@ from gradsim.scene.joint_tree import JointElement, joint_elements
 from gradsim.scene.joints import Fixed, Joint, is_scalar
 from gradsim.scene.looks import Look, check_look
 from gradsim.scene.meshes import TriMesh
-from gradsim.scene.quantity import Quantity, Signal, quantities, quantity, sample_count, to_numpy, unwrap
+from gradsim.scene.quantity import Quantity, Signal, quantities, quantity, sample_count, to_numpy
 from gradsim.scene.rigid import check_closed_once
-from gradsim.scene.validation import validate_quantities
+from gradsim.scene.validation import has_zero_vector, validate_quantities
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +26,9 @@ class Link:
     """A rigid link of an articulated body, with the joint that connects it to its parent.
 
     The link's axes are those of the joint's frame where all coordinates of the joint are zero.
+
+    Example:
+        `gs.Link(gs.Revolute(), mass=1.0, center=(0.0, -0.2, 0.0), mesh=gs.meshes.box((0.06, 0.4, 0.06)))`
 
     Args:
         joint: Joint to the parent.
@@ -60,6 +63,9 @@ class Articulated(Body):
 
     Coordinates are those of the joints, so that joints neither drift nor limit the time step. Links touch neither each
     other nor other bodies.
+
+    Example:
+        `gs.Articulated("arm", {"upper": gs.Link(gs.Revolute(angle=0.3), mass=1.0, center=(0.0, -0.2, 0.0))})`
 
     Args:
         name: Identifier; paths of the body's parameters start with it, as in `arm.links.upper.joint.damping`.
@@ -144,8 +150,7 @@ class Articulated(Body):
 
 def _check_link(label: str, link: Link) -> None:
     validate_quantities(link, label)
-    rotation: Any = link.rotation
-    if rotation is not None and not bool((unwrap(rotation) ** 2).sum(-1).min() > 0):
+    if has_zero_vector(link.rotation):
         raise OutOfRange(f"{label}.rotation", "(0, 0, 0, 0)", "must not be zero; (0, 0, 0, 1) is the identity")
     joint: Any = link.joint
     if not isinstance(joint, Joint):

@@ -37,6 +37,9 @@ class Ball(Rigid):
     It touches the ground, static shapes and other bodies in one point, and its mass and inertia are those of the exact
     sphere. It is drawn as a polyhedron. Fields are those of `Rigid`, except for `mesh`, `size` and `face_samples`.
 
+    Example:
+        `gs.Ball("ball", radius=0.1, mass=0.4, position=(0.0, 1.0, 0.0))`
+
     Args:
         radius: Radius [m].
         inertia: Inertia tensor [kg m^2], [..., 3, 3]; 2/5 mass radius^2 if None. That of a thin shell is 2/3.

@@ -26,6 +26,7 @@ from gradsim.scene.motion import Motion, check_motion
 from gradsim.scene.quantity import Quantity, Spec, bare, quantities, quantity, to_numpy, unwrap
 from gradsim.scene.self_contact import SelfContact, check_self_contact
 from gradsim.scene.solids import SOLID_MATERIALS, Fibres, SolidMaterial
+from gradsim.scene.transforms import first_mapped
 from gradsim.scene.validation import (
     check_element_count,
     check_exactly_one,
@@ -37,7 +38,15 @@ from gradsim.scene.validation import (
 
 @dataclass(frozen=True)
 class Region:
-    """An axis-aligned box in the coordinates of a mesh [m]; None leaves a side unbounded."""
+    """An axis-aligned box in the coordinates of a mesh; called with points [N, 3], it returns which are inside, [N].
+
+    Example:
+        `gs.Region(high=(-0.499, None, None))(gs.meshes.tet_box((1.0, 0.2, 0.2), (5, 1, 1)).vertices)`
+
+    Args:
+        low: Lower ends (x, y, z) [m]; None leaves a side unbounded.
+        high: Upper ends (x, y, z) [m].
+    """
 
     low: Sequence[float | None] = (None, None, None)
     high: Sequence[float | None] = (None, None, None)
@@ -129,6 +138,9 @@ def _validate_body(body: Any, counts: dict[str, int]) -> None:
 class Soft(NodeBody):
     """An elastic solid, discretized by tetrahedra.
 
+    Example:
+        `gs.Soft("beam", gs.meshes.tet_box((1.0, 0.2, 0.2), (10, 2, 2)), density=1000.0)`
+
     Args:
         name: Identifier; paths of the body's parameters start with it.
         mesh: Rest shape.
@@ -216,6 +228,9 @@ class Soft(NodeBody):
 class Cloth(NodeBody):
     """A triangulated sheet with stretching, shearing, bending and aerodynamic forces.
 
+    Example:
+        `gs.Cloth("sheet", gs.meshes.grid(1.0, 8), mass=0.2, pinned=[0, 8])`
+
     Args:
         name: Identifier; paths of the body's parameters start with it.
         mesh: Rest shape; its hinge angles are the rest angles.
@@ -279,6 +294,9 @@ class Cloth(NodeBody):
 @dataclass(frozen=True, eq=False)
 class Springs(NodeBody):
     """Point masses connected by damped springs.
+
+    Example:
+        `gs.Springs("chain", *gs.meshes.chain(0.4, 4), mass=0.01, stiffness=20.0, pinned=[0])`
 
     Args:
         name: Identifier; paths of the body's parameters start with it.
@@ -347,7 +365,7 @@ def body_size(body: Any) -> float:
 def _first_world(points: Any) -> np.ndarray:
     """Returns the points of the first world of a batch [m], [N, 3]."""
     values = unwrap(points)
-    array = values if isinstance(values, np.ndarray) else values.detach().cpu().numpy()
+    array = values if isinstance(values, np.ndarray) else first_mapped(values)
     return array.reshape(-1, *array.shape[-2:])[0]
 
 

@@ -31,6 +31,9 @@ class Camera:
     The extrinsics are given by `eye` and `target`, by `target` and `distance`, or by `pose`; the intrinsics either by
     `fov` or by `fx`, `fy`, `cx`, `cy` and `resolution`.
 
+    Example:
+        `gs.Camera(eye=(0.0, 1.0, 5.0), target=(0.0, 0.5, 0.0), fov=40.0)`
+
     Args:
         eye: Position of the camera [m], [..., 3].
         target: Point on the optical axis [m], [..., 3].

@@ -49,6 +49,9 @@ def outward(mesh: TriMesh) -> TriMesh:
 
     A component inside another one becomes a cavity. Vertices, uv and the order of the faces are unchanged.
 
+    Example:
+        `gs.meshes.outward(gs.meshes.box(1.0))`
+
     Raises:
         InvalidInput: The surface is open, not orientable, encloses no volume, or has an edge with more than two faces.
     """

@@ -12,6 +12,9 @@ class LinearTet:
 
     It is too stiff: a beam of a few elements across deflects by 60-90 % of what it should at a Poisson ratio of 0.3 to
     0.45, and by a fraction of that near 0.5 (locking). A modulus fitted with it depends on the mesh.
+
+    Example:
+        `gs.Soft("beam", gs.meshes.tet_box((1.0, 0.2, 0.2), (5, 1, 1)), density=1e3, element=gs.LinearTet())`
     """
 
 
@@ -22,6 +25,9 @@ class SmoothedTet:
     The mean deformation gradient around every edge resists shear, the mean change of volume around every node resists
     compression. Nearly incompressible bodies do not lock, and coarse meshes bend as they should. Mesh, nodes and
     parameters are those of `LinearTet`.
+
+    Example:
+        `gs.Soft("beam", gs.meshes.tet_box((1.0, 0.2, 0.2), (5, 1, 1)), density=1e3, element=gs.SmoothedTet())`
     """
 
 

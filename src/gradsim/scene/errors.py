@@ -4,11 +4,18 @@ from __future__ import annotations
 
 
 class GradsimError(Exception):
-    """Base class of the errors that gradsim raises."""
+    """Base class of the errors that gradsim raises.
+
+    Example:
+        `with contextlib.suppress(gs.GradsimError): gs.load_scene("nothing.yaml")`
+    """
 
 
 class InvalidInput(GradsimError, ValueError):
     """A quantity has an invalid value.
+
+    Example:
+        `with contextlib.suppress(gs.InvalidInput): gs.Ball("ball", radius=-0.1, mass=1.0)`
 
     Attributes:
         name: Path of the quantity, such as ``beam.material.mu``.
@@ -50,7 +57,7 @@ class UnsupportedDevice(InvalidInput):
 
 
 class UnsupportedTransform(InvalidInput):
-    """A tensor is inside a transform of `torch.func`, such as `vmap` or `grad`."""
+    """A tensor is inside a transform of `torch.func` that the called function has no rule for, such as `jvp`."""
 
 
 class InvertedElement(InvalidInput):
@@ -110,6 +117,9 @@ class AmbiguousObject(InvalidInput):
 class SceneFileError(InvalidInput):
     """A scene file is missing, unreadable or invalid.
 
+    Example:
+        `with contextlib.suppress(gs.SceneFileError): gs.load_scene("damaged.yaml")`
+
     Attributes:
         file: The scene file.
         line: Line of the error, counted from 1; None if it concerns the whole file.
@@ -127,7 +137,11 @@ class OutOfMemory(InvalidInput):
 
 
 class MissingExtra(GradsimError, ImportError):
-    """An optional package is not installed; the message has the pip command that installs it."""
+    """An optional package is not installed; the message has the pip command that installs it.
+
+    Example:
+        `with contextlib.suppress(gs.MissingExtra): gs.view(scene)`
+    """
 
     def __init__(self, purpose: str, extra: str):
         self.extra = extra
@@ -136,6 +150,9 @@ class MissingExtra(GradsimError, ImportError):
 
 class Diverged(GradsimError, ArithmeticError):
     """A rollout produced NaN or infinity.
+
+    Example:
+        `with contextlib.suppress(gs.Diverged): gs.simulate(scene, frames=60, substeps=1)`
 
     Attributes:
         body: Name of the first body with a state that is not finite.
@@ -161,20 +178,40 @@ class Diverged(GradsimError, ArithmeticError):
 
 
 class BrokenGradient(GradsimError, ArithmeticError):
-    """A backward pass produced NaN or infinity, or the requested derivative is not implemented."""
+    """A backward pass produced NaN or infinity, or the requested derivative is not implemented.
+
+    Example:
+        `with contextlib.suppress(gs.BrokenGradient): loss(scene).backward()`
+    """
 
 
 class ContactWarning(UserWarning):
-    """A body is too heavy for the stiffness of its contact."""
+    """A body is too heavy for the stiffness of its contact.
+
+    Example:
+        `warnings.simplefilter("error", gs.ContactWarning)`
+    """
 
 
 class SilhouetteWarning(UserWarning):
-    """A loss uses only the colours of a renderer whose colours have no gradient from moving silhouettes."""
+    """A loss uses only the colours of a renderer whose colours have no gradient from moving silhouettes.
+
+    Example:
+        `warnings.simplefilter("error", gs.SilhouetteWarning)`
+    """
 
 
 class RobotWarning(UserWarning):
-    """A robot file has features that are not simulated; the message lists them."""
+    """A robot file has features that are not simulated; the message lists them.
+
+    Example:
+        `warnings.simplefilter("ignore", gs.RobotWarning)`
+    """
 
 
 class StabilityWarning(UserWarning):
-    """The time step is well above the estimated largest stable one."""
+    """The time step is well above the estimated largest stable one.
+
+    Example:
+        `warnings.simplefilter("error", gs.StabilityWarning)`
+    """

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 class Force:
     """Base class of the forces in a scene.
 
+    Example:
+        `issubclass(gs.Tether, gs.Force)`
+
     Args:
         name: Identifier, the first part of its parameters' paths.
     """
@@ -69,6 +72,9 @@ class Force:
 class BodyForce(Force, abstract=True):
     """Base class of forces on single bodies; see `gs.node_force` and `gs.rigid_force`.
 
+    Example:
+        `class Wind(gs.BodyForce): speed: gs.Quantity = gs.quantity(0.0, "m/s")`
+
     Args:
         name: Identifier, the first part of its parameters' paths.
         bodies: Names of the bodies it acts on; all of a suitable type if empty.
@@ -104,6 +110,9 @@ class Tether(Force):
     The force on a node at d from its point, moving at u relative to the rigid body, is
     -stiffness (|d| - rest_length) d/|d| - damping u. The opposite force acts on the rigid body at the node's position,
     so that momentum and angular momentum are conserved. A rest length of zero is a linear attraction.
+
+    Example:
+        `gs.Tether("rope", body="chain", nodes=[4], rigid="cube", stiffness=500.0)`
 
     Args:
         name: Identifier, the first part of its parameters' paths.

@@ -15,6 +15,9 @@ class Sticking:
     A spring ties every point in contact to an anchor on the surface. The anchor slides when friction saturates, and
     is dropped when the point leaves the surface. A body at rest below the friction angle does not creep.
 
+    Example:
+        `gs.Ground(mu=0.6, friction=gs.Sticking())`
+
     Args:
         stiffness: Stiffness of the spring relative to `ke`.
         damping: Damping of slip, as a fraction of the velocity of the mass on a point that it removes in a time step.
@@ -37,6 +40,9 @@ class Regularized:
     """Viscous friction at low slip velocity u, kf u, which smoothly approaches mu times the normal force.
 
     Its gradients are smoother than those of `Sticking`. A body on a slope creeps.
+
+    Example:
+        `gs.Ground(friction=gs.Regularized())`
     """
 
 

@@ -15,6 +15,9 @@ def tet_gear(
 ) -> TetMesh:
     """Creates a gear about the z axis, six tetrahedra per cell, symmetric under reflection z -> -z.
 
+    Example:
+        `gs.meshes.tet_gear()`
+
     Args:
         inner, root, tip: Radii of the hole, of the ring and of the teeth [m].
         width: Length along z [m].

@@ -50,6 +50,9 @@ class Stage:
 def explicit_runge_kutta(*rows: Sequence[float]) -> tuple[Stage, ...]:
     """Returns the stages of an explicit Runge-Kutta rule.
 
+    Example:
+        `gs.explicit_runge_kutta((0.5,), (0.0, 1.0))`
+
     Args:
         rows: Rows 2, 3, ... of the Butcher tableau, without their zeros on and above the diagonal, then the weights:
             `explicit_runge_kutta((0.5,), (0.0, 1.0))` is the midpoint rule.
@@ -59,7 +62,11 @@ def explicit_runge_kutta(*rows: Sequence[float]) -> tuple[Stage, ...]:
 
 @dataclass(frozen=True)
 class Integrator:
-    """Base class of time integrators; subclasses set `stages` and `order`, and `carries` if they carry their force."""
+    """Base class of time integrators; subclasses set `stages` and `order`, and `carries` if they carry their force.
+
+    Example:
+        `isinstance(gs.Midpoint(), gs.Integrator)`
+    """
 
     stages: ClassVar[tuple[Stage, ...]]
     order: ClassVar[int]
@@ -234,6 +241,9 @@ class SymplecticEuler(Integrator):
     """v += dt a(x, v), then x += dt v: first order, one evaluation of the forces per step; the paper's integrator.
 
     The rotation of a rigid body uses the angular velocity at the middle of the step, which needs no evaluation.
+
+    Example:
+        `gs.simulate(scene, frames=10, integrator=gs.SymplecticEuler())`
     """
 
     stages = (Stage((1.0,), (0.0,), new_velocity=1.0),)
@@ -252,6 +262,9 @@ class Verlet(Integrator):
     a' is the acceleration a of the next step; the first step of every frame evaluates it anew. Without damping the rule
     is stable at the step of `SymplecticEuler()`, dt = 2 / w, with a damping ratio z at dt w = sqrt(16 z^2 + 4) - 4 z.
     The rotation of a rigid body follows the midpoint rule with the momentum at the middle of the step.
+
+    Example:
+        `gs.simulate(scene, frames=10, integrator=gs.Verlet())`
     """
 
     stages = (
@@ -270,6 +283,9 @@ class Midpoint(Integrator):
     """Explicit midpoint rule: second order, two evaluations of the forces per step.
 
     Undamped oscillations grow by (w dt)^4 / 8 per step, so stiff bodies without damping need smaller steps.
+
+    Example:
+        `gs.simulate(scene, frames=10, integrator=gs.Midpoint())`
     """
 
     stages = explicit_runge_kutta((0.5,), (0.0, 1.0))
@@ -281,6 +297,9 @@ class RungeKutta4(Integrator):
     """Classical Runge-Kutta rule: fourth order, four evaluations of the forces per step.
 
     The order holds for smooth forces. The contact law is once continuously differentiable, so impacts reduce the order.
+
+    Example:
+        `gs.simulate(scene, frames=10, integrator=gs.RungeKutta4())`
     """
 
     stages = explicit_runge_kutta((0.5,), (0.0, 0.5), (0.0, 0.0, 1.0), (1 / 6, 1 / 3, 1 / 3, 1 / 6))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gradsim.scene.errors import OutOfRange
-from gradsim.scene.quantity import Quantity, quantity, to_numpy, unwrap
-from gradsim.scene.validation import validate_quantities
+from gradsim.scene.quantity import Quantity, quantity, to_numpy
+from gradsim.scene.validation import has_zero_vector, validate_quantities
 
 NO_LIMIT = 1e9  # coordinate of a limit that is not given
 
@@ -24,8 +24,7 @@ class Joint:
         """Validates all quantities; `label` is the joint's path."""
         validate_quantities(self, label)
         for name in ("axis", "second_axis", "rotation"):
-            value = getattr(self, name, None)
-            if value is not None and not bool((unwrap(value) ** 2).sum(-1).min() > 0):
+            if has_zero_vector(getattr(self, name, None)):
                 raise OutOfRange(f"{label}.{name}", "zero", "must not be zero")
         low, high = (to_numpy(getattr(self, name, None)) for name in ("low", "high"))
         if low is not None and high is not None and bool((low >= high).any()):
@@ -34,7 +33,11 @@ class Joint:
 
 @dataclass(frozen=True, eq=False)
 class Fixed(Joint):
-    """No motion: the link is part of its parent."""
+    """No motion: the link is part of its parent.
+
+    Example:
+        `gs.Link(gs.Fixed(), "upper", position=(0.0, -0.4, 0.0))`
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +47,9 @@ class Revolute(Joint):
     The torque along the axis is torque + gain (target - angle) + rate_gain (target_rate - rate) - stiffness (angle -
     rest) - damping rate - friction rate / sqrt(rate^2 + slip^2), and that of a limit: limit_stiffness times the depth
     beyond it, quadratic over the first `limit_width`, and limit_damping times the rate, which sets in over that width.
+
+    Example:
+        `gs.Revolute(axis=(0.0, 0.0, 1.0), angle=0.3, low=-1.5, high=1.5, damping=0.1)`
 
     Args:
         axis: Direction of the axis, which passes through the link's origin, in the axes of the link, [..., 3].
@@ -88,6 +94,9 @@ class Revolute(Joint):
 class Prismatic(Joint):
     """A slider: the link moves along an axis. Forces are as the torques of `Revolute`.
 
+    Example:
+        `gs.Prismatic(axis=(1.0, 0.0, 0.0), displacement=0.1, low=-0.5, high=0.5)`
+
     Args:
         axis: Direction in the axes of the link, [..., 3].
         displacement: Initial displacement [m], [...].
@@ -131,6 +140,9 @@ class Prismatic(Joint):
 class Spherical(Joint):
     """A ball joint: the link turns about its origin in all directions; without limits and motor.
 
+    Example:
+        `gs.Link(gs.Spherical(damping=0.01), mass=1.0, center=(0.0, -0.2, 0.0))`
+
     Args:
         rotation: Initial rotation from the joint's frame, quaternion (x, y, z, w), [..., 4].
         angular_velocity: Initial angular velocity relative to the parent, in the axes of the link [rad/s], [..., 3].
@@ -154,6 +166,9 @@ class Universal(Joint):
     """Two hinges in a row at one point; the first axis is fixed to the parent, the second to the link.
 
     For limits and motors, use two links with revolute joints, the first without mass.
+
+    Example:
+        `gs.Link(gs.Universal(angles=(0.2, 0.1)), mass=1.0, center=(0.0, -0.2, 0.0))`
 
     Args:
         axis: Direction of the first axis, in the axes of the joint's frame, [..., 3].
@@ -181,6 +196,9 @@ class Universal(Joint):
 @dataclass(frozen=True, eq=False)
 class Free(Joint):
     """No constraint: the link moves freely relative to its parent, or to the world.
+
+    Example:
+        `gs.Link(gs.Free(velocity=(1.0, 0.0, 0.0)), mass=2.0, mesh=gs.meshes.box(0.3))`
 
     Args:
         displacement: Initial position of the link's origin, in the joint's frame [m], [..., 3].

@@ -18,6 +18,9 @@ WHITE = (1.0, 1.0, 1.0)
 class AmbientLight:
     """Light that is the same on every surface.
 
+    Example:
+        `gs.Scene([cube], lights=[gs.AmbientLight(0.4), gs.DirectionalLight((0.0, -1.0, -0.5))])`
+
     Args:
         intensity: Intensity, [...].
         color: Red, green, blue, [..., 3].
@@ -33,6 +36,9 @@ class AmbientLight:
 @dataclass(frozen=True, eq=False)
 class DirectionalLight:
     """Parallel light, as from the sun, without shadows.
+
+    Example:
+        `gs.DirectionalLight(direction=(0.3, -1.0, -0.5), intensity=0.8)`
 
     Args:
         direction: Direction in which the light travels, of any length, [..., 3].
@@ -54,6 +60,9 @@ class DirectionalLight:
 @dataclass(frozen=True, eq=False)
 class PointLight:
     """Light from a point, without attenuation and without shadows.
+
+    Example:
+        `gs.PointLight(position=(1.0, 3.0, 2.0), intensity=0.7)`
 
     Args:
         position: Position [m], [..., 3].

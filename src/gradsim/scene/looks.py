@@ -26,6 +26,9 @@ class Look:
     is the unit vector half-way between light and eye. Colours lie in [0, 1] and are interpolated over the triangle with
     perspective correction. Shaded values above 1 are not clamped, so that they keep their gradient.
 
+    Example:
+        `gs.Look(color=(0.9, 0.3, 0.1), specular=0.3)`
+
     Args:
         color: Colour of the whole body, [..., 3]; grey if no colour is given. Multiplies the texture if both are given.
         vertex_colors: Colour of each vertex of the mesh instead, [..., V, 3].
@@ -93,6 +96,9 @@ class Look:
 @dataclass(frozen=True, eq=False)
 class Checker:
     """Checkerboard on a ground plane, centred at the point of the plane closest to the origin.
+
+    Example:
+        `gs.Ground(look=gs.Checker(tile=0.25))`
 
     Args:
         colors: The two colours of the tiles, [..., 2, 3]; equal ones for a uniform ground.

@@ -101,6 +101,9 @@ class NeoHookean:
 
     `mu` and `lam` are the coefficients of the energy. They differ from the Lamé parameters of the material at small
     strain; `from_young` converts.
+
+    Example:
+        `gs.NeoHookean.from_young(5e4, 0.3, damping=20.0)`
     """
 
     mu: Quantity = quantity(1e5, "Pa", above=0.0, per="tet")
@@ -122,7 +125,16 @@ class NeoHookean:
 
 @dataclass(frozen=True, eq=False)
 class Membrane:
-    """In-plane elasticity of a sheet: the neo-Hookean energy in two dimensions, per rest area."""
+    """In-plane elasticity of a sheet: the neo-Hookean energy in two dimensions, per rest area.
+
+    Example:
+        `gs.Cloth("sheet", gs.meshes.grid(1.0, 8), mass=0.2, material=gs.Membrane(mu=500.0, lam=500.0))`
+
+    Args:
+        mu: First elastic coefficient, of shear [N/m], [...], or one value per triangle.
+        lam: Second elastic coefficient, of the change of area [N/m], [...], or one value per triangle.
+        damping: Damping of the strain rate [N s/m], [...], or one value per triangle.
+    """
 
     mu: Quantity = quantity(1e3, "N/m", above=0.0, per="triangle")
     lam: Quantity = quantity(1e3, "N/m", low=0.0, per="triangle")
@@ -145,7 +157,15 @@ class Membrane:
 
 @dataclass(frozen=True, eq=False)
 class Bending:
-    """Bending elasticity of a sheet; `stiffness` is the flexural rigidity E t^3 / (12 (1 - nu^2))."""
+    """Bending elasticity of a sheet; `stiffness` is the flexural rigidity E t^3 / (12 (1 - nu^2)).
+
+    Example:
+        `gs.Cloth("sheet", gs.meshes.grid(1.0, 8), mass=0.2, bending=gs.Bending(stiffness=1e-3))`
+
+    Args:
+        stiffness: Flexural rigidity [N m], [...], or one value per triangle.
+        damping: Damping of the rate of bending [N m s], [...], or one value per triangle.
+    """
 
     stiffness: Quantity = quantity(0.0, "N m", low=0.0, per="triangle")
     damping: Quantity = quantity(0.0, "N m s", low=0.0, per="triangle")
@@ -159,6 +179,9 @@ class Contact:
     """Parameters of compliant contact between the nodes or contact points of a body and a surface, per point.
 
     Between two rigid bodies, stiffness and damping are those of the whole pair.
+
+    Example:
+        `gs.Rigid("cube", gs.meshes.box(0.5), mass=1.0, contact=gs.Contact(ke=2e4, mu=0.3))`
 
     Args:
         ke: Stiffness [N/m].
@@ -227,6 +250,9 @@ class Ground(Contact):
 
     Its contact parameters apply to every body without its own. It is visible from the free side if `look` is a
     `Checker`. `motion`, without rotation, and `surface_velocity` are those of `StaticSphere`.
+
+    Example:
+        `gs.Ground(restitution=0.6, mu=0.4, look=gs.Checker())`
     """
 
     normal: Quantity = quantity((0.0, 1.0, 0.0), "1", shape=(3,))

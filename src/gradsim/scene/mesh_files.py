@@ -38,6 +38,9 @@ MERGE_TOLERANCE_UV = 1e-6  # of texture coordinates
 def load_mesh(path: str | os.PathLike[str], *, keep_uv: bool = True) -> TriMesh | TetMesh:
     """Loads a mesh from a file, in the units of the file.
 
+    Example:
+        `gs.load_mesh("bunny.obj")`
+
     Args:
         path: Surface file (.obj .ply .stl .off .glb .gltf) or volume file (.msh by Gmsh, .vtk .vtu .mesh .meshb .inp,
             and .xdmf with h5py installed).
@@ -74,6 +77,9 @@ def save_mesh(mesh: TriMesh | TetMesh, path: str | os.PathLike[str]) -> None:
     .obj, .off and the volume formats store double precision, .ply, .stl, .glb and .gltf single precision. Texture
     coordinates are stored in .obj, .ply, .glb and .gltf; .stl stores neither shared vertices nor their order.
 
+    Example:
+        `gs.meshes.save_mesh("box.obj", gs.meshes.box(0.5))`
+
     Raises:
         MeshFileError: The extension is unknown, the folder does not exist, or the format does not support tetrahedra.
     """
@@ -101,6 +107,9 @@ def tetrahedralize(surface: TriMesh, edge_length: float | None = None, *, tolera
 
     fTetWild has no seed: two calls give slightly different meshes. For reproducible experiments, save the result with
     `save_mesh` and load it.
+
+    Example:
+        `gs.meshes.tetrahedralize(gs.meshes.box(0.5))`
 
     Args:
         surface: Closed surface with outward orientation.

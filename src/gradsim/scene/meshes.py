@@ -42,6 +42,9 @@ FIVE_TETS_ODD = [[0, 2, 1, 4], [3, 1, 2, 7], [5, 7, 4, 1], [6, 4, 7, 2], [1, 4, 
 class TriMesh:
     """A triangle mesh, a closed surface or a sheet; its arrays are read-only copies.
 
+    Example:
+        `gs.TriMesh([(0, 0, 0), (1, 0, 0), (0, 1, 0)], [(0, 1, 2)])`
+
     Attributes:
         vertices: Positions [m], [V, 3] float64.
         faces: Vertex indices, [F, 3] int32, counter-clockwise seen from outside.
@@ -119,6 +122,9 @@ class TriMesh:
 class TetMesh:
     """A tetrahedral mesh; its arrays are read-only copies.
 
+    Example:
+        `gs.TetMesh([(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)], [(0, 1, 2, 3)])`
+
     Attributes:
         vertices: Positions [m], [V, 3] float64.
         tets: Vertex indices, [T, 4] int32, of positive volume det(x1 - x0, x2 - x0, x3 - x0) / 6.
@@ -178,6 +184,9 @@ class TetMesh:
 def tet_box(size: ArrayLike, cells: ArrayLike) -> TetMesh:
     """Creates a box centred at the origin, five tetrahedra per cell; vertices are ordered with x slowest, z fastest.
 
+    Example:
+        `gs.meshes.tet_box((1.0, 0.2, 0.2), (10, 2, 2))`
+
     Args:
         size: Edge lengths [m], one number or (x, y, z).
         cells: Number of cells along each edge, one number or (x, y, z).
@@ -195,6 +204,9 @@ def tet_box(size: ArrayLike, cells: ArrayLike) -> TetMesh:
 @mesh_builder
 def tet_ball(radius: float, cells: int) -> TetMesh:
     """Creates a solid ball about the origin: a cube of six tetrahedra per cell, its shells of max|p| mapped to spheres.
+
+    Example:
+        `gs.meshes.tet_ball(0.35, 6)`
 
     Args:
         radius: Radius [m].
@@ -214,6 +226,9 @@ def tet_ball(radius: float, cells: int) -> TetMesh:
 @mesh_builder
 def grid(size: ArrayLike, cells: ArrayLike, *, alternate: bool = True) -> TriMesh:
     """Creates a rectangle in the x-z plane, centred at the origin, with normal +y and uv in [0, 1]; x varies slowest.
+
+    Example:
+        `gs.meshes.grid((1.0, 0.5), (8, 4))`
 
     Args:
         size: Edge lengths [m], one number or (x, z).
@@ -235,6 +250,9 @@ def grid(size: ArrayLike, cells: ArrayLike, *, alternate: bool = True) -> TriMes
 def chain(length: float, segments: int) -> tuple[Floats, Ints]:
     """Creates points on a line and the edges between neighbours, for a chain of masses and springs.
 
+    Example:
+        `points, edges = gs.meshes.chain(0.4, 4)`
+
     Args:
         length: Total length [m].
         segments: Number of edges.
@@ -251,7 +269,11 @@ def chain(length: float, segments: int) -> tuple[Floats, Ints]:
 
 
 def oriented(vertices: ArrayLike, tets: ArrayLike) -> TetMesh:
-    """Creates a mesh of vertices [m], [V, 3], and tets, [T, 4]; swaps the last two nodes of inverted tets."""
+    """Creates a mesh of vertices [m], [V, 3], and tets, [T, 4]; swaps the last two nodes of inverted tets.
+
+    Example:
+        `gs.meshes.oriented(vertices, tets)`
+    """
     points = checked_floats("mesh.vertices", vertices, columns=3)
     elements = checked_elements("mesh.tets", tets, columns=4, vertex_count=len(points)).copy()
     inverted = tet_volumes(points, elements) < 0
@@ -265,13 +287,21 @@ def diagonal(vertices: Floats) -> float:
 
 
 def triangle_areas(vertices: Floats, faces: NDArray[Any]) -> Floats:
-    """Returns the area of each triangle [m^2], [F]."""
+    """Returns the area of each triangle [m^2], [F].
+
+    Example:
+        `gs.meshes.triangle_areas(cube.mesh.vertices, cube.mesh.faces)`
+    """
     a, b, c = (vertices[faces[:, corner]] for corner in range(3))
     return np.asarray(0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1))
 
 
 def tet_volumes(vertices: Floats, tets: NDArray[Any]) -> Floats:
-    """Returns the signed volume of each tetrahedron [m^3], [T], negative if it is inverted."""
+    """Returns the signed volume of each tetrahedron [m^3], [T], negative if it is inverted.
+
+    Example:
+        `gs.meshes.tet_volumes(mesh.vertices, mesh.tets)`
+    """
     origin = vertices[tets[:, 0]]
     a, b, c = (vertices[tets[:, corner]] - origin for corner in (1, 2, 3))
     return np.asarray(np.einsum("ij,ij->i", np.cross(a, b), c) / 6.0)

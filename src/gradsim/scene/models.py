@@ -18,6 +18,9 @@ FOLDER = Path(__file__).parents[1] / "models"
 def model(name: str) -> TriMesh:
     """Loads a closed mesh that is included in gradsim, about 1 m across and centred at its centre of mass, y up.
 
+    Example:
+        `gs.meshes.model("rabbit")`
+
     Args:
         name: apple, banana, pear, carrot, rabbit, duck, mug, lamp, airliner or fighter, of at most 250 vertices; or
             knot or star, centred at their origin.
@@ -27,7 +30,11 @@ def model(name: str) -> TriMesh:
 
 
 def model_names() -> list[str]:
-    """Returns the names of the meshes that are included in gradsim."""
+    """Returns the names of the meshes that are included in gradsim.
+
+    Example:
+        `"duck" in gs.meshes.model_names()`
+    """
     return sorted(file.stem for file in FOLDER.glob("*.obj"))
 
 

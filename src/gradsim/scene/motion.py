@@ -22,6 +22,9 @@ class Motion:
     samples of a signal are evenly spaced over the rollout. Between them runs a cubic through the samples whose slope
     at each is the mean slope of both intervals (Catmull-Rom), so that the velocity, its derivative, is continuous.
 
+    Example:
+        `gs.StaticBox(motion=gs.Motion(displacement=gs.Signal(np.linspace((0, 0, 0), (1, 0, 0), 20))))`
+
     Args:
         displacement: [m], `gs.Signal` with [..., K, 3]; for pinned nodes also `gs.Signal(gs.per_element(...))` with
             [..., K, P, 3], one for each pinned node in the order of its index.

@@ -29,6 +29,9 @@ class NodeContact(Force):
     same place, so that momentum and angular momentum are conserved. Stiffness and damping are given per node; where
     faces count, a node has half of them and the faces around it the other half.
 
+    Example:
+        `gs.Scene([sheet, ball], forces=[gs.NodeContact("touch", body="sheet", rigid="ball")])`
+
     Args:
         name: Identifier, the first part of its parameters' paths.
         body: Name of the `Soft` or `Cloth` body.

@@ -21,6 +21,9 @@ from gradsim.scene.validation import check_positive_length, validate_quantities
 class Pendulum(Body):
     """A simple pendulum: a'' = -(g / length) sin a - damping / (mass length^2) a'.
 
+    Example:
+        `gs.Pendulum("pendulum", length=0.8, angle=0.6, damping=0.01)`
+
     Args:
         name: Identifier; paths of the body's parameters start with it.
         length: Length of the rod [m], [...].
@@ -60,6 +63,9 @@ class Pendulum(Body):
 @dataclass(frozen=True, eq=False)
 class DoublePendulum(Body):
     """Two rods and bobs, the second suspended from the first; quantities of the links are pairs.
+
+    Example:
+        `gs.DoublePendulum("pendulum", lengths=(0.3, 0.2), masses=(1.0, 0.5), angles=(1.2, 0.4))`
 
     Args:
         name: Identifier; paths of the body's parameters start with it.

@@ -15,6 +15,9 @@ from gradsim.scene.spelling import abbreviate
 class Normal:
     """A normal distribution, written `prior=gs.Normal(mean, sd)`.
 
+    Example:
+        `gs.unknown(45.0, prior=gs.Normal(45.0, 0.5))`
+
     Args:
         mean: Number, or array of the quantity's shape, in the unit of the quantity.
         sd: Standard deviation > 0, in the same unit; for a rotation the angle about each axis [rad].
@@ -33,6 +36,9 @@ class Normal:
 @dataclass(frozen=True, eq=False)
 class LogNormal:
     """A normal distribution of the logarithm, for a positive quantity that is known up to a factor.
+
+    Example:
+        `gs.unknown(2.0, prior=gs.LogNormal(2.0, 0.1))`
 
     Args:
         median: Number > 0, or array of the quantity's shape, in the unit of the quantity.

@@ -19,6 +19,7 @@ import torch
 from gradsim.scene.components import Components, index_text
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.limits import LARGEST, SMALLEST
+from gradsim.scene.transforms import is_transformed
 from gradsim.scene.unknown import Unknown
 
 TensorLike: TypeAlias = "float | Sequence[Any] | np.ndarray | torch.Tensor"
@@ -40,6 +41,9 @@ class PerElement:
 def per_element(values: TensorLike) -> PerElement:
     """Assigns one value to each node or element, as in `mu=gs.per_element(torch.rand(tet_count))`.
 
+    Example:
+        `gs.NeoHookean(mu=gs.per_element(torch.full((30,), 1e4)), lam=1e4)`
+
     Args:
         values: Tensor or array [..., count], for vectors [..., count, 3]; leading dimensions are a batch of worlds.
     """
@@ -51,6 +55,9 @@ class Signal:
     """A quantity that varies in time: samples at equal intervals over the rollout, linearly interpolated.
 
     The first sample is the value at t = 0, the last one the value at the final frame.
+
+    Example:
+        `gs.Revolute(torque=gs.Signal(np.sin(np.linspace(0.0, 9.0, 61))))`
 
     Args:
         values: Samples [..., K]; `gs.per_element(values)` with [..., K, count], or [..., K, count, 3] for vectors, for
@@ -105,6 +112,9 @@ class Spec:
 
 def quantity(default: Any, unit: str, *, implied: float | None = None, kw_only: bool = False, **spec: Any) -> Any:
     """Returns a dataclass field for a physical quantity.
+
+    Example:
+        `strength: gs.Quantity = gs.quantity(1.0, "N", low=0.0, signal=True)`
 
     Args:
         default: Value if none is given.
@@ -180,11 +190,16 @@ def check_known(path: str, value: Any) -> None:
         raise InvalidInput(place, unknown, remedy)
 
 
+def has_values(tensor: torch.Tensor) -> bool:
+    """Whether the values of a tensor can be read: not those of meta tensors, nor those inside `torch.func.vmap`."""
+    return not (tensor.is_meta or is_transformed(tensor))
+
+
 def to_numpy(value: Any) -> np.ndarray | None:
-    """Returns the values of a quantity without gradient; None for None and for meta tensors, which hold no values."""
+    """Returns the values of a quantity without gradient; None for None and for tensors without values."""
     array = unwrap(value)
     if isinstance(array, torch.Tensor):
-        return None if array.is_meta else array.detach().cpu().numpy()
+        return array.detach().cpu().numpy() if has_values(array) else None
     return array
 
 

@@ -19,7 +19,7 @@ from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import Contact
 from gradsim.scene.meshes import TriMesh
 from gradsim.scene.motion import Motion, check_motion
-from gradsim.scene.quantity import Quantity, is_per_element, quantities, quantity, unwrap
+from gradsim.scene.quantity import Quantity, is_per_element, quantities, quantity, to_numpy, unwrap
 from gradsim.scene.validation import check_element_count, check_exactly_one, validate_quantities
 
 # Cache of meshes that passed check_closed: `with_values` creates bodies again with the same meshes. An entry is removed
@@ -49,6 +49,9 @@ def unit_solid(mesh: TriMesh, dtype: torch.dtype, device: torch.device) -> MassP
 @dataclass(frozen=True, eq=False)
 class Push:
     """A known force or impulse on a rigid body, in world coordinates, applied at a point of the body.
+
+    Example:
+        `gs.Push(impulse=(2.0, 1.0, 0.0), point=(0.0, 0.1, 0.0), start=0.1)`
 
     Args:
         force: Constant force from `start` to `end` [N], [..., 3]. Exactly one of `force` and `impulse` is given.
@@ -83,6 +86,9 @@ class Push:
 class Drag:
     """Drag of still air on a rigid body: the force -(linear + quadratic |v|) v at its centre of mass.
 
+    Example:
+        `gs.Ball("ball", radius=0.1, mass=0.1, drag=gs.Drag(quadratic=0.009))`
+
     Args:
         linear: Coefficient of slow motion [kg/s]; 6 pi viscosity radius for a small sphere.
         quadratic: Coefficient of fast motion [kg/m]: half the density of the air times the drag coefficient times the
@@ -99,6 +105,9 @@ class Drag:
 @dataclass(frozen=True, eq=False)
 class Rigid(Body):
     """A rigid body with a closed surface.
+
+    Example:
+        `gs.Rigid("cube", gs.meshes.box(0.5), mass=2.0, position=(0.0, 1.0, 0.0), velocity=(1.0, 0.0, 0.0))`
 
     Args:
         name: Identifier; paths of the body's parameters start with it.
@@ -176,7 +185,10 @@ class Rigid(Body):
         object.__setattr__(self, "pushes", tuple(pushes))
 
     def _check_inertia(self) -> None:
-        tensor = torch.as_tensor(unwrap(self.inertia)).detach()
+        values = to_numpy(self.inertia)
+        if values is None:
+            return
+        tensor = torch.as_tensor(values)
         scale = tensor.abs().amax((-2, -1), keepdim=True)
         if not bool(((tensor - tensor.mT).abs() <= 1e-9 * scale).all()):
             raise WrongShape(f"{self.name}.inertia", "not symmetric", "an inertia tensor must be symmetric")

@@ -35,6 +35,9 @@ _BACKGROUND = Spec("1", shape=(3,))
 class Scene:
     """Bodies and their surroundings at the initial time.
 
+    Example:
+        `gs.Scene([cube], ground=gs.Ground(), camera=gs.Camera(eye=(0, 1, 5), target=(0, 0, 0)))`
+
     Args:
         bodies: `Soft`, `Cloth`, `Springs`, `Rigid`, `Ball`, `Pendulum`, `DoublePendulum`,
             `Articulated`, `Smoke`; names are unique.

@@ -23,6 +23,9 @@ class SelfContact:
     with the means of their parameters. The force of a pair follows the contact law of `gs.Contact` and acts on both
     nodes, equal and opposite.
 
+    Example:
+        `gs.Cloth("sheet", gs.meshes.grid(1.0, 8), mass=0.2, self_contact=gs.SelfContact(radius=0.02))`
+
     Args:
         ke: Stiffness [N/m].
         kd: Damping [N s/m].

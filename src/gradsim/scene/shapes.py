@@ -13,8 +13,9 @@ from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import Contact, Ground
 from gradsim.scene.meshes import TriMesh
 from gradsim.scene.motion import Motion, check_motion
-from gradsim.scene.quantity import Quantity, quantity, specs_of, unwrap
+from gradsim.scene.quantity import Quantity, quantity, specs_of
 from gradsim.scene.surfaces import box, capsule, sphere
+from gradsim.scene.validation import has_zero_vector
 
 UNIT_TOLERANCE = 1e-12  # a quaternion this close to unit length is not normalized, so that save and load keep all bits
 
@@ -22,6 +23,9 @@ UNIT_TOLERANCE = 1e-12  # a quaternion this close to unit length is not normaliz
 @dataclass(frozen=True, eq=False)
 class StaticSphere(Contact):
     """A sphere that forces do not move. Its contact parameters apply to every body without its own.
+
+    Example:
+        `gs.Scene([cube], shapes={"bump": gs.StaticSphere(radius=0.3, position=(0.0, -0.1, 0.0))})`
 
     Args:
         radius: [m].
@@ -48,6 +52,9 @@ class StaticSphere(Contact):
 class StaticCapsule(Contact):
     """A capsule that forces do not move: a cylinder with hemispherical ends.
 
+    Example:
+        `gs.Scene([cube], shapes={"rail": gs.StaticCapsule(radius=0.05, start=(-1, 0, 0), end=(1, 0, 0))})`
+
     Args:
         radius: [m].
         start, end: Of the axis [m], [..., 3].
@@ -71,6 +78,9 @@ class StaticCapsule(Contact):
 class StaticBox(Contact):
     """A box that forces do not move.
 
+    Example:
+        `gs.Scene([cube], shapes={"ramp": gs.StaticBox(size=(1.0, 0.1, 1.0), rotation=(0, 0, 0.2, 1))})`
+
     Args:
         size: Edge lengths [m], [..., 3], or one number for a cube.
         position: Of the centre [m], [..., 3].
@@ -89,8 +99,7 @@ class StaticBox(Contact):
         if isinstance(self.size, (int, float)) or (isinstance(self.size, np.ndarray) and self.size.ndim == 0):
             object.__setattr__(self, "size", (float(self.size),) * 3)
         super().__post_init__()
-        rotation: Any = unwrap(self.rotation)
-        if not bool((rotation**2).sum(-1).min() > 0):
+        if has_zero_vector(self.rotation):
             raise OutOfRange("StaticBox.rotation", "(0, 0, 0, 0)", "must not be zero; (0, 0, 0, 1) is the identity")
         if isinstance(self.rotation, np.ndarray):
             length = np.linalg.norm(self.rotation, axis=-1, keepdims=True)

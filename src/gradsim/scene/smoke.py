@@ -21,12 +21,20 @@ MIN_CELLS = 4  # per side: a cubic spline has four coefficients
 
 @dataclass(frozen=True)
 class Closed:
-    """Free-slip walls on all sides: no flow through them, no friction along them."""
+    """Free-slip walls on all sides: no flow through them, no friction along them.
+
+    Example:
+        `gs.Smoke("smoke", (64, 64), boundary=gs.Closed())`
+    """
 
 
 @dataclass(frozen=True)
 class Periodic:
-    """Periodic boundaries: flow that leaves on one side enters on the opposite side."""
+    """Periodic boundaries: flow that leaves on one side enters on the opposite side.
+
+    Example:
+        `gs.Smoke("smoke", (64, 64), boundary=gs.Periodic())`
+    """
 
 
 Boundary: TypeAlias = Closed | Periodic
@@ -38,6 +46,9 @@ class Smoke(Body):
 
     Element [row, column] of a field lies at x = (column + 1/2) h, y = (row + 1/2) h, h = length / W: x points right, y
     up, and row 0 is at the bottom.
+
+    Example:
+        `gs.Smoke("smoke", (64, 64), density=torch.rand(64, 64), buoyancy=0.5)`
 
     Args:
         name: Identifier; paths of the body's parameters start with it.

@@ -47,6 +47,9 @@ class StVenantKirchhoff(_LameSolid):
 
     It is exact under large rotations of small strain, and weakens under strong compression.
 
+    Example:
+        `gs.StVenantKirchhoff.from_young(5e4, 0.3, damping=20.0)`
+
     Args:
         mu, lam: Lamé parameters [Pa].
         damping: Of the strain rate [Pa s].
@@ -60,6 +63,9 @@ class StandardNeoHookean(_LameSolid):
     Below a tenth of the rest volume the terms of J continue as a parabola, so that inverted elements stay finite and
     recover. `NeoHookean` has no logarithms and is cheaper.
 
+    Example:
+        `gs.StandardNeoHookean.from_young(5e4, 0.3, damping=20.0)`
+
     Args:
         mu, lam: Lamé parameters [Pa].
         damping: Of the strain rate [Pa s].
@@ -72,6 +78,9 @@ class MooneyRivlin:
 
     The energy is c10 (I1 - 3) + c01 (I2 - 3) - (2 c10 + 4 c01) (J - 1) + k/2 (J - 1)^2, with I1 and I2 the invariants
     of C = F'F. At small strain the shear modulus is 2 (c10 + c01) and the bulk modulus `bulk`, which fixes k.
+
+    Example:
+        `gs.MooneyRivlin(c10=1e4, c01=2e3, bulk=1e6)`
 
     Args:
         c10, c01: Coefficients of the invariants [Pa].
@@ -93,6 +102,9 @@ class Fibres:
     """Fibres in a solid, which resist being stretched and compressed along their direction.
 
     The energy of a tetrahedron is stiffness/2 (l - 1)^2 per volume, with l the stretch along the fibres.
+
+    Example:
+        `gs.Fibres(stiffness=1e5, direction=(1.0, 0.0, 0.0))`
 
     Args:
         stiffness: Additional Young's modulus along the fibres [Pa], a number or `gs.per_element` for regions.

@@ -18,6 +18,9 @@ MAX_SUBDIVISIONS = 8  # 1.3 million faces
 def box(size: ArrayLike) -> TriMesh:
     """Creates a box about the origin: 8 vertices, ordered with x slowest and z fastest, and 12 faces.
 
+    Example:
+        `gs.meshes.box((0.5, 0.3, 0.4))`
+
     Args:
         size: Edge lengths [m], one number or (x, y, z).
     """
@@ -31,6 +34,9 @@ def sphere(radius: float, rings: int = 16, segments: int = 32) -> TriMesh:
 
     The vertices lie on the sphere, so the mesh encloses less volume: 1.6 % less at 16 x 32, and a quarter of that if
     both are doubled.
+
+    Example:
+        `gs.meshes.sphere(0.3, 16, 32)`
 
     Args:
         radius: Radius [m].
@@ -49,6 +55,9 @@ def icosphere(radius: float, subdivisions: int = 3) -> TriMesh:
 
     The vertices lie on the sphere, so the mesh encloses less volume: 0.9 % less at 3 subdivisions, and a quarter of
     that for each further one.
+
+    Example:
+        `gs.meshes.icosphere(0.3, subdivisions=2)`
 
     Args:
         radius: Radius [m].
@@ -71,6 +80,9 @@ def icosphere(radius: float, subdivisions: int = 3) -> TriMesh:
 def cylinder(radius: float, height: float, segments: int = 32) -> TriMesh:
     """Creates a cylinder about the origin, its axis along y, with a vertex at the centre of each end.
 
+    Example:
+        `gs.meshes.cylinder(0.1, 0.5)`
+
     Args:
         radius: Radius of the circle the vertices lie on [m].
         height: Length along y [m].
@@ -84,6 +96,9 @@ def cylinder(radius: float, height: float, segments: int = 32) -> TriMesh:
 def cone(radius: float, height: float, segments: int = 32) -> TriMesh:
     """Creates a cone with its axis along y and its tip up; the origin is at half the height, the centre of mass lower.
 
+    Example:
+        `gs.meshes.cone(0.2, 0.5)`
+
     Args:
         radius: Radius of the circle the vertices of the base lie on, at y = -height / 2 [m].
         height: Length along y [m].
@@ -96,6 +111,9 @@ def cone(radius: float, height: float, segments: int = 32) -> TriMesh:
 @mesh_builder
 def capsule(radius: float, height: float, segments: int = 32) -> TriMesh:
     """Creates a capsule about the origin, its axis along y: a cylinder with hemispherical ends, height + 2 radius long.
+
+    Example:
+        `gs.meshes.capsule(0.1, 0.5)`
 
     Args:
         radius: Radius of the cylinder and of the hemispheres [m].
@@ -114,6 +132,9 @@ def capsule(radius: float, height: float, segments: int = 32) -> TriMesh:
 @mesh_builder
 def torus(major: float, minor: float, rings: int = 16, segments: int = 32) -> TriMesh:
     """Creates a torus about the origin, in the x-z plane, its axis along y.
+
+    Example:
+        `gs.meshes.torus(0.3, 0.1)`
 
     Args:
         major: Radius of the centre line of the tube [m].

@@ -14,6 +14,9 @@ from gradsim.scene.integrators import Integrator, Midpoint
 class Time:
     """Frames of a rollout and the time steps between them.
 
+    Example:
+        `gs.view(scene, time=gs.Time(frames=60, fps=30.0, substeps=64))`
+
     Args:
         frames: Number of states, at times i / fps; the first is the initial state.
         fps: Frames per second [1/s].

@@ -230,7 +230,11 @@ class Motions(Mapping[str, Any]):
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """The state of a scene at one time, to continue from: `simulate(scene, start=state)`."""
+    """The state of a scene at one time, to continue from: `simulate(scene, start=state)`.
+
+    Example:
+        `gs.simulate(scene, frames=10, start=trajectory.final)`
+    """
 
     vertices: torch.Tensor | None = None  # of all nodes [m], [..., N, 3]
     velocities: torch.Tensor | None = None  # [m/s], [..., N, 3]
@@ -243,6 +247,9 @@ class Trajectory:
     """Motions at the frames, differentiable in all quantities of the scene.
 
     `trajectory["beam"]` is the motion of one body, `trajectory[3:7]` selects frames, `.final` is the last state.
+
+    Example:
+        `gs.simulate(scene, frames=10)["cube"].position[-1]`
     """
 
     time: torch.Tensor  # [s], [T], or [..., T] if sampled at times that differ between worlds

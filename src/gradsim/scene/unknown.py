@@ -82,6 +82,9 @@ def unknown(
     One object used in several places, also in the scenes of several trials, is one unknown. Trials share the unknowns
     that have the same path.
 
+    Example:
+        `gs.unknown(1.5, low=0.0, high=3.0)`
+
     Args:
         guess: Initial guess, a number or an array of the quantity's shape.
         low, high: Bounds, numbers or arrays; None leaves the valid range of the quantity.

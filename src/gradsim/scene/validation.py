@@ -11,13 +11,14 @@ import numpy as np
 import torch
 
 from gradsim.scene.components import Components, as_components, index_text, joined
-from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, UnsupportedTransform, WrongShape, WrongType
+from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, WrongShape, WrongType
 from gradsim.scene.limits import LARGEST, SMALLEST
 from gradsim.scene.priors import LogNormal, prior_center
 from gradsim.scene.quantity import (
     PerElement,
     Signal,
     Spec,
+    has_values,
     is_per_element,
     quantities_of,
     sample_count,
@@ -25,6 +26,7 @@ from gradsim.scene.quantity import (
     unwrap,
 )
 from gradsim.scene.spelling import abbreviate
+from gradsim.scene.transforms import outside_transforms
 from gradsim.scene.unknown import Unknown
 
 FEW_NUMBERS = 16  # of a quantity that is checked number by number
@@ -124,16 +126,6 @@ def validated_array(name: str, value: Any, spec: Spec) -> Any:
     return _validated_whole(name, value, spec)
 
 
-def _check_transform(name: str, value: torch.Tensor) -> None:
-    """Raises UnsupportedTransform for a tensor inside torch.func.grad, vmap, jvp and the like."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(value):
-        remedy = (
-            "torch.func transforms cannot enter gradsim, whose kernels read the memory of tensors: instead of vmap, "
-            "give tensors with a batch dimension in front; instead of torch.func.grad, use torch.autograd.grad"
-        )
-        raise UnsupportedTransform(name, "a tensor inside a torch.func transform", remedy)
-
-
 def _validated_whole(name: str, value: Any, spec: Spec) -> Any:
     """Returns a valid tensor, unknown or array; numbers and lists of numbers become float64 arrays."""
     if isinstance(value, Unknown):
@@ -146,11 +138,14 @@ def _validated_whole(name: str, value: Any, spec: Spec) -> Any:
         _check_prior(name, value, spec)
         return value
     if isinstance(value, torch.Tensor):
-        _check_transform(name, value)
+        readable = has_values(value)
+        if not readable:
+            value = outside_transforms(value)
+            readable = has_values(value)
         if not value.is_floating_point():
             raise WrongType(name, f"tensor of {value.dtype}", "must be a floating-point tensor")
         array: Any = value.detach()
-        if not (value.ndim or spec.shape or value.is_meta) and spec.smallest <= array.item() <= spec.largest:
+        if readable and not (value.ndim or spec.shape) and spec.smallest <= array.item() <= spec.largest:
             return value
     elif isinstance(value, (str, bytes, bool)):
         raise WrongType(name, repr(value), _expected(spec))
@@ -208,8 +203,8 @@ def _check_array(name: str, array: Any, spec: Spec) -> None:
 
 
 def _check_range(name: str, array: Any, spec: Spec) -> None:
-    if isinstance(array, torch.Tensor) and array.is_meta:
-        return  # a meta tensor holds no values
+    if isinstance(array, torch.Tensor) and not has_values(array):
+        return
     if 0 in array.shape:
         return
     smallest, largest = _extremes(array)

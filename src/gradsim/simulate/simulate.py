@@ -20,8 +20,10 @@ from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.memory import check_memory
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import Smoke
+from gradsim.scene.tensors import trajectory_tensors, with_plain_tensors, with_tensors
 from gradsim.scene.time import Time, check_integrator
 from gradsim.scene.trajectory import BodyMotion, Motions, State, Trajectory
+from gradsim.scene.transforms import are_transforms_active
 from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
 from gradsim.simulate.engine.engine import Engine, NonFiniteState, engine_for
 from gradsim.simulate.engine.memory import default_limit
@@ -48,7 +50,11 @@ def simulate(
 ) -> Trajectory:
     """Simulates a scene.
 
-    Gradients flow from the trajectory to every tensor in the scene, and to `start`.
+    Gradients flow from the trajectory to every tensor in the scene, and to `start`. Inside `torch.func.vmap` the mapped
+    dimension is a batch of worlds; `torch.func.grad`, `vjp` and `jacrev` work as well.
+
+    Example:
+        `gs.simulate(scene, frames=60, fps=30.0, substeps=64)["cube"].position[-1]`
 
     Args:
         scene: Bodies, static shapes, forces. Batch dimensions of its tensors are independent worlds.
@@ -69,6 +75,9 @@ def simulate(
     Raises:
         Diverged: A state is not finite; the error has the time, the body and the largest stable step.
     """
+    if are_transforms_active():
+        options = {"frames": frames, "fps": fps, "substeps": substeps, "integrator": integrator}
+        return _simulate_inside_transforms(scene, start, **options, dtype=dtype, memory=memory)
     frames, substeps = _positive_integer("frames", frames), _positive_integer("substeps", substeps)
     fps = _number("fps", fps, "must be a number [1/s]")
     check_integrator("integrator", integrator)
@@ -90,6 +99,20 @@ def simulate(
     begin = compiled.batcher.begin
     LOG.debug("simulated %d frames of %d steps, batch %s", frames, substeps, compiled.batch)
     return trajectory_of(scene, compiled, times, states, (begin, begin + (frames - 1) / time.fps))
+
+
+def _simulate_inside_transforms(scene: Scene, start: State | None, **options: Any) -> Trajectory:
+    """As `simulate`, for tensors inside transforms of `torch.func`."""
+    _check_types(scene, start, options["dtype"])
+    plain, tensors = with_plain_tensors(
+        lambda plain, state: simulate(plain, start=state, **options),
+        scene,
+        start,
+        scene.quantities(),
+        trajectory_tensors,
+    )
+    names = [item.name for item in trajectory_tensors(plain)]
+    return with_tensors(plain, dict(zip(names, tensors, strict=True)), scene)
 
 
 def _check_types(scene: Any, start: Any, dtype: Any) -> None:

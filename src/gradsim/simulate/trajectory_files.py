@@ -38,6 +38,9 @@ def save_trajectory(path: str | os.PathLike[str], trajectory: Trajectory) -> Non
     units, of one world; `gs.load_states` and `gradsim estimate --trials` read it. Bodies of nodes have the mean of
     their nodes there.
 
+    Example:
+        `gs.save_trajectory("cube.npz", trajectory)`
+
     Args:
         path: File in an existing folder, .npz or .csv.
         trajectory: A trajectory of `gs.simulate`.
@@ -51,6 +54,9 @@ def save_trajectory(path: str | os.PathLike[str], trajectory: Trajectory) -> Non
 
 def load_trajectory(path: str | os.PathLike[str], scene: Scene) -> Trajectory:
     """Loads the trajectory of a scene from a .npz file of `gs.save_trajectory`.
+
+    Example:
+        `gs.load_trajectory("cube.npz", scene)`
 
     Args:
         path: The file.

@@ -56,6 +56,9 @@ def load_video(
     light either: loading returns what `gs.save_video` wrote. `linear=True` converts them to linear light, for
     renderings meant as such. Downsampling to `size` comes after that conversion.
 
+    Example:
+        `gs.load_video("bounce.mp4", size=(128, 128))`
+
     Args:
         path: A video (.mp4 .m4v .mov .avi .mkv .webm .gif), a folder of .png or .jpg images in the order of the
             numbers in their names, or an array (.npy, or .npz with `frames` and optionally `fps`) [T, H, W, 3 or 1] of

@@ -45,6 +45,9 @@ def save_video(
     converts them to sRGB first. .npy and .npz store the numbers exactly, PNG images and the codec "ffv1" (.mkv) round
     them to 8 bits; all other formats are lossy.
 
+    Example:
+        `gs.save_video("bounce.mp4", gs.render(scene, trajectory, (128, 128)), 30.0)`
+
     Args:
         path: .mp4 .m4v .mov .mkv (H.264), .webm (VP9), .avi (MPEG-4), .gif, .npy, .npz, or a folder, for PNG images
             00000.png, 00001.png, and so on. An existing folder is replaced if it contains only PNG images.

@@ -33,6 +33,9 @@ class Encoding:
 class Video:
     """Frames in [0, 1] at a constant rate. `video[3:7]` selects frames, `video[::2]` halves the rate.
 
+    Example:
+        `gs.Video(gs.render(scene, trajectory, (32, 32)).clamp(0, 1), fps=30.0)`
+
     Args:
         frames: Images [T, H, W, 3].
         fps: Frames per second; None if the file does not state it.

@@ -67,11 +67,12 @@ class Controls:
             self.slider = gui.add_slider("frame", 0, 1, 1, 0)
             self.play = gui.add_checkbox("play", False)
             self.readout = gui.add_text("time", "0 s", disabled=True)
-        with gui.add_folder("Show"):
-            self.boxes = {name: gui.add_checkbox(name, on) for name, on in SHOWN.items()}
         if viewer.scene.unknowns:
             with gui.add_folder("Unknowns"):
                 self._add_sliders()
+        with gui.add_folder("Show"):
+            shown = SHOWN | dict.fromkeys(viewer.observed.kinds, True)
+            self.boxes = {name: gui.add_checkbox(name, on) for name, on in shown.items()}
         with gui.add_folder("Files"):
             self.file = gui.add_text("scene file", "guess.yaml")
             gui.add_button("Save scene").on_click(lambda _: self._save())
@@ -105,9 +106,9 @@ class Controls:
         self.slider.max = max(len(times) - 1, 1)
 
     def set_panels(self, image: np.ndarray) -> None:
-        """Shows observed, simulated and difference side by side."""
+        """Shows observed and simulated pictures; with a video their difference and both in one below."""
         if self._panels is None:
-            label = "observed, simulated, difference"
+            label = "observed, simulated" + ("" if self.viewer.observed.video is None else "; difference, overlay")
             self._panels = self.viewer.server.gui.add_image(image, label=label, format="jpeg", order=-1.0)
         else:
             self._panels.image = image
@@ -126,7 +127,7 @@ class Controls:
         for key, handle in viewer._handles.items():
             if key == name or key.startswith(f"/{name}/"):
                 handle.visible = self.shows(name)
-        if name in ("pushes", "forces"):
+        if name in ("pushes", "forces", "tracks", "masks"):
             viewer.show(min(self.frame, len(self._times) - 1))
 
     def _add_sliders(self) -> None:

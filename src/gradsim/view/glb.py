@@ -20,7 +20,7 @@ from gradsim.scene.errors import InvalidInput
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 from gradsim.video.encoders import png_bytes, to_bytes
-from gradsim.view.surfaces import MovingSurface, moving_surfaces
+from gradsim.view.surfaces import MovingSurface, check_visible, frame_times, moving_surfaces
 
 FLOAT, UINT = 5126, 5125  # glTF's component types
 TYPES = {(): "SCALAR", (2,): "VEC2", (3,): "VEC3", (4,): "VEC4"}
@@ -29,6 +29,9 @@ ROUGHNESS = 0.9
 
 def save_glb(path: str | os.PathLike[str], scene: Scene, trajectory: Trajectory, *, world: int = 0) -> None:
     """Writes a scene and its motion as binary glTF (.glb), atomically.
+
+    Example:
+        `gs.save_glb("bounce.glb", scene, trajectory)`
 
     Args:
         path: File in an existing folder; its extension must be .glb.
@@ -39,16 +42,13 @@ def save_glb(path: str | os.PathLike[str], scene: Scene, trajectory: Trajectory,
     file = Path(path)
     if file.suffix.lower() != ".glb":
         raise InvalidInput("path", str(file), "must end in .glb")
-    times = trajectory.time.reshape(-1, len(trajectory))[0].detach().cpu().numpy()
-    content = glb_bytes(moving_surfaces(scene, trajectory, world), times)
+    content = glb_bytes(moving_surfaces(scene, trajectory, world), frame_times(trajectory))
     write_atomically(file, lambda target: target.write_bytes(content), InvalidInput)
 
 
 def glb_bytes(surfaces: Sequence[MovingSurface], times: np.ndarray) -> bytes:
     """Returns surfaces and their motion at some times [s], [T], as the content of a .glb file."""
-    if not surfaces:
-        remedy = "give a body a gs.Look(), or the ground a gs.Checker()"
-        raise InvalidInput("scene.bodies", "no visible surface", remedy)
+    check_visible(surfaces)
     file = _File()
     for surface in surfaces:
         file.add_surface(surface, times)
@@ -86,7 +86,7 @@ class _File:
         attributes = {
             "POSITION": self.accessor(rows),
             "NORMAL": self.accessor(_normals(rows, surface.faces)),
-            "COLOR_0": self.accessor(_linear(surface.colors)),
+            "COLOR_0": self.accessor(linear_light(surface.colors)),
         }
         if surface.uv is not None:
             attributes["TEXCOORD_0"] = self.accessor(surface.uv * (1.0, -1.0) + (0.0, 1.0))  # glTF's v points down
@@ -204,7 +204,7 @@ def _normals(rows: np.ndarray, faces: np.ndarray) -> np.ndarray:
     return np.where(length > 0, normals / np.maximum(length, 1e-300), (0.0, 1.0, 0.0))
 
 
-def _linear(colors: np.ndarray) -> np.ndarray:
-    """Converts displayed colours (sRGB) to linear light, which glTF has at vertices."""
+def linear_light(colors: np.ndarray) -> np.ndarray:
+    """Converts displayed colours (sRGB) to linear light, which glTF and OpenUSD have at vertices."""
     x = np.clip(colors, 0.0, 1.0)
     return np.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4)

@@ -28,8 +28,9 @@ void main() {
     vec3 toward = normalize(eye - world), n = normalize(turned);
     if (dot(n, toward) < 0.0) n = -n;
     float sky = 0.5 + 0.5 * n.y;
-    float key = max(dot(n, normalize(toward + vec3(0.35, 0.9, 0.25))), 0.0);
-    base *= 0.42 + 0.16 * sky + 0.5 * key;
+    float key = max(dot(n, normalize(vec3(0.55, 0.75, 0.35))), 0.0);  // fixed, so that faces differ from each other
+    float fill = max(dot(n, toward), 0.0);
+    base *= 0.34 + 0.12 * sky + 0.42 * key + 0.2 * fill;
   }
   pixel = vec4(base, 1.0);
 }`;

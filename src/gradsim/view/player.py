@@ -22,7 +22,7 @@ import torch
 from gradsim.render.camera import projection
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
-from gradsim.view.surfaces import MovingSurface, moving_surfaces
+from gradsim.view.surfaces import MovingSurface, frame_times, moving_surfaces
 
 HERE = Path(__file__).parent
 MAX_BYTES = 24_000_000  # of the positions in a page, before compression; frames are left out beyond
@@ -50,7 +50,7 @@ class Player:
         self.empty = not surfaces  # whether there is nothing to draw
         self.stride = _stride(surfaces)  # every k-th frame is in the page
         self.aspect = 1.6
-        times = np.atleast_1d(trajectory.time.reshape(-1, len(trajectory))[0].detach().cpu().numpy())
+        times = frame_times(trajectory)
         self._arrays: list[tuple[str, bytes, int]] = []
         self._header = {
             "times": times[:: self.stride].tolist(),

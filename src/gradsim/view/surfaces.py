@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from gradsim.render.surfaces import Pose, surface_pose, visible_surfaces
 from gradsim.render.topology import Surface, SurfaceTopology, scene_topology
 from gradsim.render.view import common_batcher
 from gradsim.scene.batcher import Batcher
-from gradsim.scene.errors import OutOfRange
+from gradsim.scene.errors import InvalidInput, OutOfRange
 from gradsim.scene.looks import Checker
 from gradsim.scene.quantity import unwrap
 from gradsim.scene.scene import Scene
@@ -70,6 +71,18 @@ def moving_surfaces(scene: Scene, trajectory: Trajectory, world: int = 0) -> lis
     if not 0 <= world < batcher.world_count:
         raise OutOfRange("world", world, f"the batch has {batcher.world_count} worlds, counted from 0")
     return [_moving_surface(owner, surface, trajectory, batcher, world) for owner, surface in visible_surfaces(scene)]
+
+
+def frame_times(trajectory: Trajectory) -> np.ndarray:
+    """Returns the times of the frames in the first world [s], [T]."""
+    return trajectory.time.reshape(-1, len(trajectory))[0].detach().cpu().numpy()
+
+
+def check_visible(surfaces: Sequence[MovingSurface]) -> None:
+    """Raises InvalidInput if there is nothing to draw."""
+    if not surfaces:
+        remedy = "give a body a gs.Look(), or the ground a gs.Checker()"
+        raise InvalidInput("scene.bodies", "no visible surface", remedy)
 
 
 def _moving_surface(

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import threading
 import time as clock
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from gradsim.render.render import render
 from gradsim.scene.errors import GradsimError, MissingExtra, OutOfRange
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
@@ -25,11 +24,12 @@ from gradsim.video.video import Video
 from gradsim.view.arrows import force_arrows, push_arrows
 from gradsim.view.controls import Controls
 from gradsim.view.glb import glb_bytes, quaternions
+from gradsim.view.observed import TRACKED, Observed, Picture, difference, overlay
 from gradsim.view.player import PATH_COLORS, view_of
-from gradsim.view.surfaces import MovingSurface, moving_surfaces
+from gradsim.view.surfaces import MovingSurface, frame_times, moving_surfaces
 
 HOST, PORT = "127.0.0.1", 8080
-PANEL_HEIGHT = 160  # of the panels observed, simulated and difference [px]
+MAX_SHADOW_FACES = 5000  # of a surface that casts a shadow, for which it is drawn several times more
 MIN_ARROW = 1e-3  # of the length of an arrow that is drawn
 
 
@@ -40,6 +40,7 @@ class Viewer:
         scene: A scene; unknowns have sliders and start from their guesses.
         trajectory: Its motion; simulated if None.
         video: A video of the scene, shown in the camera and beside the simulated one.
+        observations: `gs.Tracks` and `gs.Masks` of the motion, with the frames of the video.
         time: Frames and steps of simulations; by default those of the trajectory, or of the video, or 60 frames.
         values: Values of unknowns by path, in place of their guesses.
         host: Address to listen on. Whoever reaches it can look at the scene and operate the page.
@@ -52,6 +53,7 @@ class Viewer:
         trajectory: Trajectory | None = None,
         *,
         video: Video | None = None,
+        observations: Sequence[Any] = (),
         time: Time | None = None,
         values: Mapping[str, Any] | None = None,
         host: str = HOST,
@@ -61,18 +63,19 @@ class Viewer:
             import viser
         except ImportError as error:
             raise MissingExtra("gs.view", "view") from error
-        self.scene, self.video = scene, video
-        self.time = time or _default_time(trajectory, video)
+        self.scene, self.observed = scene, Observed(video, observations)
+        self.time = time or _default_time(trajectory, self.observed)
         self.values = {path: unknown.guess.copy() for path, unknown in scene.unknowns.items()}
         self.values |= {path: np.asarray(value, dtype=np.float64) for path, value in (values or {}).items()}
         self._lock, self._wake, self._running = threading.RLock(), threading.Event(), True
         self._handles: dict[str, Any] = {}
         self._shapes: dict[str, tuple[Any, ...]] = {}  # of surfaces that the page has
-        self._rendered: dict[int, np.ndarray] = {}
+        self._rendered: dict[int, Picture] = {}
         self.filled = self._fill()
         self.trajectory = trajectory if trajectory is not None else self._simulate(self.filled)
         self.server: Any = viser.ViserServer(host=host, port=port, label="gradsim", verbose=False)
         self.server.scene.set_up_direction("+y")
+        self.server.gui.configure_theme(control_width="large")
         self.controls = Controls(self)
         self._build()
         view = view_of(self.filled, self.surfaces)
@@ -112,6 +115,7 @@ class Viewer:
             for surface in self.surfaces:
                 self._pose(surface, frame)
             self._show_arrows(frame)
+            self._show_tracks(frame)
             self._show_images(frame)
 
     def glb(self) -> bytes:
@@ -129,7 +133,7 @@ class Viewer:
             )
 
     def _times(self) -> np.ndarray:
-        return self.trajectory.time.reshape(-1, len(self.trajectory))[0].detach().cpu().numpy()
+        return frame_times(self.trajectory)
 
     def _build(self) -> None:
         """Creates everything that is drawn, from the present trajectory."""
@@ -157,7 +161,8 @@ class Viewer:
         rigid = surface.axes is not None
         rows = surface.points[surface.vertices] if rigid else surface.frame(0)[surface.vertices]
         color = tuple(int(x) for x in np.round(np.clip(surface.colors.mean(0), 0, 1) * 255))
-        return scene.add_mesh_simple(name, rows, surface.faces, color=color, side="double")
+        shadow = len(surface.faces) <= MAX_SHADOW_FACES
+        return scene.add_mesh_simple(name, rows, surface.faces, color=color, side="double", cast_shadow=shadow)
 
     def _pose(self, surface: MovingSurface, frame: int) -> None:
         handle = self._handles[surface.name]
@@ -189,7 +194,7 @@ class Viewer:
         right = np.cross(forward, (0.0, 1.0, 0.0))
         right /= max(float(np.linalg.norm(right)), 1e-9)
         x, y, z, w = quaternions(np.stack([right, np.cross(forward, right), forward])[None])[0]
-        height, width = (1, 1) if self.video is None else self.video.size
+        height, width = self.observed.size or (1, 1)
         self._handles["camera"] = self.server.scene.add_camera_frustum(
             "/camera",
             float(np.radians(view["fov"])),
@@ -209,9 +214,7 @@ class Viewer:
             arrows.append(own[np.linalg.norm(own[:, 1] - own[:, 0], axis=1) > MIN_ARROW * self.length])
         colors = ((200, 60, 40), (30, 110, 60))
         for name, points, color in zip(("pushes", "forces"), arrows, colors, strict=False):
-            old = self._handles.pop(f"/{name}", None)
-            if old is not None:
-                old.remove()
+            self._remove(f"/{name}")
             if len(points) and self.controls.shows(name):
                 radius = 0.04 * self.length
                 self._handles[f"/{name}"] = self.server.scene.add_arrows(
@@ -223,19 +226,48 @@ class Viewer:
                     head_length=5 * radius,
                 )
 
-    def _show_images(self, frame: int) -> None:
-        """Observed, simulated and difference at a frame."""
-        if self.video is None or self.filled.camera is None:
+    def _remove(self, name: str) -> None:
+        handle = self._handles.pop(name, None)
+        if handle is not None:
+            handle.remove()
+
+    def _show_tracks(self, frame: int) -> None:
+        """Tracked points as spheres, joined to where the simulation has them."""
+        names = "/tracks/points", "/tracks/differences"
+        for name in names:
+            self._remove(name)
+        if not self.observed.tracks or not self.controls.shows("tracks"):
             return
-        observed = self.video.frames[min(frame, len(self.video) - 1)].clamp(0, 1).numpy()
-        self._handles["camera"].image = (255 * observed).astype(np.uint8)
+        observed, simulated = self.observed.points(self.filled, self.trajectory, frame)
+        if len(observed):
+            scene, options = self.server.scene, {"point_shape": "circle", "precision": "float32"}
+            self._handles[names[0]] = scene.add_point_cloud(
+                names[0], observed.astype(np.float32), TRACKED, point_size=0.06 * self.length, **options
+            )
+            lines = np.stack([observed, simulated], 1).astype(np.float32)
+            self._handles[names[1]] = scene.add_line_segments(
+                names[1], lines, TRACKED, thickness=2.0, thickness_units="screen"
+            )
+
+    def _show_images(self, frame: int) -> None:
+        """Observed, simulated and difference at a frame, with what was measured in them."""
+        shown = [name for name in self.observed.kinds if self.controls.shows(name)]
+        observed = self.observed.picture(frame)
+        if observed is None or self.filled.camera is None:
+            return
         if frame not in self._rendered:
-            with torch.no_grad():
-                picture = render(self.filled, self.trajectory, self.video.size, frames=[frame])[0]
-            self._rendered[frame] = picture.clamp(0, 1).numpy()
+            rendered = self.observed.simulated(self.filled, self.trajectory, frame)
+            assert rendered is not None
+            self._rendered[frame] = rendered
         simulated = self._rendered[frame]
-        panels = [observed, simulated, 0.5 + 0.5 * (simulated - observed)]
-        self.controls.set_panels((255 * np.concatenate(panels, 1)).astype(np.uint8))
+        marked = self.observed.marked(observed, frame, shown)
+        self._handles["camera"].image = marked
+        compared = self.observed.marked_simulation(simulated, self.filled, self.trajectory, frame, shown)
+        panels = np.concatenate([marked, compared], 1)
+        if self.observed.video is not None:
+            below = np.concatenate([difference(observed, simulated), overlay(observed, simulated)], 1)
+            panels = np.concatenate([panels, below])
+        self.controls.set_panels(panels)
 
     def _work(self) -> None:
         """Simulates again whenever values have changed, with the newest ones."""
@@ -277,17 +309,19 @@ def _beside(view: Mapping[str, Any]) -> tuple[float, ...]:
     back = np.subtract(view["eye"], view["target"])
     right = np.cross((0.0, 1.0, 0.0), back)
     distance = float(np.linalg.norm(back))
-    away = 1.2 * back + 0.6 * right + np.array([0.0, 0.35 * distance, 0.0])
+    away = 1.5 * back + 0.8 * right + np.array([0.0, 0.45 * distance, 0.0])
     return tuple(map(float, np.add(view["target"], away)))
 
 
-def _default_time(trajectory: Trajectory | None, video: Video | None) -> Time:
+def _default_time(trajectory: Trajectory | None, observed: Observed) -> Time:
     if trajectory is not None and len(trajectory) > 1:
-        times = trajectory.time.reshape(-1, len(trajectory))[0]
+        times = frame_times(trajectory)
         return Time(len(trajectory), float(1.0 / (times[1] - times[0])))
+    video = observed.video
     if video is not None:
         return Time(len(video), video.fps or Time.fps)
-    return Time()
+    measured = (*observed.tracks, *observed.masks)
+    return Time(measured[0].frames) if measured else Time()
 
 
 def view(
@@ -295,6 +329,7 @@ def view(
     trajectory: Trajectory | None = None,
     *,
     video: Video | None = None,
+    observations: Sequence[Any] = (),
     time: Time | None = None,
     host: str = HOST,
     port: int = PORT,
@@ -310,8 +345,10 @@ def view(
         scene: A scene; unknowns have sliders that simulate again, and start from their guesses.
         trajectory: Its motion; simulated if None.
         video: A video of the scene, shown in the camera and beside the simulated one.
+        observations: `gs.Tracks` and `gs.Masks` of the motion, with the frames of the video: tracked points are shown
+            in the pictures and in space, joined to where the simulation has them; masks by their outlines.
         time: Frames and steps of simulations; by default those of the trajectory, or of the video, or 60 frames.
         host: Address to listen on; by default this machine only.
         port: Port; if it is taken, the next free one.
     """
-    return Viewer(scene, trajectory, video=video, time=time, host=host, port=port)
+    return Viewer(scene, trajectory, video=video, observations=observations, time=time, host=host, port=port)

@@ -106,42 +106,6 @@ def test_the_list_of_pairs_does_not_change_the_motion():
     assert torch.equal(pieces[1], whole.vertices[8])
 
 
-def test_a_folded_sheet_does_not_pass_through_itself():
-    """A strip bent to a U falls on itself and is pulled by one end: the upper layer stays above the lower one."""
-    count, width = 24, 5
-    mesh = gs.meshes.grid((0.48, 0.1), (count, width - 1))
-    s = mesh.vertices[:, 0] + 0.24
-    flat, radius = 0.2, 0.08 / np.pi
-    bent = np.clip((s - flat) / radius, 0.0, np.pi)
-    x = np.where(s < flat, s, np.where(s < flat + 0.08, flat + radius * np.sin(bent), flat - (s - flat - 0.08)))
-    y = radius * (1.0 - np.cos(bent))
-    vertices = np.stack([x, y + 0.01, mesh.vertices[:, 2]], 1)
-    upper, lower = s > 0.3, s < 0.18
-    pull = np.zeros((3, 3))
-    pull[1:, 0], pull[2, 1] = (-0.02, -0.1), 0.0
-    pinned = np.flatnonzero(s > 0.479)
-    cloth = gs.Cloth(
-        "cloth",
-        mesh,
-        0.2,
-        material=gs.Membrane(40.0, 40.0, 0.02),
-        vertices=vertices,
-        pinned=pinned,
-        motion=gs.Motion(gs.Signal(pull + np.linspace(0.0, 1.0, 3)[:, None] * (0.0, -0.03, 0.0))),
-        self_contact=gs.SelfContact(ke=60.0, kd=0.01, kf=0.02),
-    )
-    ground = gs.Ground(ke=100.0, kd=0.02, kf=0.05)
-    trajectory = gs.simulate(gs.Scene([cloth], ground), frames=25, fps=50.0, substeps=64)
-    for x in trajectory["cloth"].vertices[6::3].numpy():
-        above, below = x[upper], x[lower]
-        apart = np.linalg.norm(above[:, None, [0, 2]] - below[None, :, [0, 2]], axis=2)
-        near = apart.argmin(1)
-        covered = apart.min(1) < 0.012
-        gap = above[covered, 1] - below[near[covered], 1]
-        assert (gap > 0.0).all()
-    assert (np.sort(gap)[:10] < 0.03).all(), "the layers do not touch"
-
-
 def test_scene_files_paths_and_errors(tmp_path):
     scene = sheets(sheet_values())
     scene.save(tmp_path / "scene.yaml")

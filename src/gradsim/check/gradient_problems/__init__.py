@@ -6,8 +6,15 @@ from gradsim.check.gradient_problems.articulated import ARM, TREE
 from gradsim.check.gradient_problems.balls import BALL, RESTITUTION
 from gradsim.check.gradient_problems.cloth import CLOTH_FLIGHT, CLOTH_IMPACT, SPRING_IMPACT
 from gradsim.check.gradient_problems.motion import CLAMP, DRIVEN_ARM, MOVING_SHAPES
-from gradsim.check.gradient_problems.node_contact import BLOCKS, SHEET_AND_BALL, SHEET_AND_BOX, SHEETS
-from gradsim.check.gradient_problems.pairs import BALL_PAIR, BOX_PAIR, CAPSULE_PAIR, MESH_PAIR
+from gradsim.check.gradient_problems.node_contact import (
+    BLOCK_AND_BALL,
+    BLOCK_AND_BOX,
+    BLOCKS,
+    SHEET_AND_BALL,
+    SHEET_AND_BOX,
+    SHEETS,
+)
+from gradsim.check.gradient_problems.pairs import BALL_PAIR, BOX_PAIR, CAPSULE_PAIR, MESH_PAIR, MIXED_PAIRS
 from gradsim.check.gradient_problems.pendulum import DOUBLE_PENDULUM, PENDULUM
 from gradsim.check.gradient_problems.problem import GradientProblem
 from gradsim.check.gradient_problems.rigid import (
@@ -48,6 +55,7 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     BOX_PAIR,
     CAPSULE_PAIR,
     MESH_PAIR,
+    MIXED_PAIRS,
     SOFT_SHAPES,
     STICKING_BOX,
     STICKING_SHAPES,
@@ -66,4 +74,6 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     BLOCKS,
     SHEET_AND_BALL,
     SHEET_AND_BOX,
+    BLOCK_AND_BALL,
+    BLOCK_AND_BOX,
 )

@@ -1,7 +1,9 @@
-"""Contact of nodes: sheets and soft blocks with each other, and with a moving ball and box."""
+"""Contact of nodes: sheets and soft blocks with each other, and both with a moving ball and box."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gradsim.check.gradcheck import Values
@@ -9,6 +11,7 @@ from gradsim.check.gradient_problems.problem import GradientProblem, tensor
 from gradsim.scene import meshes
 from gradsim.scene.ball import Ball
 from gradsim.scene.bodies import Cloth, Soft
+from gradsim.scene.body import Body
 from gradsim.scene.materials import Membrane, NeoHookean
 from gradsim.scene.node_contact import NodeContact
 from gradsim.scene.rigid import Rigid
@@ -73,23 +76,31 @@ def _rigid_values(shape: Values) -> Values:
     }
 
 
-def _hit(p: Values, hard: type[Rigid], **shape: Any) -> Scene:
-    """A rigid body flies into a sheet."""
-    sheet = Cloth("sheet", _SHEET, 0.5, material=Membrane(100.0, 100.0, 0.1), position=(0.0, 0.21, 0.0))
+def _sheet() -> Cloth:
+    return Cloth("soft", _SHEET, 0.5, material=Membrane(100.0, 100.0, 0.1), position=(0.0, 0.21, 0.0))
+
+
+def _block() -> Soft:
+    mesh = meshes.tet_box((0.2, 0.1, 0.2), (2, 1, 2))
+    return Soft("soft", mesh, 60.0, material=NeoHookean(4e3, 4e3, 3.0), position=(0.02, 0.27, 0.01))
+
+
+def _hit(p: Values, soft: Body, hard: type[Rigid], **shape: Any) -> Scene:
+    """A rigid body flies into a sheet or a soft block."""
     motion: dict[str, Any] = {"position": p["position"], "velocity": p["velocity"], "angular_velocity": p["spin"]}
     body = hard("body", mass=p["mass"], center=p["center"], **motion, **shape)
     law: dict[str, Any] = {
         name: p[name] for name in ("ke", "kd", "kf", "mu", "delta", "thickness", "rounding") if name in p
     }
-    return Scene([sheet, body], gravity=_STILL, forces=[NodeContact("touch", body="sheet", rigid="body", **law)])
+    return Scene([soft, body], gravity=_STILL, forces=[NodeContact("touch", body="soft", rigid="body", **law)])
 
 
-def _ball_scene(p: Values) -> Scene:
-    return _hit(p, Ball, radius=p["radius"])
+def _ball_scene(p: Values, soft: Callable[[], Body] = _sheet) -> Scene:
+    return _hit(p, soft(), Ball, radius=p["radius"])
 
 
-def _box_scene(p: Values) -> Scene:
-    return _hit(p, Rigid, mesh=box(0.2), size=p["size"], rotation=(0.2, 0.1, 0.3, 1.0))
+def _box_scene(p: Values, soft: Callable[[], Body] = _sheet) -> Scene:
+    return _hit(p, soft(), Rigid, mesh=box(0.2), size=p["size"], rotation=(0.2, 0.1, 0.3, 1.0))
 
 
 def _ball_values() -> Values:
@@ -104,3 +115,9 @@ SHEETS = GradientProblem("two sheets collide", "cloth", _sheet_scene, _pair_valu
 BLOCKS = GradientProblem("two soft blocks collide", "deformable object", _block_scene, _pair_values)
 SHEET_AND_BALL = GradientProblem("a ball flies into a sheet", "cloth", _ball_scene, _ball_values)
 SHEET_AND_BOX = GradientProblem("a box flies into a sheet", "cloth", _box_scene, _box_values)
+BLOCK_AND_BALL = GradientProblem(
+    "a ball flies into a soft block", "deformable object", partial(_ball_scene, soft=_block), _ball_values
+)
+BLOCK_AND_BOX = GradientProblem(
+    "a box flies into a soft block", "deformable object", partial(_box_scene, soft=_block), _box_values
+)

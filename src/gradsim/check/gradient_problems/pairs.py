@@ -116,7 +116,41 @@ def _capsule_scene(p: Values) -> Scene:
     return _bodies(p, surfaces.capsule(0.05, 0.2), surfaces.box((0.22, 0.2, 0.18)))
 
 
+def _mixed_values() -> Values:
+    return {
+        "ke": tensor(4e4),
+        "kd": tensor(15.0),
+        "kf": tensor(30.0),
+        "friction": tensor(0.3),
+        "delta": tensor(1e-3),
+        "mass": tensor(0.8),
+        "radius": tensor(0.05),
+        "velocity": tensor([1.5, 0.2, -0.1]),
+        "spin": tensor([2.0, -3.0, 1.0]),
+        "places": tensor([[0.0, 0.0, 0.0], [0.118, 0.01, 0.015], [0.235, -0.008, 0.0], [0.358, 0.01, 0.0]]),
+    }
+
+
+def _mixed_scene(p: Values) -> Scene:
+    """Returns a ball that catches up with a box, which hits a capsule, and a torus that flies into the capsule."""
+    contact = Contact(ke=p["ke"], kd=p["kd"], kf=p["kf"], mu=p["friction"], delta=p["delta"])
+    own: dict[str, Any] = {"contact": contact}
+    thrown, slow, back = (
+        {"velocity": factor * p["velocity"], "angular_velocity": p["spin"]} for factor in (1.0, 0.5, -1.0)
+    )
+    places = p["places"].unbind(-2)
+    return Scene(
+        [
+            Ball("ball", radius=p["radius"], mass=p["mass"], position=places[0], **thrown, **own),
+            Rigid("box", surfaces.box((0.12, 0.2, 0.16)), mass=p["mass"], position=places[1], **slow, **own),
+            Rigid("capsule", surfaces.capsule(0.05, 0.1), mass=0.5, position=places[2], **own),
+            Rigid("torus", surfaces.torus(0.05, 0.02), mass=0.4, position=places[3], **back, **own),
+        ]
+    )
+
+
 BALL_PAIR = GradientProblem("two balls", "rigid body", _ball_scene, _ball_values, fps=200.0)
 BOX_PAIR = GradientProblem("two boxes", "rigid body", _box_scene, _box_values, fps=200.0)
 MESH_PAIR = GradientProblem("torus and cone", "rigid body", _mesh_scene, _mesh_values, fps=200.0)
 CAPSULE_PAIR = GradientProblem("capsule and box", "rigid body", _capsule_scene, _capsule_values, fps=200.0)
+MIXED_PAIRS = GradientProblem("ball, box, capsule and torus", "rigid body", _mixed_scene, _mixed_values, fps=200.0)

@@ -40,6 +40,10 @@ def _shapes() -> dict[str, tuple[TriMesh | None, TriMesh | None]]:
         "box and box": (box, surfaces.box(0.2)),
         "ball and box": (None, box),
         "capsule and box": (capsule, box),
+        "capsule and capsule": (capsule, capsule),
+        "ball and capsule": (None, capsule),
+        "capsule and torus": (capsule, torus),
+        "box and cone": (box, cone),
         "torus and cone": (torus, cone),
         "ball and torus": (None, torus),
     }
@@ -107,16 +111,25 @@ def ball_collision(offset: float, stiffness: float = 1e6, mass: float = 2.0) -> 
 
 
 def collisions() -> list[CheckResult]:
-    """Checks balls after a collision: the impulse is 2 m v_n along the line of centres, m the reduced mass."""
-    results = []
+    """Checks balls after a collision against the closed form, and that a hundredfold stiffness divides the error by 10.
+
+    An oblique impact takes time, in which the line of centres turns.
+    """
+    topic, results = "collision of balls", []
     for offset in (0.0, 0.05, 0.1, 0.15):
-        run = ball_collision(offset)
-        n = np.array([-math.sqrt(0.04 - offset**2), offset, 0.0]) / 0.2
-        impulse = 2.0 * (2.0 / 3.0) * -n[0] * n
-        for name, expected in (("left", np.array([1.0, 0.0, 0.0]) + impulse), ("right", -impulse / 2.0)):
-            error = float(np.linalg.norm(run[name].velocity[-1].numpy() - expected))
-            results.append(expect_zero("collision of balls", f"{name}, {offset:g} m off centre", error, 0.01))
-    return results
+        for name, error in _collision_errors(offset, 1e6).items():
+            results.append(expect_zero(topic, f"{name}, {offset:g} m off centre", error, 0.01))
+    soft, stiff = (_collision_errors(0.1, ke)["left"] for ke in (1e4, 1e6))
+    return [*results, expect_close(topic, "error at ke = 1e4 over that at 1e6 N/m", 10.0, soft / stiff, 0.2)]
+
+
+def _collision_errors(offset: float, stiffness: float) -> dict[str, float]:
+    """Returns the errors of the velocities [m/s]: the impulse is 2 m v_n along the line of centres, m reduced mass."""
+    run = ball_collision(offset, stiffness)
+    n = np.array([-math.sqrt(0.04 - offset**2), offset, 0.0]) / 0.2
+    impulse = 2.0 * (2.0 / 3.0) * -n[0] * n
+    expected = {"left": np.array([1.0, 0.0, 0.0]) + impulse, "right": -impulse / 2.0}
+    return {name: float(np.linalg.norm(run[name].velocity[-1].numpy() - v)) for name, v in expected.items()}
 
 
 def pi_collisions() -> list[CheckResult]:

@@ -17,6 +17,7 @@ import torch
 from gradsim.datasets import deformable
 from gradsim.datasets.recording import record
 from gradsim.datasets.sample import generators
+from gradsim.experiments.baselines.problem import STATE_NOISE
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row
 from gradsim.experiments.many_unknowns import smooth_field, texture
 from gradsim.experiments.protocol import fit_video, relative_errors
@@ -34,7 +35,9 @@ from gradsim.scene.unknown import unknown
 
 SIDE = 64  # frame height and width [px]
 FPS = 30.0
-CELLS = 4  # across a ball: 125 nodes
+BALL_CELLS, SHEET_CELLS = 4, 6  # across a ball and along a sheet: 125 and 49 nodes
+COARSE_BALL, COARSE_SHEET = 2, 4  # the same in the quick form: 27 and 25 nodes
+DENSE = 100  # most unknowns whose whole Jacobian is computed
 MASS_DEVIATION = 0.2  # standard deviation of the logarithm of a node's mass
 VELOCITY_DEVIATION = 0.3  # of a node's velocity [m/s]
 WAVELENGTH = 1.0  # of the true fields [m]
@@ -64,25 +67,29 @@ class Instance:
     truth: dict[str, np.ndarray]  # by path
     names: dict[str, str]  # path by name in the table
     time: Time
-    many: bool  # whether it has hundreds of unknowns
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns."""
+        return int(sum(np.size(value) for value in self.truth.values()))
 
 
-def beam(seed: int, number: int) -> Instance:
+def beam(seed: int, number: int, *, coarse: bool = False) -> Instance:
     """A hanging beam with unknown Lamé parameters."""
     sample = deformable.sample(seed, 3 * number)
     truth = {path: np.asarray(value) for path, value in sample.truth.items()}
     names = {"mu": "beam.material.mu", "lam": "beam.material.lam"}
-    return Instance(sample.scene, truth, names, sample.time, many=False)
+    return Instance(sample.scene, truth, names, sample.time)
 
 
-def ball(seed: int, number: int) -> Instance:
+def ball(seed: int, number: int, *, coarse: bool = False) -> Instance:
     """A soft ball that hits the ground, with an unknown mass of each node. It is textured."""
     rng, _ = generators(seed, number)
     radius, density = rng.uniform(0.2, 0.3), rng.uniform(5.0, 15.0)
     velocity = rng.uniform((1.0, -1.0, -0.3), (2.2, 0.5, 0.3))
     mu, lam = rng.uniform(500.0, 2000.0, 2)
     scene = deformable.ball(density, mu, lam, radius=radius, velocity=velocity)
-    mesh = meshes.tet_ball(radius, CELLS)
+    mesh = meshes.tet_ball(radius, COARSE_BALL if coarse else BALL_CELLS)
     volumes = np.bincount(mesh.tets.ravel(), np.repeat(mesh.volumes / 4.0, 4), len(mesh.vertices))
     mean = density * volumes
     truth = mean * np.exp(MASS_DEVIATION * smooth_field(mesh.vertices, rng, WAVELENGTH))
@@ -92,15 +99,15 @@ def ball(seed: int, number: int) -> Instance:
     look = Look(texture=texture(), lit=False)
     changed = dataclasses.replace(body, mesh=mesh, density=None, mass=masses, look=look)
     time = Time(deformable.FRAMES, FPS, deformable.SUBSTEPS["ball"])
-    return Instance(_with_body(scene, changed), {"ball.mass": truth}, {"mass": "ball.mass"}, time, many=True)
+    return Instance(_with_body(scene, changed), {"ball.mass": truth}, {"mass": "ball.mass"}, time)
 
 
-def cloth(seed: int, number: int) -> Instance:
+def cloth(seed: int, number: int, *, coarse: bool = False) -> Instance:
     """A sheet in flight with an unknown initial velocity of each node. It is textured."""
     rng, _ = generators(seed, number)
     mean = rng.uniform((0.8, 1.8, -1.0), (1.8, 3.2, 0.0))
     scene = deformable.cloth(mean, stiffness=rng.uniform(30.0, 80.0))
-    mesh = meshes.grid(0.8, 6)
+    mesh = meshes.grid(0.8, COARSE_SHEET if coarse else SHEET_CELLS)
     fields = [smooth_field(mesh.vertices, rng, WAVELENGTH) for _ in range(3)]
     truth = mean + VELOCITY_DEVIATION * np.stack(fields, -1)
     body = scene["cloth"]
@@ -110,29 +117,29 @@ def cloth(seed: int, number: int) -> Instance:
     changed = dataclasses.replace(body, mesh=mesh, velocity=velocity, look=Look(texture=texture(), lit=False))
     time = Time(deformable.FRAMES, FPS, deformable.SUBSTEPS["cloth"])
     names = {"velocity": "cloth.velocity"}
-    return Instance(_with_body(scene, changed), {"cloth.velocity": truth}, names, time, many=True)
+    return Instance(_with_body(scene, changed), {"cloth.velocity": truth}, names, time)
 
 
 def _with_body(scene: Scene, body: Any) -> Scene:
     return dataclasses.replace(scene, bodies=[body])
 
 
-INSTANCES: dict[str, Callable[[int, int], Instance]] = {"beam": beam, "ball": ball, "cloth": cloth}
+INSTANCES: dict[str, Callable[..., Instance]] = {"beam": beam, "ball": ball, "cloth": cloth}
 
 
-def case(kind: str, method: str, number: int, seed: int) -> Case:
+def case(kind: str, method: str, number: int, seed: int, *, coarse: bool = False) -> Case:
     """Returns the case of one object and one kind of observation."""
 
     def run(progress: Progress) -> Row:
-        subject = INSTANCES[kind](seed, number)
+        subject = INSTANCES[kind](seed, number, coarse=coarse)
         true = subject.scene.with_values({path: torch.as_tensor(v) for path, v in subject.truth.items()})
         with torch.no_grad():
             trajectory, (video,) = record(true, subject.time, SIDE)
         observed: Any = video
         if method == STATES:
-            observed = States({f"{kind}.vertices": trajectory[kind].vertices}, noise=1.0)
+            observed = States({f"{kind}.vertices": trajectory[kind].vertices}, noise=STATE_NOISE)
         options: dict[str, Any] = {"fps": FPS, "substeps": subject.time.substeps, "bootstrap": False}
-        if subject.many:
+        if subject.size > DENSE:
             options["optimizer"] = GaussNewton(jacobian=Adjoint())
         fit = fit_video(subject.scene, observed, progress, **options)
         errors = relative_errors(fit, subject.truth)
@@ -141,7 +148,7 @@ def case(kind: str, method: str, number: int, seed: int) -> Case:
         return {
             "object": kind,
             "method": method,
-            "unknowns": int(sum(np.size(value) for value in subject.truth.values())),
+            "unknowns": subject.size,
             **{name: errors[path] for name, path in subject.names.items()},
             "start": float(max(start)),
             "identifiable": sum(item.level == "identifiable" for item in fit.identifiability.values()),
@@ -149,14 +156,14 @@ def case(kind: str, method: str, number: int, seed: int) -> Case:
             "seconds": fit.seconds,
         }
 
-    return Case(f"seed {seed}, {kind} {number} from {method}", run)
+    return Case(f"seed {seed}, {kind} {number} from {method}{', coarse' if coarse else ''}", run)
 
 
-def experiment(instances: int, seed: int = 0) -> Experiment:
-    """Relative errors, ||value - truth|| / ||truth||, of objects that take turns."""
+def experiment(instances: int, seed: int = 0, *, coarse: bool = False) -> Experiment:
+    """Relative errors, ||value - truth|| / ||truth||, of objects that take turns, with few nodes if `coarse`."""
     kinds = list(INSTANCES)
     cases = tuple(
-        case(kinds[k % len(kinds)], method, k // len(kinds), seed)
+        case(kinds[k % len(kinds)], method, k // len(kinds), seed, coarse=coarse)
         for k in range(instances)
         for method in (STATES, VIDEO)
     )

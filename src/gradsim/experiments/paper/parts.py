@@ -60,7 +60,7 @@ def parts(folder: Path, *, quick: bool, bullet: bool, mitsuba: bool) -> list[Par
     return [
         Part("table-1", baselines.table_1(objects, 0, trained, chosen), lambda rows: _table_1(rows, trained, bullet)),
         Part("table-2", baselines.table_2(2 if quick else 50, 0, trained), _table_2),
-        Part("table-3", deformable.experiment(3 if quick else 100), _table_3),
+        Part("table-3", deformable.experiment(3 if quick else 100, coarse=quick), _table_3),
         Part("table-4-models", wrong, lambda rows: _table_4_models(rows, mitsuba)),
         Part("table-4-timing", timing.experiment(QUICK_SIZES if quick else tuple(timing.CELLS)), _table_4_timing),
         Part("landscapes", landscapes.experiment(11 if quick else 25, bullet=bullet), _landscapes),

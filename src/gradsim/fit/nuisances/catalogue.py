@@ -6,11 +6,12 @@ from collections.abc import Collection
 
 from gradsim.fit.nuisances.camera import camera_nuisances
 from gradsim.fit.nuisances.colors import color_nuisances
+from gradsim.fit.nuisances.contact import contact_nuisances
 from gradsim.fit.nuisances.lights import light_nuisances
 from gradsim.fit.nuisances.nuisance import Nuisance, is_excluded
 from gradsim.fit.nuisances.shape import shape_nuisances
 from gradsim.fit.nuisances.start import start_nuisances
-from gradsim.fit.nuisances.surroundings import contact_nuisances, gravity_nuisances, plane_nuisances
+from gradsim.fit.nuisances.surroundings import gravity_nuisances, plane_nuisances
 from gradsim.fit.nuisances.timing import time_nuisances
 from gradsim.scene.errors import OutOfRange
 from gradsim.scene.quantity import check_known

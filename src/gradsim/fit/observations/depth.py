@@ -37,6 +37,9 @@ class Depth(ImageObservation):
     Pixels that were not measured are not compared, even if the scene shows a surface there. If the camera measures
     nothing because nothing is in range, this is information: replace NaN by the range and pass it as background.
 
+    Example:
+        `gs.estimate(scene, gs.Depth(depths, noise=0.005), fps=30.0)`
+
     Args:
         depth: Depths along the optical axis [m], [T, H, W]; NaN where missing.
         background: Depth behind all surfaces of the scene [m], a number or [H, W], such as an image of the empty room;

@@ -21,6 +21,9 @@ ROUNDING = 1e-6  # by which a rendered coverage may exceed 0 to 1
 class Masks(ImageObservation):
     """Silhouettes of all visible surfaces together, compared with their rendered coverage.
 
+    Example:
+        `gs.estimate(scene, gs.Masks(masks), fps=30.0)`
+
     Args:
         masks: Covered share of each pixel from 0 to 1, or booleans, [T, H, W]; NaN where it is not known.
         mask: Weights of the pixels, [H, W] or [T, H, W]; pixels with weight 0 are ignored.

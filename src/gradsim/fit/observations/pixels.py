@@ -24,6 +24,9 @@ LUMA = ((0.299, 0.587, 0.114),)  # weights of red, green and blue
 class Pixels(ImageObservation):
     """A video, compared pixel by pixel.
 
+    Example:
+        `gs.estimate(scene, gs.Pixels(video, noise=0.01))`
+
     Args:
         video: Colours [T, H, W, 3], NaN where missing, or a `gs.Video`. A compressed one is compared by luma: its
             colours are stored at half the resolution.

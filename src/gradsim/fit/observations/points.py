@@ -44,7 +44,11 @@ class Point(ABC):
 
 @dataclass(frozen=True)
 class Vertex(Point):
-    """A vertex of a body's mesh, or a node of springs, by its index."""
+    """A vertex of a body's mesh, or a node of springs, by its index.
+
+    Example:
+        `gs.Tracks([gs.Vertex("cube", 0), gs.Vertex("cube", 6)], positions=corners)`
+    """
 
     index: int
 
@@ -64,7 +68,11 @@ def vertex_positions(trajectory: Trajectory, points: Sequence[Vertex]) -> torch.
 
 @dataclass(frozen=True)
 class Center(Point):
-    """The centre of a body: the centre of mass of a rigid body, the mean of the vertices of any other."""
+    """The centre of a body: the centre of mass of a rigid body, the mean of the vertices of any other.
+
+    Example:
+        `gs.Tracks([gs.Center("ball")], pixels, (480, 640))`
+    """
 
     def positions(self, scene: Scene, trajectory: Trajectory) -> torch.Tensor:
         motion = trajectory[self.body]
@@ -76,7 +84,11 @@ class Center(Point):
 
 @dataclass(frozen=True)
 class Bob(Point):
-    """The centre of a bob of a pendulum, by its index: 0 is the one next to the pivot."""
+    """The centre of a bob of a pendulum, by its index: 0 is the one next to the pivot.
+
+    Example:
+        `gs.Tracks([gs.Bob("pendulum")], pixels, (480, 640))`
+    """
 
     index: int = 0
 
@@ -99,6 +111,9 @@ class Bob(Point):
 @dataclass(frozen=True)
 class FacePoint(Point):
     """A point on a face of a body's surface.
+
+    Example:
+        `gs.FacePoint("cube", face=3, weights=(0.2, 0.3, 0.5))`
 
     Args:
         body: Name of the body.
@@ -128,6 +143,9 @@ class FacePoint(Point):
 @dataclass(frozen=True)
 class Marker(Point):
     """A point fixed to a rigid body, or to a link of an articulated body.
+
+    Example:
+        `gs.Marker("arm", offset=(0.0, -0.4, 0.0), link="fore")`
 
     Args:
         body: Name of the body.

@@ -40,7 +40,11 @@ class RobustLoss(ABC):
 
 @dataclass(frozen=True)
 class Huber(RobustLoss):
-    """Quadratic up to the threshold, then linear: r^2, or 2 k |r| - k^2."""
+    """Quadratic up to the threshold, then linear: r^2, or 2 k |r| - k^2.
+
+    Example:
+        `gs.Tracks([gs.Center("ball")], pixels, (480, 640), robust=gs.Huber(2.0))`
+    """
 
     def pseudo_residual(self, difference: torch.Tensor) -> torch.Tensor:
         size = difference.abs()
@@ -53,7 +57,11 @@ class Huber(RobustLoss):
 
 @dataclass(frozen=True)
 class Cauchy(RobustLoss):
-    """Logarithmic beyond the threshold: k^2 log(1 + (r / k)^2). The influence of an outlier vanishes with its size."""
+    """Logarithmic beyond the threshold: k^2 log(1 + (r / k)^2). The influence of an outlier vanishes with its size.
+
+    Example:
+        `gs.States({"cube.position": positions}, robust=gs.Cauchy(0.003))`
+    """
 
     def pseudo_residual(self, difference: torch.Tensor) -> torch.Tensor:
         ratio = difference / self.threshold

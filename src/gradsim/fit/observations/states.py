@@ -42,6 +42,9 @@ class States(Observation):
     Rotations, quaternions (x, y, z, w) [T, 4] of either sign, are compared by the rotation vector [rad] from the
     measured to the simulated one. NaN marks what is missing; a rotation with one NaN is missing as a whole.
 
+    Example:
+        `gs.estimate(scene, gs.States({"cube.position": positions}, noise=0.001), fps=120.0)`
+
     Args:
         values: Measured values by path, each [T, ...]. The attributes are those of the motions in a trajectory:
             `position`, `velocity`, `rotation`, `angular_velocity`, `vertices`, ...

@@ -21,6 +21,9 @@ from gradsim.scene.trajectory import Trajectory
 class Tracks(Observation):
     """Positions of K points over time, in the image or in space; NaN where a point is not seen.
 
+    Example:
+        `gs.estimate(scene, gs.Tracks([gs.Center("cube")], pixels, (480, 640), noise=0.4), fps=60.0)`
+
     Args:
         points: Points of bodies: `gs.Vertex`, `gs.Center`, `gs.Bob`, `gs.FacePoint`, `gs.Marker`; or indices of
             vertices by body, such as `{"cube": [0, 3, 6]}`.
@@ -94,7 +97,7 @@ class Tracks(Observation):
         adjust: Adjust | None = None,
     ) -> torch.Tensor:
         self.check_no_images(samples, adjust)
-        simulated = self._simulated(scene, trajectory)
+        simulated = self.simulated(scene, trajectory)
         if readouts > 1:
             simulated = simulated.unflatten(-3, (-1, readouts)).diagonal(dim1=-3, dim2=-2).movedim(-1, -2)
         if self.size is not None:
@@ -103,8 +106,8 @@ class Tracks(Observation):
         seen = ~torch.isnan(target).any(-1, keepdim=True)
         return torch.where(seen, simulated - target.nan_to_num(), 0.0).flatten(-2)
 
-    def _simulated(self, scene: Scene, trajectory: Trajectory) -> torch.Tensor:
-        """Positions of the points in space [m], [..., T', K, 3]."""
+    def simulated(self, scene: Scene, trajectory: Trajectory) -> torch.Tensor:
+        """Returns the simulated positions of the points in space [m], [..., T', K, 3]."""
         parts: list[torch.Tensor] = []
         for (kind, _), group in itertools.groupby(self.points, lambda point: (type(point), point.body)):
             points: list[Any] = list(group)

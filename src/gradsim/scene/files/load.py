@@ -41,6 +41,9 @@ class SceneFile:
 def load_scene(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] | None = None) -> Scene:
     """Loads a scene from a YAML file.
 
+    Example:
+        `gs.load_scene("bouncing_cube")`
+
     Args:
         path: Path of the file, or the name of a scene included in gradsim, such as "bouncing_cube".
         folder: Folder that holds the meshes and arrays that the file names; others are refused. That of the file if
@@ -53,7 +56,11 @@ def load_scene(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] |
 
 
 def load_scene_file(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] | None = None) -> SceneFile:
-    """Loads a scene and its time settings from a YAML file; see `load_scene`."""
+    """Loads a scene and its time settings from a YAML file; see `load_scene`.
+
+    Example:
+        `gs.load_scene_file("bouncing_cube").time`
+    """
     file = _resolve_path(Path(path))
     document = _read_document(file)
     context = LoadContext(file.parent, Path(folder or _default_folder or file.parent))

@@ -315,5 +315,9 @@ def create_scene(model: BaseModel) -> tuple[Scene, Time]:
 
 
 def scene_schema() -> dict[str, Any]:
-    """Returns the JSON schema of scene files, for editors and other programs."""
+    """Returns the JSON schema of scene files, for editors and other programs.
+
+    Example:
+        `json.dumps(gs.scene_schema())`
+    """
     return scene_model().model_json_schema()

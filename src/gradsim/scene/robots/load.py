@@ -22,12 +22,16 @@ Y_UP = (-math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5))  # turns the z axis, which is
 class Robot:
     """A robot from a file.
 
+    Example:
+        `gs.Scene([gs.load_robot("arm.urdf").body])`
+
     Args:
         body: The articulated body, for a scene.
         joints: Links by the names of their joints in the file.
         links: Links by the names of the bodies or links in the file.
         unsupported: What the file has and simulations leave out, by name.
         path: The file.
+        source: Its content, into which `save` writes.
     """
 
     body: Articulated
@@ -64,6 +68,9 @@ def load_robot(
 
     Nothing is executed, and only files below one folder are read. What the file has and gradsim does not simulate is
     listed in a `gs.RobotWarning` and in `Robot.unsupported`.
+
+    Example:
+        `gs.load_robot("arm.urdf").body`
 
     Args:
         path: A .urdf file, or the .xml file of an MJCF model.

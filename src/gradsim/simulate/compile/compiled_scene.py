@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from gradsim import bridge
-from gradsim.scene.errors import MixedDevices, MixedDtypes, UnsupportedDevice, WrongShape
+from gradsim.scene.errors import MixedDevices, MixedDtypes, UnsupportedDevice, UnsupportedTransform, WrongShape
 from gradsim.scene.quantity import PerElement, batch_shape, check_known, unwrap
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import State
+from gradsim.scene.transforms import are_transforms_active
 from gradsim.simulate.compile.batcher import SceneBatcher
 from gradsim.simulate.compile.parameters import column_period, parameter_array, signal_samples
 from gradsim.simulate.compile.signature import SceneSignature, signature_of
@@ -98,6 +99,9 @@ class CompiledScene:
 @bridge.on_one_torch_thread
 def compile_scene(scene: Scene, *, dtype: torch.dtype | None = None, start: State | None = None) -> CompiledScene:
     """Compiles a scene, from a shared signature if one like it was compiled before."""
+    if are_transforms_active():
+        remedy = "only gs.simulate and gs.render work inside vmap and grad: call this function outside"
+        raise UnsupportedTransform("scene", "a scene inside a transform of torch.func", remedy)
     signature = signature_of(scene, dtype, start, lambda: _signature(scene, dtype, start))
     topology, shared = signature.topology, signature.shared
     batcher = SceneBatcher(signature, 0.0 if start is None else start.time)

@@ -69,6 +69,9 @@ def {name}_force(
 def node_force(function: Callable[..., Any], *, stable_rate: StableRate = no_rate) -> Callable[[F], F]:
     """Class decorator that declares a force on nodes.
 
+    Example:
+        `@gs.node_force(electric_force)`
+
     Args:
         function: Warp function `(x, v, t, *quantities) -> force` of a node's position [m] and velocity [m/s], the time
             [s] and the quantities of the decorated class; returns a force [N]. Write constants as `type(t)(0.5)`, so
@@ -81,6 +84,9 @@ def node_force(function: Callable[..., Any], *, stable_rate: StableRate = no_rat
 
 def rigid_force(function: Callable[..., Any], *, stable_rate: StableRate = no_rate) -> Callable[[F], F]:
     """Class decorator that declares a force on rigid bodies.
+
+    Example:
+        `@gs.rigid_force(magnet_force)`
 
     Args:
         function: Warp function `(p, q, v, w, t, *quantities) -> (force, torque)` of the centre of mass [m], the

@@ -68,7 +68,11 @@ def types_of(real: Any) -> Types:
 
 
 class ForceKernels(NamedTuple):
-    """Portable kernels of a force family."""
+    """Portable kernels of a force family.
+
+    Example:
+        `gs.ForceKernels(force=magnet_force, adjoint=magnet_adjoint)`
+    """
 
     force: Any
     adjoint: Any | None = None  # None: Warp differentiates `force`
@@ -76,15 +80,22 @@ class ForceKernels(NamedTuple):
 
 @dataclass(frozen=True)
 class Elements:
-    """Elements of one scene object: their number, and arrays whose first dimension counts them."""
+    """Elements of one scene object: their number, and arrays whose first dimension counts them.
 
-    count: int
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    Example:
+        `gs.Elements(3, {"nodes": np.array([0, 4, 7])})`
+    """
+
+    count: int  # number of elements
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # [count, ...] each, by name
 
 
 @dataclass(frozen=True)
 class Index:
     """An array of element indices into another family.
+
+    Example:
+        `gs.Index("node", fill=-1)`
 
     Args:
         into: Name of that family: "node", "rigid", "hinge", "shape".
@@ -185,6 +196,9 @@ def no_rate(view: "StabilityView") -> tuple[float, float]:
 @dataclass(frozen=True, eq=False)
 class ForceFamily(ParameterFamily):
     """A force, with elements and parameters as for `ParameterFamily`.
+
+    Example:
+        `gs.register_force_family(gs.ForceFamily(name="magnet", rows=rows, owners=(Magnet,), kernels=kernels))`
 
     Args:
         acts_on: Parts of the state: ("node",), ("rigid",), or both for a force between them.

@@ -59,6 +59,9 @@ _registered: dict[type[Force], ForceFamily] = {}
 def register_force_family(family: ForceFamily) -> ForceFamily:
     """Registers a force family, so that scenes may have forces of the types in its `owners`.
 
+    Example:
+        `gs.register_force_family(family)`
+
     Raises:
         InvalidInput: The name is that of a built-in family, or an owner is not a `gs.Force`.
     """
