@@ -131,6 +131,7 @@ SEPARATED = ("Bar", "Driver", "Part", "Plan", "Problem", "Signal", "Stage")
 
 # (file, old name) -> why it stands there. "*" stands for every name.
 ALLOWED = {
+    ("src/gradsim/fit/least_squares.py", "driver"): "Torch's name for a routine of LAPACK",
     ("src/gradsim/parallel.py", "driver"): "Ray's name for the process with the command",
     ("src/gradsim/render/mitsuba.py", "film"): "Mitsuba's name for the image of a sensor",
     ("src/gradsim/simulate/engine/structures.py", "tables"): "the Table structures of the native ForceArrays",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from gradsim.fit.codec_noise import codec_correlation, codec_products
-from gradsim.fit.least_squares import LAPACK_DRIVER
+from gradsim.fit.least_squares import least_squares
 from gradsim.fit.linearized import Linearization
 from gradsim.fit.nuisances.nuisance import Nuisance
 from gradsim.fit.series_scores import series_scores
@@ -147,4 +147,4 @@ def _project_off(normal: torch.Tensor, gradient: torch.Tensor, size: int) -> tup
 def _solved(A: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Solution of A x = b for products A [P, P] of the coordinates, regularized if they are dependent."""
     regular = A + 1e-12 * torch.diagonal(A).mean().clamp_min(1e-300) * torch.eye(len(A), dtype=A.dtype)
-    return torch.linalg.lstsq(regular, b, driver=LAPACK_DRIVER).solution
+    return least_squares(regular, b)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from gradsim.fit.least_squares import (
-    LAPACK_DRIVER,
     MAX_DAMPING,
     MIN_DAMPING,
     MIN_DECREASE,
@@ -25,6 +24,7 @@ from gradsim.fit.least_squares import (
     Memory,
     StopCriterion,
     active_bounds,
+    least_squares,
     limited_step,
     squared_norms,
 )
@@ -155,8 +155,7 @@ def solve_finite(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
     finite = torch.isfinite(lhs).all(-1).all(-1) & torch.isfinite(rhs).all(-1)
     solution = torch.zeros_like(rhs)
     try:
-        found = torch.linalg.lstsq(lhs[finite], rhs[finite][..., None], driver=LAPACK_DRIVER)
-        solution[finite] = found.solution[..., 0]
+        solution[finite] = least_squares(lhs[finite], rhs[finite][..., None])[..., 0]
     except RuntimeError:  # LinAlgError is one
         for i in torch.nonzero(finite)[:, 0].tolist():
             solution[i] = torch.linalg.pinv(lhs[i], hermitian=True) @ rhs[i]

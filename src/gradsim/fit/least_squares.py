@@ -11,7 +11,6 @@ MIN_DAMPING, MAX_DAMPING = 1e-12, 1e2  # above the maximum the iteration stops
 MIN_DECREASE = 1e-9  # relative decrease of the cost below which the iteration has converged
 STATIONARY_DECREASE = 1e-2  # relative decrease predicted by the linear model, above which a point is not a minimum
 ROUNDING_COST = 1e-24  # cost that consists of rounding errors only
-LAPACK_DRIVER = "gelsd"  # of torch.linalg.lstsq: equal systems give equal bits, which they do not with its default
 
 Bounds = tuple[torch.Tensor, torch.Tensor]  # lower and upper bounds of the coordinates, [P] each
 StopCriterion = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # coordinates [K, P], costs [K] -> stop [K]
@@ -32,6 +31,14 @@ class Iterates(NamedTuple):
 def never_stop(z: torch.Tensor, cost: torch.Tensor) -> torch.Tensor:
     """Stop criterion that no start fulfils."""
     return torch.zeros_like(cost, dtype=torch.bool)
+
+
+def least_squares(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
+    """Solves linear systems lhs [..., M, N] x = rhs [..., M, K] by LAPACK's gelsd: equal systems give equal bits.
+
+    With the default of `torch.linalg.lstsq`, gelsy, the last bits of the solution differ from call to call.
+    """
+    return torch.linalg.lstsq(lhs, rhs, driver="gelsd").solution
 
 
 def squared_norms(r: torch.Tensor) -> torch.Tensor:

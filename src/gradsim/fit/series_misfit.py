@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from gradsim.fit.least_squares import LAPACK_DRIVER
+from gradsim.fit.least_squares import least_squares
 from gradsim.fit.linearized import Block
 from gradsim.fit.noise import series_noise
 from gradsim.fit.observations.tracks import Tracks
@@ -31,7 +31,7 @@ def explained_series(problem: EstimationProblem, block: Block) -> float:
     for column, own in zip(series.nan_to_num().T, factors.T, strict=True):
         if int((own > 0).sum()) > 2:
             weighted, target = basis * own[:, None], column * own
-            line = torch.linalg.lstsq(weighted, target[:, None], driver=LAPACK_DRIVER).solution[:, 0]
+            line = least_squares(weighted, target[:, None])[:, 0]
             left += float((target - weighted @ line).square().sum())
     noise = _noise_square(problem, block, series, present)
     if left < MIN_DEVIATION * noise:

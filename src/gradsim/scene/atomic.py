@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from gradsim.scene.errors import InvalidInput
 
-try:
-    import fcntl
-except ImportError:  # a system without file locks: unfinished folders are then known by their age
-    fcntl = None  # type: ignore[assignment]
+fcntl: Any = None  # a system without file locks: unfinished folders are then known by their age
+with suppress(ImportError):
+    fcntl = importlib.import_module("fcntl")
 
 MARK = ".gradsim-"  # in the names of temporary folders
 LOCK, REPLACED = ".lock", ".replaced"  # files and folders in a temporary folder

@@ -180,7 +180,7 @@ def _own_folder(file: Path) -> Any:
     """Returns what gives trimesh the further files that a file names; those outside its folder are refused."""
     from trimesh.resolvers import FilePathResolver
 
-    class OwnFolder(FilePathResolver):  # type: ignore[misc]
+    class OwnFolder(FilePathResolver):
         def get(self, name: str) -> Any:
             if not (file.parent / name).resolve().is_relative_to(file.parent.resolve()):
                 raise MeshFileError(str(file), f"data in {name}", "needs all its data in files of its own folder")
