@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 ROWS = Rows("smoothed_tet", "mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
 EDGES = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])  # of a tetrahedron
-EDGE_ROW, NODE_ROW, TET_ROW = 32, 4, 18  # scalars of working memory, as in `native/smoothed_tetrahedra.h`
+# Numbers of rows of working memory, as in `native/smoothed_tetrahedra.h`
+TET_ROW, EDGE_ROW, NODE_ROW, SAVED, EDGE_MEANS, NODE_MEANS = 27, 21, 4, 18, 3, 2
 EDGE_LAM = 0.625  # of mu: that part of lam stays with the edges
 
 
@@ -127,21 +128,54 @@ def smoothed_tet_arrays(layout: "Layout") -> tuple[Any, ...]:
 
 
 def native_arrays(layout: "Layout") -> tuple[Any, ...]:
-    """Returns elements in blocks, domains of each element, and volumes of the domains with working memory."""
+    """Returns elements in blocks, lists of rows, and volumes of the domains with working memory."""
     topology, columns = layout.topology, layout.columns["smoothed_tet"]
     domains, lanes = domains_of(topology), columns // layout.blocks("smoothed_tet")
-    lists = domains.tet_edges, domains.tet_nodes - domains.edge_count
-    counts = [-(-int(own.max() + 1) // lanes) * lanes for own in lists]
+    tet_stride, edge_stride = (-(-numbers // lanes) * lanes for numbers in (TET_ROW, EDGE_ROW))
+    order = _by_tetrahedra(domains)
+    rank = np.argsort(order)
+    own = rank[domains.tet_edges], domains.tet_nodes - domains.edge_count
+    edge_count, node_count = (-(-int(lists.max() + 1) // lanes) * lanes for lists in own)
+    first, spans, members = _member_blocks(domains, order, lanes, columns)
     last = np.minimum(np.arange(columns), len(domains.tet_edges) - 1)
-    fixed = np.concatenate([counts, *(own[last].T.ravel() for own in lists)]).astype(np.int32)
+    starts = own[0] * edge_stride, own[1] * NODE_ROW
+    blocks = [array[last].reshape(-1, lanes, array.shape[1]).swapaxes(1, 2).ravel() for array in starts]
+    fixed = np.concatenate([[edge_count, node_count], *blocks, first, spans, members * tet_stride])
     volume = topology.arrays["smoothed_tet.volume"]
     per_volume = []
-    for own, count in zip(lists, counts, strict=True):
-        total = np.bincount(own.ravel(), np.repeat(volume / own.shape[1], own.shape[1]), count)
+    for lists, count in zip(own, (edge_count, node_count), strict=True):
+        total = np.bincount(lists.ravel(), np.repeat(volume / lists.shape[1], lists.shape[1]), count)
         per_volume.append(np.where(total > 0, 1.0 / np.where(total > 0, total, 1.0), 0.0))
-    memory = np.zeros(counts[0] * EDGE_ROW + counts[1] * NODE_ROW + columns * TET_ROW)
-    blocks = layout.element_blocks("smoothed_tet", "nodes", "rest", "volume")
-    return *blocks, layout.constant(fixed), layout.constant(np.concatenate([*per_volume, memory]))
+    memory = (columns + lanes) * tet_stride + columns * (SAVED + len(ROWS))
+    memory += edge_count * (edge_stride + EDGE_MEANS) + node_count * (2 * NODE_ROW + NODE_MEANS)
+    elements = layout.element_blocks("smoothed_tet", "nodes", "rest", "volume")
+    reals = np.concatenate([*per_volume, np.zeros(memory)])
+    return *elements, layout.constant(fixed.astype(np.int32)), layout.constant(reals)
+
+
+def _by_tetrahedra(domains: Domains) -> np.ndarray:
+    """Returns the edges ordered by how many tetrahedra they have, then by the first of these."""
+    counts = np.diff(domains.offsets[: domains.edge_count + 1])
+    return np.lexsort((domains.members[domains.offsets[: domains.edge_count]], -counts))
+
+
+def _member_blocks(
+    domains: Domains, order: np.ndarray, lanes: int, empty: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the tetrahedra of ordered edges in blocks of lanes: first entry and length of each block, and entries.
+
+    A block has as many entries per edge as the edge with most needs, [length, lanes]; others have `empty`.
+    """
+    counts = np.zeros(-(-len(order) // lanes) * lanes, int)
+    counts[: len(order)] = np.diff(domains.offsets[: domains.edge_count + 1])[order]
+    lengths = counts.reshape(-1, lanes).max(1)
+    first = np.concatenate([[0], np.cumsum(lengths * lanes)])
+    members = np.full(first[-1], empty)
+    for place, edge in enumerate(order):
+        block, lane = divmod(place, lanes)
+        own = domains.members[domains.offsets[edge] : domains.offsets[edge + 1]]
+        members[first[block] + lane + lanes * np.arange(len(own))] = own
+    return first[:-1], lengths, members
 
 
 @functools.cache
