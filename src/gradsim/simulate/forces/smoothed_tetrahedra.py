@@ -25,6 +25,7 @@ from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
 from gradsim.scene.elements import SmoothedTet
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, types_of
+from gradsim.simulate.forces.smoothing_schedule import schedule
 from gradsim.simulate.forces.tetrahedra import PARAMETERS, tet_shapes
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ def smoothing_domains(tets: np.ndarray) -> Domains:
     kinds = (offsets, order // domains.shape[1])
     offsets, members = (array.astype(np.int32) for array in kinds)
     return Domains(offsets, members, edge_count, tet_edges.astype(np.int32), tet_nodes.astype(np.int32))
+
+
+def domains_split(domains: Domains) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the edges [T, 6] and the nodes [T, 4] of each tetrahedron, each counted from 0."""
+    return domains.tet_edges, domains.tet_nodes - domains.edge_count
 
 
 def smoothed_tet_elements(body: Soft, place: "Placement") -> Elements:
@@ -128,54 +134,35 @@ def smoothed_tet_arrays(layout: "Layout") -> tuple[Any, ...]:
 
 
 def native_arrays(layout: "Layout") -> tuple[Any, ...]:
-    """Returns elements in blocks, lists of rows, and volumes of the domains with working memory."""
-    topology, columns = layout.topology, layout.columns["smoothed_tet"]
-    domains, lanes = domains_of(topology), columns // layout.blocks("smoothed_tet")
+    """Returns elements in blocks, the schedule, and volumes of the domains with working memory."""
+    topology, blocks = layout.topology, layout.blocks("smoothed_tet")
+    lanes = layout.columns["smoothed_tet"] // blocks
+    domains = domains_of(topology)
+    plan = topology.constant(("smoothing schedule", lanes), lambda: schedule(domains, lanes, blocks))
     tet_stride, edge_stride = (-(-numbers // lanes) * lanes for numbers in (TET_ROW, EDGE_ROW))
-    order = _by_tetrahedra(domains)
-    rank = np.argsort(order)
-    own = rank[domains.tet_edges], domains.tet_nodes - domains.edge_count
-    edge_count, node_count = (-(-int(lists.max() + 1) // lanes) * lanes for lists in own)
-    first, spans, members = _member_blocks(domains, order, lanes, columns)
-    last = np.minimum(np.arange(columns), len(domains.tet_edges) - 1)
-    starts = own[0] * edge_stride, own[1] * NODE_ROW
-    blocks = [array[last].reshape(-1, lanes, array.shape[1]).swapaxes(1, 2).ravel() for array in starts]
-    fixed = np.concatenate([[edge_count, node_count], *blocks, first, spans, members * tet_stride])
+    (tet_slots, edge_slots), edge_count = plan.slots, len(plan.edge_slots) * lanes
+    counts = len(plan.ends), tet_slots, edge_slots, edge_count, -(-len(plan.node_order) // lanes) * lanes
+    parts = (
+        counts,
+        plan.ends,
+        plan.tet_slots * lanes * tet_stride,
+        plan.edge_slots * lanes * edge_stride,
+        plan.tet_edges * edge_stride,
+        plan.tet_nodes * NODE_ROW,
+        plan.first,
+        plan.spans,
+        plan.members * tet_stride,
+    )
+    fixed = np.concatenate([np.ravel(part) for part in parts]).astype(np.int32)
+    memory = (tet_slots * (tet_stride + SAVED) + tet_stride + edge_slots * edge_stride) * lanes
+    memory += blocks * lanes * len(ROWS) + edge_count * EDGE_MEANS + counts[-1] * (2 * NODE_ROW + NODE_MEANS)
     volume = topology.arrays["smoothed_tet.volume"]
-    per_volume = []
-    for lists, count in zip(own, (edge_count, node_count), strict=True):
-        total = np.bincount(lists.ravel(), np.repeat(volume / lists.shape[1], lists.shape[1]), count)
-        per_volume.append(np.where(total > 0, 1.0 / np.where(total > 0, total, 1.0), 0.0))
-    memory = (columns + lanes) * tet_stride + columns * (SAVED + len(ROWS))
-    memory += edge_count * (edge_stride + EDGE_MEANS) + node_count * (2 * NODE_ROW + NODE_MEANS)
-    elements = layout.element_blocks("smoothed_tet", "nodes", "rest", "volume")
+    per_volume = [np.zeros(count) for count in counts[3:]]
+    for found, own, order in zip(per_volume, domains_split(domains), (plan.edge_order, plan.node_order), strict=True):
+        found[: len(order)] = 1.0 / np.bincount(own.ravel(), np.repeat(volume / own.shape[1], own.shape[1]))[order]
     reals = np.concatenate([*per_volume, np.zeros(memory)])
-    return *elements, layout.constant(fixed.astype(np.int32)), layout.constant(reals)
-
-
-def _by_tetrahedra(domains: Domains) -> np.ndarray:
-    """Returns the edges ordered by how many tetrahedra they have, then by the first of these."""
-    counts = np.diff(domains.offsets[: domains.edge_count + 1])
-    return np.lexsort((domains.members[domains.offsets[: domains.edge_count]], -counts))
-
-
-def _member_blocks(
-    domains: Domains, order: np.ndarray, lanes: int, empty: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the tetrahedra of ordered edges in blocks of lanes: first entry and length of each block, and entries.
-
-    A block has as many entries per edge as the edge with most needs, [length, lanes]; others have `empty`.
-    """
-    counts = np.zeros(-(-len(order) // lanes) * lanes, int)
-    counts[: len(order)] = np.diff(domains.offsets[: domains.edge_count + 1])[order]
-    lengths = counts.reshape(-1, lanes).max(1)
-    first = np.concatenate([[0], np.cumsum(lengths * lanes)])
-    members = np.full(first[-1], empty)
-    for place, edge in enumerate(order):
-        block, lane = divmod(place, lanes)
-        own = domains.members[domains.offsets[edge] : domains.offsets[edge + 1]]
-        members[first[block] + lane + lanes * np.arange(len(own))] = own
-    return first[:-1], lengths, members
+    elements = layout.element_blocks("smoothed_tet", "nodes", "rest", "volume")
+    return *elements, layout.constant(fixed), layout.constant(reals)
 
 
 @functools.cache

@@ -29,31 +29,46 @@ template <class T> struct SmoothingDomains {
     typedef Lanes<T> L;
     typedef typename LaneTypes<T>::Node Row;
     long long block_count, tet_count, edge_count, node_count;  // padded to whole blocks
-    // Where rows start: those of the edges and nodes of a block of tetrahedra, [6, width] and [4, width], and those of
-    // the tetrahedra of a block of edges, [spans, width] from `first`.
-    const int *edges, *nodes, *first, *spans, *members;
-    const T* per_volume;                               // of the domains of edges, then of nodes
-    T *tet_rows, *edge_rows, *node_sums, *node_rows;   // a row of zeros follows those of the tetrahedra
-    T *saved;                                          // F and the adjoint of the stress of the tetrahedra, [18, width]
-    T *known;                                          // parameters of which the means were computed, [4, tets]
-    T *edge_means, *node_means;                        // mu, damping, mu actuation; bulk modulus, bulk modulus actuation
+    int group_count;
+    const int* ends;                                    // of the groups of ../forces/smoothing_schedule.py, [groups, 4]
+    const int *tet_starts, *edge_starts, *edges, *nodes, *first, *spans, *members;
+    const T* per_volume;                                // of the domains of edges, then of nodes
+    T *tet_rows, *edge_rows, *node_sums, *node_rows;    // a block of zeros follows those of the tetrahedra
+    T* saved;                                           // F and the adjoint of the stress of tetrahedra, [18, width]
+    T* known;                                           // parameters of which the means were computed, [4, tets]
+    T *edge_means, *node_means;                         // mu, damping, mu actuation; bulk modulus, bulk modulus actuation
 
     LANES_MEMBER SmoothingDomains(const ForceArrays<T>& force) {
         const int* fixed = force.ints(2);
         block_count = force.count, tet_count = block_count * width;
-        edge_count = fixed[0], node_count = fixed[1];
-        edges = fixed + 2, nodes = edges + 6 * tet_count;
-        first = nodes + 4 * tet_count, spans = first + edge_count / width, members = spans + edge_count / width;
+        group_count = fixed[0], edge_count = fixed[3], node_count = fixed[4];
+        const long long tet_slots = fixed[1], edge_slots = fixed[2], edge_blocks = edge_count / width;
+        ends = fixed + 5, tet_starts = ends + 4 * group_count, edge_starts = tet_starts + block_count;
+        edges = edge_starts + edge_blocks, nodes = edges + 6 * tet_count;
+        first = nodes + 4 * tet_count, spans = first + edge_blocks, members = spans + edge_blocks;
         per_volume = force.reals(3);
         tet_rows = (T*)per_volume + edge_count + node_count;
-        edge_rows = tet_rows + (tet_count + width) * tet_stride;
-        node_sums = edge_rows + edge_count * edge_stride, node_rows = node_sums + 4 * node_count;
-        saved = node_rows + 4 * node_count, known = saved + 18 * tet_count;
+        edge_rows = tet_rows + (tet_slots + 1) * width * tet_stride;
+        node_sums = edge_rows + edge_slots * width * edge_stride, node_rows = node_sums + 4 * node_count;
+        saved = node_rows + 4 * node_count, known = saved + tet_slots * width * 18;
         edge_means = known + 4 * tet_count, node_means = edge_means + 3 * edge_count;
     }
-    LANES_MEMBER T* row_of_tets(long long block) const { return tet_rows + block * width * tet_stride; }
-    LANES_MEMBER T* row_of_edges(long long e) const { return edge_rows + e * edge_stride; }
-    LANES_MEMBER T* saved_of(long long block) const { return saved + block * 18 * width; }
+    LANES_MEMBER T* row_of_tets(long long block) const { return tet_rows + tet_starts[block]; }
+    LANES_MEMBER T* row_of_edges(long long e) const { return edge_rows + edge_starts[e / width]; }
+    LANES_MEMBER T* saved_of(long long block) const { return saved + tet_starts[block] / tet_stride * 18; }
+    // Visits blocks of tetrahedra, edges in blocks, nodes, and blocks whose edges and nodes are done.
+    template <class A, class B, class C, class D>
+    LANES_MEMBER void for_each_group(A tets, B some_edges, C node, D finished) const {
+        const int none[4] = {}, *from = none;
+        for (int k = 0; k < group_count; k++) {
+            const int* to = ends + 4 * k;
+            for (long long block = from[0]; block < to[0]; block++) tets(block);
+            for (long long block = from[1]; block < to[1]; block++) some_edges(block * width);
+            for (long long a = from[2]; a < to[2]; a++) node(a);
+            for (long long block = from[3]; block < to[3]; block++) finished(block);
+            from = to;
+        }
+    }
     LANES_MEMBER void clear_node_sums() const { __builtin_memset(node_sums, 0, 4 * node_count * sizeof(T)); }
     LANES_MEMBER void add_to_nodes(long long block, L a, L b) const {
         const L zero = {};
@@ -125,22 +140,23 @@ static __attribute__((noinline)) void find_means(const ForceArrays<T>& force, co
     constexpr int width = Domains::width;
     const L zero = {};
     all.clear_node_sums();
-    for (long long k = 0; k < all.block_count; k++) {
+    auto tets = [&](long long k) LANES_LAMBDA {
         const TetBlock<T> tet(force, world * all.block_count + k);
         const L w = tet.volume * T(1.0 / 6), own = (tet.lam - SmoothedLaw<T>::share * tet.mu) * tet.volume * T(0.25);
         store_rows<Domains::tet_stride>(all.row_of_tets(k), tet.mu * w, tet.damping * w, tet.mu * tet.actuation * w, zero);
         all.add_to_nodes(k, own, own * tet.actuation);
-    }
-    for (long long e = 0; e < all.edge_count; e += width) {
+    };
+    auto edges = [&](long long e) LANES_LAMBDA {
         L sums[4];
         all.template sum_tets<3>(e, sums);
         const L per = load(all.per_volume + e);
         for (int k = 0; k < 3; k++) store(all.edge_means + k * all.edge_count + e, sums[k] * per);
-    }
-    for (long long a = 0; a < all.node_count; a++) {
+    };
+    auto node = [&](long long a) LANES_LAMBDA {
         const T per = all.per_volume[all.edge_count + a];
         for (int k = 0; k < 2; k++) all.node_means[k * all.node_count + a] = all.node_sums[4 * a + k] * per;
-    }
+    };
+    all.for_each_group(tets, edges, node, [](long long) LANES_LAMBDA {});
 }
 
 // The law on `width` edges, as that of a tetrahedron with lam = share mu.
@@ -165,61 +181,62 @@ template <class T> struct EdgeLaw : SmoothedLaw<T> {
     }
 };
 
-// Writes the rows of the tetrahedra and sums those of the nodes; with `adjoint` also the adjoints of their stresses.
+// Writes the rows of a block of tetrahedra and adds to the sums of nodes; with `adjoint` also the adjoints of stresses.
 template <bool adjoint, class T>
-LANES_INLINE void sum_over_domains(const ForceArrays<T>& force, const SmoothingDomains<T>& all, int world,
-                                   const Nodes<T>& nodes) {
+LANES_INLINE void write_tets(const ForceArrays<T>& force, const SmoothingDomains<T>& all, int world, const Nodes<T>& nodes,
+                             long long k) {
     typedef SmoothingDomains<T> Domains;
-    constexpr int width = Domains::width;
     typedef Lanes<T> L;
+    const TetBlock<T> tet(force, world * all.block_count + k);
+    const Matrix<L> F = edges(nodes.x, tet.id) * tet.rest, dF = edges(nodes.v, tet.id) * tet.rest;
+    const Matrix<L> C = cofactor(F);
+    const L w = tet.volume * T(1.0 / 6);
+    L row[28] = {}, pressure_adj = {};
+    put(row + DomainRow::F, F * w), put(row + DomainRow::dF, dF * w);
+    T* saved = all.saved_of(k);
+    store_matrix(saved, F);
+    if constexpr (adjoint) {
+        const Matrix<L> G = edges(nodes.f_adj, tet.id) * tet.rest, A = G * -tet.volume;
+        put(row + DomainRow::stress_adj, G * -w);
+        store_matrix(saved + 9 * Domains::width, A);
+        pressure_adj = inner(A, C) * T(0.25);
+    }
+    store_rows<Domains::tet_stride, adjoint ? 28 : 20>(all.row_of_tets(k), row);
+    all.add_to_nodes(k, dot(F.x, C.x) * tet.volume * T(0.25), pressure_adj);
+}
+template <class T> LANES_INLINE void begin(const ForceArrays<T>& force, const SmoothingDomains<T>& all, int world) {
     if (parameters_change(force, all, world)) find_means(force, all, world);
     all.clear_node_sums();
-    for (long long k = 0; k < all.block_count; k++) {
-        const TetBlock<T> tet(force, world * all.block_count + k);
-        const Matrix<L> F = edges(nodes.x, tet.id) * tet.rest, dF = edges(nodes.v, tet.id) * tet.rest;
-        const Matrix<L> C = cofactor(F);
-        const L w = tet.volume * T(1.0 / 6);
-        L row[28] = {}, pressure_adj = {};
-        put(row + DomainRow::F, F * w), put(row + DomainRow::dF, dF * w);
-        T* saved = all.saved_of(k);
-        store_matrix(saved, F);
-        if constexpr (adjoint) {
-            const Matrix<L> G = edges(nodes.f_adj, tet.id) * tet.rest, A = G * -tet.volume;
-            put(row + DomainRow::stress_adj, G * -w);
-            store_matrix(saved + 9 * width, A);
-            pressure_adj = inner(A, C) * T(0.25);
-        }
-        store_rows<Domains::tet_stride, adjoint ? 28 : 20>(all.row_of_tets(k), row);
-        all.add_to_nodes(k, dot(F.x, C.x) * tet.volume * T(0.25), pressure_adj);
-    }
 }
 
 template <class T> LANES_INLINE void smoothed_tet_force(const ForceArrays<T>& force, int world, const Nodes<T>& nodes) {
     typedef SmoothingDomains<T> Domains;
-    constexpr int width = Domains::width;
     typedef Lanes<T> L;
     const Domains all(force);
-    sum_over_domains<false>(force, all, world, nodes);
-    for (long long e = 0; e < all.edge_count; e += width) {
-        L row[20];
+    begin(force, all, world);
+    auto tets = [&](long long k) LANES_LAMBDA { write_tets<false>(force, all, world, nodes, k); };
+    auto some_edges = [&](long long e) LANES_LAMBDA {
+        L row[20], result[12] = {};
         all.template sum_tets<DomainRow::strains>(e, row);
         const EdgeLaw<T> law(all, e, row, load(all.per_volume + e));
-        L result[12] = {};
         put(result + DomainRow::stress, law.stress(T(1.0 / 6)));
         store_rows<Domains::edge_stride, 12>(all.row_of_edges(e), result);
-    }
-    const T *bulk = all.node_means, *active = bulk + all.node_count, *per = all.per_volume + all.edge_count;
-    for (long long a = 0; a < all.node_count; a++)
-        all.node_rows[4 * a] = T(0.25) * (bulk[a] * (all.node_sums[4 * a] * per[a] - 1) - active[a]);
-    for (long long k = 0; k < all.block_count; k++) {
+    };
+    auto node = [&](long long a) LANES_LAMBDA {
+        const T bulk = all.node_means[a], active = all.node_means[all.node_count + a];
+        const T strain = all.node_sums[4 * a] * all.per_volume[all.edge_count + a] - 1;
+        all.node_rows[4 * a] = T(0.25) * (bulk * strain - active);
+    };
+    auto finished = [&](long long k) LANES_LAMBDA {
         const TetBlock<T> tet(force, world * all.block_count + k);
-        L row[12], node[4];
+        L row[12], pressure[4];
         all.template sum_edges<9>(k, row);
-        all.sum_nodes(k, node);
+        all.sum_nodes(k, pressure);
         const Matrix<L> C = cofactor(load_matrix(all.saved_of(k)));
-        const Matrix<L> P = get(row + DomainRow::stress) + C * node[DomainRow::pressure];
+        const Matrix<L> P = get(row + DomainRow::stress) + C * pressure[DomainRow::pressure];
         add_edges(nodes.f, tet.id, P * transpose(tet.rest) * -tet.volume);
-    }
+    };
+    all.for_each_group(tets, some_edges, node, finished);
 }
 
 // The adjoints of the mean deformation of edges and of their parameters, per volume.
@@ -237,18 +254,16 @@ template <class T> LANES_INLINE void edge_adjoint(const EdgeLaw<T>& law, const M
     row[DomainRow::active_adj] = -law.share * AC * per;
 }
 
-// The adjoints of the mean change of volume of the nodes and of their parameters, per volume, and their pressures.
-template <class T> LANES_INLINE void node_adjoints(const SmoothingDomains<T>& all) {
-    for (long long a = 0; a < all.node_count; a++) {
-        const T *sums = all.node_sums + 4 * a, per = all.per_volume[all.edge_count + a];
-        const T bulk = all.node_means[a], active = all.node_means[all.node_count + a];
-        const T strain = sums[DomainRow::J] * per - 1, adj = sums[DomainRow::pressure_adj];
-        T* row = all.node_rows + 4 * a;
-        row[DomainRow::pressure] = bulk * strain - active;
-        row[DomainRow::J_adj] = bulk * adj * per;
-        row[DomainRow::bulk_adj] = strain * adj * per;
-        row[DomainRow::bulk_active_adj] = -adj * per;
-    }
+// The adjoints of the mean change of volume of a node and of its parameters, per volume, and its pressure.
+template <class T> LANES_INLINE void node_adjoint(const SmoothingDomains<T>& all, long long a) {
+    const T *sums = all.node_sums + 4 * a, per = all.per_volume[all.edge_count + a];
+    const T bulk = all.node_means[a], active = all.node_means[all.node_count + a];
+    const T strain = sums[DomainRow::J] * per - 1, adj = sums[DomainRow::pressure_adj];
+    T* row = all.node_rows + 4 * a;
+    row[DomainRow::pressure] = bulk * strain - active;
+    row[DomainRow::J_adj] = bulk * adj * per;
+    row[DomainRow::bulk_adj] = strain * adj * per;
+    row[DomainRow::bulk_active_adj] = -adj * per;
 }
 
 // Adds the adjoints of the parameters of a block of tetrahedra.
@@ -271,38 +286,42 @@ LANES_INLINE void add_parameter_adjoints(const ForceArrays<T>& force, long long 
 }
 
 template <class T>
+LANES_INLINE void finish_adjoint(const ForceArrays<T>& force, const SmoothingDomains<T>& all, int world,
+                                 const Nodes<T>& nodes, long long k) {
+    typedef Lanes<T> L;
+    const long long block = world * all.block_count + k;
+    const TetBlock<T> tet(force, block);
+    L row[24], node[4];
+    all.template sum_edges<DomainRow::edge>(k, row);
+    all.sum_nodes(k, node);
+    const T* saved = all.saved_of(k);
+    const Matrix<L> F = load_matrix(saved), A = load_matrix(saved + 9 * LaneTypes<T>::width), rest = transpose(tet.rest);
+    const L w = tet.volume * T(1.0 / 6);
+    const Matrix<L> F_adj = get(row + DomainRow::F_adj) * w +
+                            cofactor(F) * (node[DomainRow::J_adj] * tet.volume * T(0.25)) +
+                            cofactor_gradient(F, A) * (node[DomainRow::pressure] * T(0.25));
+    add_edges(nodes.x_adj, tet.id, F_adj * rest);
+    add_edges(nodes.v_adj, tet.id, get(row + DomainRow::dF_adj) * w * rest);
+    add_parameter_adjoints(force, block, tet, row, node);
+}
+
+template <class T>
 LANES_INLINE void smoothed_tet_force_adjoint(const ForceArrays<T>& force, int world, const Nodes<T>& nodes) {
     typedef SmoothingDomains<T> Domains;
-    constexpr int width = Domains::width;
     typedef Lanes<T> L;
     const Domains all(force);
-    sum_over_domains<true>(force, all, world, nodes);
-    for (long long e = 0; e < all.edge_count; e += width) {
-        L row[28];
+    begin(force, all, world);
+    auto tets = [&](long long k) LANES_LAMBDA { write_tets<true>(force, all, world, nodes, k); };
+    auto some_edges = [&](long long e) LANES_LAMBDA {
+        L row[28], result[24] = {};
         all.template sum_tets<DomainRow::tet>(e, row);
         const L per = load(all.per_volume + e);
-        const EdgeLaw<T> law(all, e, row, per);
-        L result[24] = {};
-        edge_adjoint(law, get(row + DomainRow::stress_adj), per, result);
+        edge_adjoint(EdgeLaw<T>(all, e, row, per), get(row + DomainRow::stress_adj), per, result);
         store_rows<Domains::edge_stride, 24>(all.row_of_edges(e), result);
-    }
-    node_adjoints(all);
-    for (long long k = 0; k < all.block_count; k++) {
-        const long long block = world * all.block_count + k;
-        const TetBlock<T> tet(force, block);
-        L row[24], node[4];
-        all.template sum_edges<DomainRow::edge>(k, row);
-        all.sum_nodes(k, node);
-        const Matrix<L> F = load_matrix(all.saved_of(k)), A = load_matrix(all.saved_of(k) + 9 * width);
-        const L w = tet.volume * T(1.0 / 6);
-        const Matrix<L> rest = transpose(tet.rest);
-        const Matrix<L> F_adj = get(row + DomainRow::F_adj) * w +
-                                cofactor(F) * (node[DomainRow::J_adj] * tet.volume * T(0.25)) +
-                                cofactor_gradient(F, A) * (node[DomainRow::pressure] * T(0.25));
-        add_edges(nodes.x_adj, tet.id, F_adj * rest);
-        add_edges(nodes.v_adj, tet.id, get(row + DomainRow::dF_adj) * w * rest);
-        add_parameter_adjoints(force, block, tet, row, node);
-    }
+    };
+    auto node = [&](long long a) LANES_LAMBDA { node_adjoint(all, a); };
+    auto finished = [&](long long k) LANES_LAMBDA { finish_adjoint(force, all, world, nodes, k); };
+    all.for_each_group(tets, some_edges, node, finished);
 }
 
 }  // namespace gradsim
