@@ -9,23 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from gradsim.simulate.forces.smoothed_tetrahedra import Domains
 
-import os
-GROUP = int(os.environ.get("G", 16))
-
-
-class Stride(Protocol):
-    """Scalars of a row."""
-
-    tet: int
-    edge: int
-    node: int
+GROUP = 16  # blocks of tetrahedra
 
 
 @dataclass(frozen=True)
