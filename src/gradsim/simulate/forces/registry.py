@@ -10,6 +10,7 @@ from gradsim.simulate.forces.colliders import COLLIDERS
 from gradsim.simulate.forces.drag import DRAG
 from gradsim.simulate.forces.external import EXTERNAL
 from gradsim.simulate.forces.family import ForceFamily, ParameterFamily
+from gradsim.simulate.forces.mass_damping import MASS_DAMPING
 from gradsim.simulate.forces.node_contact import NODE_CONTACT
 from gradsim.simulate.forces.node_pairs import NODE_PAIRS
 from gradsim.simulate.forces.node_rigid_contact import NODE_RIGID_CONTACT
@@ -36,6 +37,7 @@ FORCE_FAMILIES: tuple[ForceFamily, ...] = (
     STANDARD_NEO_HOOKEAN,
     MOONEY_RIVLIN,
     FIBRES,
+    MASS_DAMPING,
     NODE_CONTACT,
     NODE_PAIRS,
     RIGID_CONTACT,
