@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from gradsim.scene.errors import InvalidInput, OutOfRange
-from gradsim.scene.quantity import Quantity, is_zero, quantity, unwrap
+from gradsim.scene.materials import NeoHookean, YoungSolid
+from gradsim.scene.quantity import PerElement, Quantity, is_per_element, is_zero, quantity, unwrap
+from gradsim.scene.solids import MooneyRivlin
 from gradsim.scene.validation import validate_quantities
 
 
@@ -66,9 +71,54 @@ class Rayleigh:
     @property
     def has_mass(self) -> bool:
         """Whether a part is proportional to the mass."""
-        return self.stiffness_part < 1.0 if self.frequency is not None else not (self.mass is None or is_zero(self.mass))
+        return (
+            self.stiffness_part < 1.0 if self.frequency is not None else not (self.mass is None or is_zero(self.mass))
+        )
 
     @property
     def has_stiffness(self) -> bool:
         """Whether a part is proportional to the stiffness."""
-        return self.stiffness_part > 0.0 if self.frequency is not None else not (self.stiffness is None or is_zero(self.stiffness))
+        return (
+            self.stiffness_part > 0.0
+            if self.frequency is not None
+            else not (self.stiffness is None or is_zero(self.stiffness))
+        )
+
+
+def combined(function: Callable[..., Any], *values: Quantity) -> Any:
+    """Returns a function of quantities, which may be tensors, numbers, and given per element."""
+    own = [unwrap(value) for value in values]
+    tensor = next((value for value in own if isinstance(value, torch.Tensor)), None)
+    if tensor is not None:
+        own = [torch.as_tensor(value, dtype=tensor.dtype, device=tensor.device) for value in own]
+    each = [is_per_element(value) for value in values]
+    if any(each):  # leading dimensions of the others are a batch
+        own = [value if per else value[..., None] for value, per in zip(own, each, strict=True)]
+        return PerElement(function(*own))
+    return function(*own)
+
+
+def lame_parameters(material: Any) -> tuple[Any, Any]:
+    """Returns mu and lam of a material at small strain [Pa]."""
+    if isinstance(material, MooneyRivlin):
+        shear = combined(lambda a, b: 2.0 * (a + b), material.c10, material.c01)
+        return shear, combined(lambda bulk, mu: bulk - 2.0 / 3.0 * mu, material.bulk, shear)
+    if isinstance(material, (NeoHookean, YoungSolid)):
+        mu = combined(lambda mu: 0.75 * mu, material.mu)
+        return mu, combined(lambda lam, mu: lam - 0.625 * mu, material.lam, material.mu)
+    return material.mu, material.lam
+
+
+def strain_rate_damping(body: Any) -> Any:
+    """Returns the damping of a soft body's strain rate [Pa s], with the part of its Rayleigh damping."""
+    own, rayleigh = body.material.damping, body.rayleigh
+    if rayleigh is None or not rayleigh.has_stiffness:
+        return own
+    mu, _ = lame_parameters(body.material)
+    return combined(lambda damping, time, mu: damping + 2.0 * time * mu, own, rayleigh.stiffness_time, mu)
+
+
+def bulk_viscosity(body: Any) -> Any:
+    """Returns the viscosity of a soft body's rate of volume [Pa s], from its Rayleigh damping."""
+    _, lam = lame_parameters(body.material)
+    return combined(lambda time, lam: time * lam, body.rayleigh.stiffness_time, lam)

@@ -6,6 +6,7 @@ from gradsim.scene.errors import InvalidInput
 from gradsim.scene.forces import Force
 from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.bending import BENDING, HINGES
+from gradsim.simulate.forces.bulk_viscosity import BULK_VISCOSITY
 from gradsim.simulate.forces.colliders import COLLIDERS
 from gradsim.simulate.forces.drag import DRAG
 from gradsim.simulate.forces.external import EXTERNAL
@@ -38,6 +39,7 @@ FORCE_FAMILIES: tuple[ForceFamily, ...] = (
     MOONEY_RIVLIN,
     FIBRES,
     MASS_DAMPING,
+    BULK_VISCOSITY,
     NODE_CONTACT,
     NODE_PAIRS,
     RIGID_CONTACT,

@@ -26,6 +26,7 @@ from gradsim.scene.bodies import Soft
 from gradsim.scene.elements import SmoothedTet
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, types_of
 from gradsim.simulate.forces.smoothing_schedule import schedule
+from gradsim.simulate.forces.tet_functions import tet_functions
 from gradsim.simulate.forces.tetrahedra import PARAMETERS, tet_shapes
 
 if TYPE_CHECKING:
@@ -114,9 +115,11 @@ def smoothed_tet_rate(view: "StabilityView") -> tuple[float, float]:
     return stiffness * compliance, view.largest(view.row("damping") * shear) * compliance
 
 
-def domains_of(topology: "Topology") -> Domains:
-    """Returns the smoothing domains of all bodies of a world."""
-    return topology.constant("smoothing domains", lambda: smoothing_domains(topology.arrays["smoothed_tet.nodes"]))
+def domains_of(topology: "Topology", family: str = "smoothed_tet") -> Domains:
+    """Returns the smoothing domains of all bodies of a world with elements of a family."""
+    return topology.constant(
+        ("smoothing domains", family), lambda: smoothing_domains(topology.arrays[f"{family}.nodes"])
+    )
 
 
 def smoothed_tet_arrays(layout: "Layout") -> tuple[Any, ...]:
@@ -168,55 +171,13 @@ def native_arrays(layout: "Layout") -> tuple[Any, ...]:
 @functools.cache
 def smoothed_tet_kernels(real: Any) -> ForceKernels:
     types = types_of(real)
-    vec3, mat33, vec3s, reals, ints, table = types.vec3, types.mat33, types.vec3s, types.reals, types.ints, types.table
+    mat33, vec3s, reals, ints, table = types.mat33, types.vec3s, types.reals, types.ints, types.table
     tets, mat33s = wp.array(dtype=wp.vec4i), wp.array(dtype=mat33)
     module = kernel_module("smoothed_tetrahedra", real)
     one, half, four, six, share = (real(a) for a in (1.0, 0.5, 4.0, 6.0, EDGE_LAM))
     MU, LAM, DAMPING, ACTUATION = ROWS.mu, ROWS.lam, ROWS.damping, ROWS.actuation
 
-    @wp.func
-    def gradient(tet: wp.vec4i, B: mat33, x: vec3s):
-        a = x[tet[0]]
-        return wp.matrix_from_cols(x[tet[1]] - a, x[tet[2]] - a, x[tet[3]] - a) * B
-
-    @wp.func
-    def cofactor(F: mat33):
-        c0 = vec3(F[0, 0], F[1, 0], F[2, 0])
-        c1 = vec3(F[0, 1], F[1, 1], F[2, 1])
-        c2 = vec3(F[0, 2], F[1, 2], F[2, 2])
-        return wp.matrix_from_cols(wp.cross(c1, c2), wp.cross(c2, c0), wp.cross(c0, c1))
-
-    @wp.func
-    def cofactor_gradient(F: mat33, A: mat33):
-        """Gradient of <A, cof F> with respect to F."""
-        c0 = vec3(F[0, 0], F[1, 0], F[2, 0])
-        c1 = vec3(F[0, 1], F[1, 1], F[2, 1])
-        c2 = vec3(F[0, 2], F[1, 2], F[2, 2])
-        a0 = vec3(A[0, 0], A[1, 0], A[2, 0])
-        a1 = vec3(A[0, 1], A[1, 1], A[2, 1])
-        a2 = vec3(A[0, 2], A[1, 2], A[2, 2])
-        return wp.matrix_from_cols(
-            wp.cross(c1, a2) + wp.cross(a1, c2),
-            wp.cross(c2, a0) + wp.cross(a2, c0),
-            wp.cross(c0, a1) + wp.cross(a0, c1),
-        )
-
-    @wp.func
-    def determinant(F: mat33):
-        c0 = vec3(F[0, 0], F[1, 0], F[2, 0])
-        return wp.dot(c0, wp.cross(vec3(F[0, 1], F[1, 1], F[2, 1]), vec3(F[0, 2], F[1, 2], F[2, 2])))
-
-    @wp.func
-    def add_stress(tet: wp.vec4i, B: mat33, P: mat33, f: vec3s):
-        """Adds the forces of a stress times volume."""
-        H = P * wp.transpose(B)
-        h0 = vec3(H[0, 0], H[1, 0], H[2, 0])
-        h1 = vec3(H[0, 1], H[1, 1], H[2, 1])
-        h2 = vec3(H[0, 2], H[1, 2], H[2, 2])
-        wp.atomic_add(f, tet[0], h0 + h1 + h2)
-        wp.atomic_sub(f, tet[1], h0)
-        wp.atomic_sub(f, tet[2], h1)
-        wp.atomic_sub(f, tet[3], h2)
+    gradient, cofactor, cofactor_gradient, determinant, add_stress = tet_functions(real)
 
     @wp.struct
     class EdgeMean:

@@ -65,7 +65,9 @@ def schedule(domains: Domains, lanes: int, blocks: int) -> Schedule:
     starts = np.arange(blocks) // GROUP
     tet_slots, edge_slots = _slots(starts, done), _slots(block_group, release)
     first, spans, members = _members(domains, edge_order, lanes, tet_slots)
-    ends = np.stack([np.searchsorted(own, groups, "right") for own in (starts, block_group, node_group[node_order], done)], 1)
+    ends = np.stack(
+        [np.searchsorted(own, groups, "right") for own in (starts, block_group, node_group[node_order], done)], 1
+    )
     edge_rows = edge_slots[edges // lanes] * lanes + edges % lanes
     swapped = (edge_rows.swapaxes(1, 2), node_places[nodes].swapaxes(1, 2))
     return Schedule(ends, edge_order, node_order, tet_slots, edge_slots, *swapped, first, spans, members)
