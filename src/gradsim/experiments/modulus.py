@@ -44,9 +44,9 @@ LOW, HIGH, START = 0.04, 1.6, 0.6  # bounds and start of the search, relative to
 STEP_MARGIN = 1.15  # of the steps that are stable at the largest modulus of the search
 NOISE = 1e-3  # standard deviation of a colour at which a fit is good enough
 LOOK, BACKGROUND = Look(color=(0.75, 0.7, 0.65)), (0.05, 0.08, 0.12)
-ERROR, SPREAD = "error [%]", "spread [%]"
+ERROR = "error [%]"
 
-# The beam: cells of the fitted meshes, Poisson's ratios, and the allowed errors with SmoothedTet on the larger mesh [%].
+# The beam: cells of the fitted meshes, and by Poisson's ratio the allowed error with SmoothedTet on the larger one [%].
 BEAM_SIZE, BEAM_CELLS = (1.0, 0.2, 0.2), ((20, 4, 4), (30, 6, 6))  # [m]
 BEAM_YOUNG, BEAM_DENSITY = 4e7, 1000.0  # [Pa], [kg/m^3]
 BEAM_FRAMES, BEAM_FPS = 19, 300.0
@@ -184,7 +184,7 @@ def six_tet_box(size: tuple[float, float, float], cells: tuple[int, int, int]) -
 def uneven_box(size: tuple[float, float, float], cells: tuple[int, int, int]) -> TetMesh:
     """Returns a box whose inner vertices are displaced at random by up to a quarter of the spacing."""
     mesh = meshes.tet_box(size, cells)
-    inside = (np.abs(mesh.vertices) < 0.5 * np.array(size) - 1e-9).all(1)
+    inside = np.all(np.abs(mesh.vertices) < 0.5 * np.array(size) - 1e-9, axis=1)
     shift = np.random.default_rng(0).uniform(-0.25, 0.25, mesh.vertices.shape) * size / np.array(cells)
     return TetMesh(mesh.vertices + shift * inside[:, None], mesh.tets)
 

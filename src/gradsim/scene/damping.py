@@ -18,11 +18,12 @@ from gradsim.scene.validation import validate_quantities
 
 @dataclass(frozen=True, eq=False)
 class Rayleigh:
-    """Damping proportional to mass and stiffness: a mode of angular frequency w has the ratio mass / 2w + stiffness w / 2.
+    """Damping proportional to mass and stiffness.
 
-    It is given by the two coefficients, or by the damping ratio at a frequency, of which `stiffness_part` is
-    proportional to the stiffness and the rest to the mass. The part of the mass also brakes a body that moves as a
-    whole. The part of the stiffness damps short waves most and may need small time steps, as `gs.stable_dt` tells.
+    A mode of angular frequency w has the damping ratio mass / (2 w) + stiffness w / 2. The damping is given by the two
+    coefficients, or by the ratio at a frequency, of which `stiffness_part` is proportional to the stiffness and the
+    rest to the mass. The part of the mass also brakes a body that moves as a whole. The part of the stiffness damps
+    short waves most and may need small time steps: see `gs.stable_dt`.
 
     Example:
         `gs.Rayleigh(ratio=gs.unknown(0.02, low=0.001, high=0.5), frequency=6.0)`
@@ -71,18 +72,16 @@ class Rayleigh:
     @property
     def has_mass(self) -> bool:
         """Whether a part is proportional to the mass."""
-        return (
-            self.stiffness_part < 1.0 if self.frequency is not None else not (self.mass is None or is_zero(self.mass))
-        )
+        return self.stiffness_part < 1.0 if self.frequency is not None else _is_given(self.mass)
 
     @property
     def has_stiffness(self) -> bool:
         """Whether a part is proportional to the stiffness."""
-        return (
-            self.stiffness_part > 0.0
-            if self.frequency is not None
-            else not (self.stiffness is None or is_zero(self.stiffness))
-        )
+        return self.stiffness_part > 0.0 if self.frequency is not None else _is_given(self.stiffness)
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and not is_zero(value)
 
 
 def combined(function: Callable[..., Any], *values: Quantity) -> Any:
@@ -91,9 +90,9 @@ def combined(function: Callable[..., Any], *values: Quantity) -> Any:
     tensor = next((value for value in own if isinstance(value, torch.Tensor)), None)
     if tensor is not None:
         own = [torch.as_tensor(value, dtype=tensor.dtype, device=tensor.device) for value in own]
-    each = [is_per_element(value) for value in values]
-    if any(each):  # leading dimensions of the others are a batch
-        own = [value if per else value[..., None] for value, per in zip(own, each, strict=True)]
+    per_tet = [is_per_element(value) for value in values]
+    if any(per_tet):  # leading dimensions of the others are a batch
+        own = [value if per else value[..., None] for value, per in zip(own, per_tet, strict=True)]
         return PerElement(function(*own))
     return function(*own)
 

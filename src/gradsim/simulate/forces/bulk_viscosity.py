@@ -1,8 +1,8 @@
 """The part of Rayleigh damping that belongs to the first Lamé parameter: a pressure from the rate of volume.
 
-Rayleigh damping proportional to the stiffness is the viscous stress time (2 mu D + lam tr D) of the rate of strain D. The
-part of mu is added to the damping of the strain rate of the elements. That of lam is, with the mean of dJ/dt over the
-tetrahedra around a node weighted by volume, as for smoothed tetrahedra,
+Rayleigh damping proportional to the stiffness is the viscous stress time (2 mu D + lam tr D) of the rate of strain D.
+The part of mu is added to the damping of the strain rate of the elements. That of lam is, with the mean of dJ/dt over
+the tetrahedra around a node weighted by volume, as for smoothed tetrahedra,
 
     P_t = 1/4 sum_a viscosity_a (dJ/dt)_a cof F_t
 

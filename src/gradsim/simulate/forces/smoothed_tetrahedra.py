@@ -25,7 +25,7 @@ from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
 from gradsim.scene.elements import SmoothedTet
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, types_of
-from gradsim.simulate.forces.smoothing_schedule import schedule
+from gradsim.simulate.forces.smoothing_order import smoothing_order
 from gradsim.simulate.forces.tet_functions import tet_functions
 from gradsim.simulate.forces.tetrahedra import PARAMETERS, tet_shapes
 
@@ -137,11 +137,11 @@ def smoothed_tet_arrays(layout: "Layout") -> tuple[Any, ...]:
 
 
 def native_arrays(layout: "Layout") -> tuple[Any, ...]:
-    """Returns elements in blocks, the schedule, and volumes of the domains with working memory."""
+    """Returns elements in blocks, the order of the domains, and volumes of the domains with working memory."""
     topology, blocks = layout.topology, layout.blocks("smoothed_tet")
     lanes = layout.columns["smoothed_tet"] // blocks
     domains = domains_of(topology)
-    plan = topology.constant(("smoothing schedule", lanes), lambda: schedule(domains, lanes, blocks))
+    plan = topology.constant(("smoothing order", lanes), lambda: smoothing_order(domains, lanes, blocks))
     tet_stride, edge_stride = (-(-numbers // lanes) * lanes for numbers in (TET_ROW, EDGE_ROW))
     (tet_slots, edge_slots), edge_count = plan.slots, len(plan.edge_slots) * lanes
     counts = len(plan.ends), tet_slots, edge_slots, edge_count, -(-len(plan.node_order) // lanes) * lanes

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gradsim.simulate.compile.topology import Placement
     from gradsim.simulate.stability import StabilityView
 
-LAME = {"mu": "material.mu", "lam": "material.lam", "damping": strain_rate_damping}
+LAME: dict[str, Source] = {"mu": "material.mu", "lam": "material.lam", "damping": strain_rate_damping}
 STVK_ROWS = Rows("stvk", *LAME)  # [Pa], [Pa], [Pa s]
 LOG_ROWS = Rows("log_solid", *LAME)
 MOONEY_ROWS = Rows("mooney", "c10", "c01", "bulk", "damping")  # [Pa], [Pa], [Pa], [Pa s]

@@ -30,7 +30,7 @@ template <class T> struct SmoothingDomains {
     typedef typename LaneTypes<T>::Node Row;
     long long block_count, tet_count, edge_count, node_count;  // padded to whole blocks
     int group_count;
-    const int* ends;                                    // of the groups of ../forces/smoothing_schedule.py, [groups, 4]
+    const int* ends;                                    // of the groups of ../forces/smoothing_order.py, [groups, 4]
     const int *tet_starts, *edge_starts, *edges, *nodes, *first, *spans, *members;
     const T* per_volume;                                // of the domains of edges, then of nodes
     T *tet_rows, *edge_rows, *node_sums, *node_rows;    // a block of zeros follows those of the tetrahedra

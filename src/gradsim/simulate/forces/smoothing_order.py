@@ -7,7 +7,6 @@ in the cache: of a mesh whose numbering runs through space, those of a few group
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ GROUP = 16  # blocks of tetrahedra
 
 
 @dataclass(frozen=True)
-class Schedule:
+class SmoothingOrder:
     """Order and places of rows, all in blocks of lanes; places are in scalars."""
 
     ends: np.ndarray  # blocks of tetrahedra, blocks of edges, nodes and finished blocks after each group, [groups, 4]
@@ -40,8 +39,8 @@ class Schedule:
         return int(self.tet_slots.max()) + 1, int(self.edge_slots.max()) + 1
 
 
-def schedule(domains: Domains, lanes: int, blocks: int) -> Schedule:
-    """Returns the schedule for `blocks` blocks of tetrahedra, of which the last may have unused lanes."""
+def smoothing_order(domains: Domains, lanes: int, blocks: int) -> SmoothingOrder:
+    """Returns the order for `blocks` blocks of tetrahedra, of which the last may have unused lanes."""
     width = lanes * GROUP  # tetrahedra of a group
     group_count = -(-blocks // GROUP)
     firsts, lasts = domains.members[domains.offsets[:-1]], domains.members[domains.offsets[1:] - 1]
@@ -62,45 +61,44 @@ def schedule(domains: Domains, lanes: int, blocks: int) -> Schedule:
     np.maximum.at(release, (edges // lanes).ravel(), np.repeat(done, 6 * lanes))
 
     groups = np.arange(group_count)
-    starts = np.arange(blocks) // GROUP
-    tet_slots, edge_slots = _slots(starts, done), _slots(block_group, release)
+    block_groups = np.arange(blocks) // GROUP
+    tet_slots, edge_slots = _slots(block_groups, done), _slots(block_group, release)
     first, spans, members = _members(domains, edge_order, lanes, tet_slots)
     ends = np.stack(
         [np.searchsorted(own, groups, "right") for own in (starts, block_group, node_group[node_order], done)], 1
     )
     edge_rows = edge_slots[edges // lanes] * lanes + edges % lanes
     swapped = (edge_rows.swapaxes(1, 2), node_places[nodes].swapaxes(1, 2))
-    return Schedule(ends, edge_order, node_order, tet_slots, edge_slots, *swapped, first, spans, members)
+    return SmoothingOrder(ends, edge_order, node_order, tet_slots, edge_slots, *swapped, first, spans, members)
 
 
-def _slots(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Returns a slot for each item that is in use from one group to another, as few as possible; `starts` increase."""
+def _slots(used: np.ndarray, released: np.ndarray) -> np.ndarray:
+    """Returns a slot for each item that is in use from one group to another, as few as possible; the first groups increase."""
     free: list[int] = []
     leaving: dict[int, list[int]] = {}
-    slots, count, group = np.zeros(len(starts), int), 0, 0
-    for item, start in enumerate(starts):
-        while group < start:
+    slots, count, group = np.zeros(len(used), int), 0, 0
+    for item, begin in enumerate(used):
+        while group < begin:
             free += leaving.pop(group, [])
             group += 1
         slots[item] = free.pop() if free else count
         count += slots[item] == count
-        leaving.setdefault(int(ends[item]), []).append(int(slots[item]))
+        leaving.setdefault(int(released[item]), []).append(int(slots[item]))
     return slots
 
 
 def _members(
-    domains: Domains, order: Iterable[int], lanes: int, tet_slots: np.ndarray
+    domains: Domains, order: np.ndarray, lanes: int, tet_slots: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns where the lists of the blocks of ordered edges start, their lengths, and the rows in them."""
     counts = np.diff(domains.offsets[: domains.edge_count + 1])[order]
     padded = np.zeros(-(-len(counts) // lanes) * lanes, int)
     padded[: len(counts)] = counts
     spans = padded.reshape(-1, lanes).max(1)
-    ends = np.cumsum(spans * lanes)
-    first = ends - spans * lanes
+    first = np.cumsum(spans * lanes) - spans * lanes
     edges = np.repeat(np.arange(len(counts)), counts)
     number = np.arange(len(edges)) - np.repeat(np.cumsum(counts) - counts, counts)  # of a member in its edge
     own = domains.members[np.repeat(domains.offsets[:-1][order], counts) + number]
-    members = np.full(ends[-1], (tet_slots.max() + 1) * lanes)
+    members = np.full(int(spans.sum()) * lanes, (tet_slots.max() + 1) * lanes)
     members[first[edges // lanes] + number * lanes + edges % lanes] = tet_slots[own // lanes] * lanes + own % lanes
     return first, spans, members
