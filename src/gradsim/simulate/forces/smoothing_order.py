@@ -50,30 +50,29 @@ def smoothing_order(domains: Domains, lanes: int, blocks: int) -> SmoothingOrder
     node_order = np.argsort(node_group, kind="stable")
     edge_places, node_places = np.argsort(edge_order), np.argsort(node_order)
     last_edges = np.minimum(np.arange(lanes - 1, lanes + len(edge_order) - 1, lanes), len(edge_order) - 1)
-    block_group = edge_group[edge_order[last_edges]]  # of blocks of edges
+    edge_block_group = edge_group[edge_order[last_edges]]  # of blocks of edges
 
     tets = np.minimum(np.arange(blocks * lanes), len(domains.tet_edges) - 1)
     edges = edge_places[domains.tet_edges[tets]].reshape(blocks, lanes, 6)
     nodes = domains.tet_nodes[tets].reshape(blocks, lanes, 4) - domains.edge_count
-    ready = np.maximum(block_group[edges // lanes].max((1, 2)), node_group[nodes].max((1, 2)))
+    ready = np.maximum(edge_block_group[edges // lanes].max((1, 2)), node_group[nodes].max((1, 2)))
     done = np.maximum.accumulate(np.maximum(ready, np.arange(blocks) // GROUP))
-    release = np.zeros(len(block_group), int)
+    release = np.zeros(len(edge_block_group), int)
     np.maximum.at(release, (edges // lanes).ravel(), np.repeat(done, 6 * lanes))
 
     groups = np.arange(group_count)
-    block_groups = np.arange(blocks) // GROUP
-    tet_slots, edge_slots = _slots(block_groups, done), _slots(block_group, release)
+    tet_block_group = np.arange(blocks) // GROUP
+    tet_slots, edge_slots = _slots(tet_block_group, done), _slots(edge_block_group, release)
     first, spans, members = _members(domains, edge_order, lanes, tet_slots)
-    ends = np.stack(
-        [np.searchsorted(own, groups, "right") for own in (starts, block_group, node_group[node_order], done)], 1
-    )
+    finished = tet_block_group, edge_block_group, node_group[node_order], done
+    ends = np.stack([np.searchsorted(own, groups, "right") for own in finished], 1)
     edge_rows = edge_slots[edges // lanes] * lanes + edges % lanes
     swapped = (edge_rows.swapaxes(1, 2), node_places[nodes].swapaxes(1, 2))
     return SmoothingOrder(ends, edge_order, node_order, tet_slots, edge_slots, *swapped, first, spans, members)
 
 
 def _slots(used: np.ndarray, released: np.ndarray) -> np.ndarray:
-    """Returns a slot for each item that is in use from one group to another, as few as possible; the first groups increase."""
+    """Returns a slot for each item, in use from one group to another: as few as possible. The first groups increase."""
     free: list[int] = []
     leaving: dict[int, list[int]] = {}
     slots, count, group = np.zeros(len(used), int), 0, 0
