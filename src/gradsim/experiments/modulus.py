@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,6 @@ import torch
 
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row
 from gradsim.experiments.hexahedra import Bar
-from gradsim.experiments.protocol import fit_video
-from gradsim.fit.observations.pixels import Pixels
-from gradsim.fit.trials import Trial
 from gradsim.render.render import render
 from gradsim.scene import meshes
 from gradsim.scene.bodies import Cloth, Region, Soft
@@ -34,15 +32,15 @@ from gradsim.scene.materials import NeoHookean
 from gradsim.scene.meshes import TetMesh, TriMesh
 from gradsim.scene.quantity import PerElement
 from gradsim.scene.scene import Scene
-from gradsim.scene.unknown import unknown
-from gradsim.simulate.simulate import initial_trajectory
+from gradsim.scene.time import Time
+from gradsim.simulate.simulate import initial_trajectory, simulate
 from gradsim.simulate.stability import stable_dt
 
 ELEMENTS = {"SmoothedTet": SmoothedTet(), "LinearTet": LinearTet()}
-REFINEMENT = 3  # of the recorded bar, relative to the largest fitted mesh
-LOW, HIGH, START = 0.04, 1.6, 0.6  # bounds and start of the search, relative to the truth
+REFINEMENT, BAR_REFINEMENT = 3, 2  # of the recorded beam and bar, relative to the largest fitted mesh
+HIGH, START = 1.3, 0.6  # largest modulus for which steps are stable, and start of the fit, relative to the truth
+ITERATIONS, TOLERANCE, DIFFERENCE, LARGEST_CHANGE = 12, 1e-5, 1e-4, 0.5  # of the logarithm of the modulus
 STEP_MARGIN = 1.15  # of the steps that are stable at the largest modulus of the search
-NOISE = 1e-3  # standard deviation of a colour at which a fit is good enough
 LOOK, BACKGROUND = Look(color=(0.75, 0.7, 0.65)), (0.05, 0.08, 0.12)
 ERROR = "error [%]"
 
@@ -75,9 +73,33 @@ def neo_hookean(young: Any, poisson: float) -> Any:
     return NeoHookean.from_young(young, poisson)
 
 
-def substeps(scene: Scene, young: float, path: str, fps: float) -> int:
-    """Returns the steps per frame that are stable for every modulus of the search."""
-    return math.ceil(STEP_MARGIN / (fps * stable_dt(scene.with_values({path: HIGH * young}), Verlet())))
+def substeps(scene: Callable[[Any], Scene], young: float, fps: float) -> int:
+    """Returns the steps per frame that are stable for every modulus up to a largest one."""
+    return math.ceil(STEP_MARGIN / (fps * stable_dt(scene(HIGH * young), Verlet())))
+
+
+def fitted_young(
+    scene: Callable[[Any], Scene], recorded: torch.Tensor, time: Time, start: float, progress: Progress
+) -> float:
+    """Returns the modulus [Pa] of least squared differences from a recording [T, H, W, 3], by Gauss-Newton steps.
+
+    Every step simulates two worlds, whose moduli differ slightly.
+    """
+    z = math.log(start)
+    for step in range(ITERATIONS):
+        young = torch.exp(z + DIFFERENCE * torch.arange(2, dtype=torch.float64))
+        with torch.no_grad():
+            worlds = scene(young)
+            options: dict[str, Any] = {"frames": time.frames, "fps": time.fps, "substeps": time.steps_per_frame}
+            motion = simulate(worlds, integrator=time.integrator, **options)
+            images = render(worlds, motion, tuple(recorded.shape[1:3]))  # type: ignore[arg-type]
+        residual, slope = images[0] - recorded, (images[1] - images[0]) / DIFFERENCE
+        change = -float((slope * residual).sum() / slope.square().sum())
+        z += min(max(change, -LARGEST_CHANGE), LARGEST_CHANGE)
+        progress(f"step {step + 1}: {math.exp(z):.5g} Pa")
+        if abs(change) < TOLERANCE:
+            return math.exp(z)
+    raise ArithmeticError(f"no minimum after {ITERATIONS} steps of Gauss and Newton's method")
 
 
 # --- the swinging beam ------------------------------------------------------------------------------------------------
@@ -95,9 +117,8 @@ def beam_video(poisson: float) -> torch.Tensor:
     return video(*bar.surface(moved), BEAM_CAMERA, BEAM_IMAGE)
 
 
-def beam(mesh: TetMesh, poisson: float, element: Any) -> Scene:
+def beam(young: Any, mesh: TetMesh, poisson: float, element: Any) -> Scene:
     """Returns the scene that is fitted to it."""
-    young = unknown(START * BEAM_YOUNG, low=LOW * BEAM_YOUNG, high=HIGH * BEAM_YOUNG)
     body = Soft(
         "bar",
         mesh,
@@ -115,18 +136,13 @@ def beam_case(poisson: float, cells: tuple[int, int, int], element: str) -> Case
         mesh = meshes.tet_box(BEAM_SIZE, cells)
         progress("recording")
         recorded = beam_video(poisson)
-        scene = beam(mesh, poisson, ELEMENTS[element])
-        steps = substeps(scene, BEAM_YOUNG, "bar.material.young", BEAM_FPS)
-        options: dict[str, Any] = {
-            "fps": BEAM_FPS,
-            "substeps": steps,
-            "integrator": Verlet(),
-            "noise": NOISE,
-            "corrections": 0,
-        }
-        fit = fit_video(scene, recorded, progress, **options)
-        error = 100.0 * (float(fit.values["bar.material.young"]) / BEAM_YOUNG - 1.0)
-        row = {"element": element, "nodes": len(mesh.vertices), "poisson": poisson, "seconds": fit.seconds}
+        scene = functools.partial(beam, mesh=mesh, poisson=poisson, element=ELEMENTS[element])
+        steps = substeps(scene, BEAM_YOUNG, BEAM_FPS)
+        begin = perf_counter()
+        time = Time(BEAM_FRAMES, BEAM_FPS, steps, Verlet())
+        young = fitted_young(scene, recorded, time, START * BEAM_YOUNG, progress)
+        error, seconds = 100.0 * (young / BEAM_YOUNG - 1.0), perf_counter() - begin
+        row = {"element": element, "nodes": len(mesh.vertices), "poisson": poisson, "seconds": seconds}
         return row | {ERROR: error, "steps": steps * (BEAM_FRAMES - 1)}
 
     return Case(f"beam, nu {poisson:g}, {cells[0]} cells, {element}", run)
@@ -157,7 +173,7 @@ def hanging(points: np.ndarray) -> np.ndarray:
 def bar_video(load: float) -> torch.Tensor:
     """Returns two images of the bar of hexahedra: without and with the load."""
     material = neo_hookean(BAR_YOUNG, BAR_POISSON)
-    bar = Bar(BAR_SIZE, tuple(REFINEMENT * n for n in BAR_CELLS))  # type: ignore[arg-type]
+    bar = Bar(BAR_SIZE, tuple(BAR_REFINEMENT * n for n in BAR_CELLS))  # type: ignore[arg-type]
     total = np.zeros_like(bar.vertices)
     total[:, 0] = BAR_DENSITY * 9.81 * bar.node_volume + load * bar.end_share
     moved = bar.equilibrium(total, float(material.mu), float(material.lam))
@@ -207,9 +223,8 @@ def end_forces(mesh: TetMesh, load: float) -> np.ndarray:
     return np.outer(-load * share / share.sum(), (0.0, 1.0, 0.0))
 
 
-def hanging_bar(mesh: TetMesh, load: float, element: Any) -> Scene:
+def hanging_bar(young: Any, mesh: TetMesh, load: float, element: Any) -> Scene:
     """Returns the scene that is fitted to it."""
-    young = unknown(START * BAR_YOUNG, low=LOW * BAR_YOUNG, high=HIGH * BAR_YOUNG)
     body = Soft(
         "bar",
         mesh,
@@ -237,13 +252,12 @@ class BarFit:
         mesh = BAR_MESHES[self.pattern](across, along)
         progress("recording")
         recorded = bar_video(self.load)
-        scene = hanging_bar(mesh, self.load, ELEMENTS[self.element])
-        steps = substeps(scene, BAR_YOUNG, "bar.material.young", 1.0 / SETTLING)
-        trial = Trial(scene, Pixels(recorded), times=(0.0, SETTLING))
-        fit = fit_video(trial, None, progress, substeps=steps, integrator=Verlet(), noise=NOISE, corrections=0)
-        young = float(fit.values["bar.material.young"])
+        scene = functools.partial(hanging_bar, mesh=mesh, load=self.load, element=ELEMENTS[self.element])
+        fps, begin = 1.0 / SETTLING, perf_counter()
+        time = Time(2, fps, substeps(scene, BAR_YOUNG, fps), Verlet())
+        young = fitted_young(scene, recorded, time, START * BAR_YOUNG, progress)
         row = {"element": self.element, "pattern": self.pattern, "nodes": len(mesh.vertices), "load": self.load}
-        return row | {"young": young, ERROR: 100.0 * (young / BAR_YOUNG - 1.0), "seconds": fit.seconds}
+        return row | {"young": young, ERROR: 100.0 * (young / BAR_YOUNG - 1.0), "seconds": perf_counter() - begin}
 
     def case(self) -> Case:
         return Case(f"bar, {self.load:g} N, {self.pattern}, {self.element}", self.run)

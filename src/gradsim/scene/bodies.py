@@ -118,7 +118,7 @@ def contact_of(body: Any, name: str, shape: Contact) -> Contact:
     return own if own is not None else shape
 
 
-PARTS = ("material", "bending", "fibres")  # of a body, with quantities of their own
+PARTS = ("material", "bending", "fibres", "rayleigh")  # of a body, with quantities of their own
 
 
 def _validate_body(body: Any, counts: dict[str, int]) -> None:

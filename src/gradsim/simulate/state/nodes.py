@@ -89,7 +89,7 @@ def _node_masses(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.
         return batcher(body.mass, end - first)
     nodes = body.mesh.tets if isinstance(body, Soft) else body.mesh.faces
     measures = body.mesh.volumes if isinstance(body, Soft) else body.mesh.areas
-    own = torch.as_tensor(measures, dtype=batcher.dtype, device=batcher.device)
+    own = torch.tensor(measures, dtype=batcher.dtype, device=batcher.device)
     mass = batcher(body.density, len(nodes)) * own / nodes.shape[1]
     corners = torch.as_tensor(nodes.astype(np.int64).ravel(), device=batcher.device)
     empty = torch.zeros(batcher.world_count, end - first, dtype=batcher.dtype, device=batcher.device)
