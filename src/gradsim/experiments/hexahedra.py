@@ -17,7 +17,7 @@ import scipy.sparse.linalg
 
 SIGNS = np.array(list(itertools.product((-1, 1), repeat=3)))  # of the corners
 EDGE_LAM = 0.625  # of mu: that part of lam is integrated at the eight points, so that both parts are stiff
-NEWTON_STEPS, TOLERANCE = 25, 1e-10  # relative to the load
+NEWTON_STEPS, TOLERANCE = 25, 1e-8  # relative to the load
 PERMUTATION = np.zeros((3, 3, 3))
 for _even in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
     PERMUTATION[_even], PERMUTATION[_even[::-1]] = 1.0, -1.0

@@ -73,7 +73,7 @@ def test_a_bar_decays_at_the_ratio(part):
     )
     frames, fps = 41, 40.0
     motion = gs.simulate(
-        gs.Scene([bar], gravity=(0, 0, 0)), frames=frames, fps=fps, substeps=32, integrator=gs.Verlet()
+        gs.Scene([bar], gravity=(0, 0, 0)), frames=frames, fps=fps, substeps=64, integrator=gs.Verlet()
     )
     found = (motion["bar"].vertices[..., 0].numpy() - mesh.vertices[:, 0]) @ shape / (shape @ shape)
     t, damped = np.arange(frames) / fps, omega * math.sqrt(1 - ratio**2)
