@@ -294,7 +294,7 @@ def _surface_compliance(compiled: CompiledScene, body: str) -> float:
         index = compiled.topology.ranges["rigid", body][0]
         return _link_compliance(compiled, body, _link_corners(compiled, body, index))
 
-    return compiled.once(("surface compliance", body), build)
+    return compiled.cached(("surface compliance", body), build)
 
 
 def _link_compliance(compiled: CompiledScene, body: str, points: np.ndarray) -> float:
@@ -304,7 +304,7 @@ def _link_compliance(compiled: CompiledScene, body: str, points: np.ndarray) -> 
     element = int(arrays["link.joints"][link])
     owner = topology.owner("joint", element)
     first = topology.ranges["joint", owner][0]
-    jacobians = compiled.once(("jacobians", owner), lambda: _jacobians(compiled, owner))
+    jacobians = compiled.cached(("jacobians", owner), lambda: _jacobians(compiled, owner))
     turn = quaternion_matrix(np.asarray(compiled.array("link")[:, :, link], dtype=np.float64))
     return link_compliance(jacobians, element - first, points @ turn)
 

@@ -91,7 +91,7 @@ class CompiledScene:
             return array[0, :, first].tolist()
         return array[:, :, first : first + count].swapaxes(0, 1)
 
-    def once(self, key: Hashable, build: Callable[[], V]) -> V:
+    def cached(self, key: Hashable, build: Callable[[], V]) -> V:
         """Returns build(), computed once for this scene, and records whether it read tensors of the scene."""
         found: tuple[V, bool] | None = self._arrays.get(key)
         if found is None:
