@@ -18,7 +18,7 @@ from benchmarks.scenes import BEAM_CELLS, Beam, describe_steps, rollout_calls, r
 from benchmarks.timing import Machine, minimum_times, this_machine
 
 SIZES = (1000, 5000)
-ELEMENTS = {"linear": gs.LinearTet(), "smoothed": gs.SmoothedTet()}
+ELEMENTS: dict[str, gs.LinearTet | gs.SmoothedTet] = {"linear": gs.LinearTet(), "smoothed": gs.SmoothedTet()}
 REQUIRED_COST = 2.5  # most time of a step with gradients, in units of a constant-strain one
 
 

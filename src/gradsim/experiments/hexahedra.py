@@ -17,7 +17,8 @@ import scipy.sparse.linalg
 
 SIGNS = np.array(list(itertools.product((-1, 1), repeat=3)))  # of the corners
 EDGE_LAM = 0.625  # of mu: that part of lam is integrated at the eight points, so that both parts are stiff
-NEWTON_STEPS, TOLERANCE = 25, 1e-8  # relative to the load
+LOAD_STEPS = 6  # in which a load is applied
+NEWTON_STEPS, TOLERANCE = 25, 1e-8  # of each; relative to the load
 PERMUTATION = np.zeros((3, 3, 3))
 for _even in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
     PERMUTATION[_even], PERMUTATION[_even[::-1]] = 1.0, -1.0
@@ -113,6 +114,12 @@ class Bar:
     def equilibrium(self, load: np.ndarray, mu: float, lam: float) -> np.ndarray:
         """Returns the displacements [m], [N, 3], in which a load [N], [N, 3], is in balance."""
         moved = np.zeros_like(self.vertices)
+        for fraction in np.linspace(0.0, 1.0, LOAD_STEPS + 1)[1:]:
+            moved = self._balanced(moved, fraction * load, mu, lam)
+        return moved
+
+    def _balanced(self, moved: np.ndarray, load: np.ndarray, mu: float, lam: float) -> np.ndarray:
+        """Returns the displacements in equilibrium by Newton's method, from others nearby."""
         for _ in range(NEWTON_STEPS):
             force, band = self.forces(moved, mu, lam)
             left = np.where(self.free, load.ravel() - force, 0.0)
