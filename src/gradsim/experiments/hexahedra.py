@@ -17,8 +17,7 @@ import scipy.sparse.linalg
 
 SIGNS = np.array(list(itertools.product((-1, 1), repeat=3)))  # of the corners
 EDGE_LAM = 0.625  # of mu: that part of lam is integrated at the eight points, so that both parts are stiff
-LOAD_STEPS = 6  # in which a load is applied
-NEWTON_STEPS, TOLERANCE = 25, 1e-8  # of each; relative to the load
+NEWTON_STEPS, TOLERANCE = 25, 1e-7  # relative to the load
 PERMUTATION = np.zeros((3, 3, 3))
 for _even in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
     PERMUTATION[_even], PERMUTATION[_even[::-1]] = 1.0, -1.0
@@ -111,19 +110,20 @@ class Bar:
         band[0, ~self.free] = 1.0
         return total, band
 
-    def equilibrium(self, load: np.ndarray, mu: float, lam: float) -> np.ndarray:
-        """Returns the displacements [m], [N, 3], in which a load [N], [N, 3], is in balance."""
+    def equilibrium(self, load: np.ndarray, mu: float, lam: float, steps: int = 1) -> np.ndarray:
+        """Returns the displacements [m], [N, 3], in balance with a load [N], [N, 3], which is applied in steps."""
+        allowed = TOLERANCE * np.abs(load).sum()
         moved = np.zeros_like(self.vertices)
-        for fraction in np.linspace(0.0, 1.0, LOAD_STEPS + 1)[1:]:
-            moved = self._balanced(moved, fraction * load, mu, lam)
+        for fraction in np.linspace(0.0, 1.0, steps + 1)[1:]:
+            moved = self._balanced(moved, fraction * load, mu, lam, allowed)
         return moved
 
-    def _balanced(self, moved: np.ndarray, load: np.ndarray, mu: float, lam: float) -> np.ndarray:
+    def _balanced(self, moved: np.ndarray, load: np.ndarray, mu: float, lam: float, allowed: float) -> np.ndarray:
         """Returns the displacements in equilibrium by Newton's method, from others nearby."""
         for _ in range(NEWTON_STEPS):
             force, band = self.forces(moved, mu, lam)
             left = np.where(self.free, load.ravel() - force, 0.0)
-            if np.abs(left).sum() < TOLERANCE * np.abs(load).sum():
+            if np.abs(left).sum() < allowed:
                 return moved
             moved = moved + scipy.linalg.solveh_banded(band, left, lower=True, overwrite_ab=True).reshape(-1, 3)
         raise ArithmeticError(f"no equilibrium after {NEWTON_STEPS} steps of Newton's method")

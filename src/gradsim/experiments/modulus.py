@@ -53,7 +53,7 @@ ALLOWED = {0.3: 2.0, 0.45: 2.0, 0.49: 5.0, 0.499: 5.0}
 # The bar of silicone.
 BAR_SIZE, BAR_CELLS = (0.1, 0.02, 0.02), (30, 6, 6)  # along x [m]; it hangs along -y
 BAR_YOUNG, BAR_POISSON, BAR_DENSITY = 2.5e5, 0.49, 1070.0  # [Pa], [1], [kg/m^3]
-LOADS = (2.0, 5.0, 10.0)  # [N]
+LOADS, LOAD_STEPS = (2.0, 5.0, 10.0), 6  # [N], and steps in which the recorded bar is loaded
 SETTLING, DAMPING = (
     0.06,
     480.0,
@@ -197,7 +197,7 @@ def bar_video(load: float) -> torch.Tensor:
     bar = Bar(BAR_SIZE, tuple(BAR_REFINEMENT * n for n in BAR_CELLS))  # type: ignore[arg-type]
     total = np.zeros_like(bar.vertices)
     total[:, 0] = BAR_DENSITY * 9.81 * bar.node_volume + load * bar.end_share
-    moved = bar.equilibrium(total, float(material.mu), float(material.lam))
+    moved = bar.equilibrium(total, float(material.mu), float(material.lam), LOAD_STEPS)
     surface, triangles = bar.surface(np.stack([np.zeros_like(moved), moved]))
     return video(hanging(surface), triangles, BAR_CAMERA, BAR_IMAGE)
 
