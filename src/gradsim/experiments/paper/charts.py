@@ -62,6 +62,20 @@ def _lame_chart(row: Row) -> Chart:
     return Chart("Loss over the Lamé parameters", draw, "mu [Pa]")
 
 
+def singular_value_chart(rows: Sequence[Row]) -> Chart:
+    """Returns the singular values of each object and kind of observation."""
+
+    def draw(axes: Any) -> None:
+        for color, row in zip(COLORS, rows, strict=False):
+            place = np.linspace(0.0, 1.0, len(row["values"]))
+            axes.plot(place, row["values"], color=color, linewidth=1.3, label=f"{row['object']}, {row['method']}")
+        axes.set_yscale("log")
+        axes.set_ylabel("singular value")
+        axes.legend(fontsize=7)
+
+    return Chart("Singular values", draw, "direction, as a fraction of the unknowns")
+
+
 def control_charts(rows: Sequence[Row]) -> tuple[Chart, ...]:
     """Returns the convergence of each task, beside the paper's."""
     found = []
