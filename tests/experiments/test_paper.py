@@ -159,7 +159,7 @@ def test_chapters_of_rows(tmp_path):
     assert [part.name for part in listed][:2] == ["table-1", "table-2"]
     chapter = listed[0].chapter(rows)
     assert "PyBullet + REINFORCE was left out" in chapter.text[1]
-    assert chapter.tables[0].rows[1] == ("gradsim", "1.0e-01", "1.0e-01", "2.0", "2.4e-05", "9.0e-05")
+    assert chapter.tables[0].rows[1] == ("gradsim, from video", "1.0e-01 (2.4e-05)", "1.0e-01 (9.0e-05)", "2.0")
 
 
 def test_a_document_is_a_page_and_markdown(tmp_path):

@@ -30,6 +30,17 @@ from gradsim.report.document import Chapter, Table
 
 QUICK_TRAINING, FULL_TRAINING = (60, 8), (800, 100)  # videos and epochs
 QUICK_SIZES = (100, 1000)  # tetrahedra
+NAMES = {  # of the methods, as the page shows them
+    "average": "Average",
+    "random": "Random",
+    "convlstm": "ConvLSTM",
+    "efficientnet": "EfficientNet-Lite0",
+    "pybullet": "PyBullet + REINFORCE",
+    "mujoco": "MuJoCo's system identification, 3D states",
+    "cma-es": "CMA-ES, from video",
+    "diffphysics": "DiffPhysics, 3D states",
+    "gradsim": "gradsim, from video",
+}
 
 
 @dataclass(frozen=True)
@@ -120,39 +131,42 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.1e}"
 
 
+def _beside(value: float | None, paper: float | None) -> str:
+    """Returns a number, and the paper's in brackets."""
+    return _number(value) + ("" if paper is None else f" ({paper:.1e})")
+
+
 def _table_1(rows: Sequence[Row], trained: Training, bullet: bool) -> Chapter:
     lines = []
     for method, means in baselines.means_1(rows).items():
         paper = baselines.PAPER_1.get(method, (None, None))
         own = (means["absolute"], means["mass"])
-        lines.append((method, *map(_number, own), f"{means['seconds']:.1f}", *map(_number, paper)))
+        lines.append((NAMES[method], *map(_beside, own, paper), f"{means['seconds']:.1f}"))
     objects = len({row["truth"] for row in rows})
     text: tuple[str, ...] = (
-        f"Means over {objects} objects of the test split. The networks were trained with {trained.videos} videos for "
-        f"{trained.epochs} epochs (the paper: 800 and 100, EfficientNet-B0; here Lite0). DiffPhysics sees 3D states. "
-        "MuJoCo sees those before the first contact. PyBullet + REINFORCE has a target of its own engine. The masses "
-        "here span a wider range than the paper's, which shows in the rows of Average and Random.",
+        f"Means over {objects} objects of the test split; the paper's in brackets. The networks were trained with "
+        f"{trained.videos} videos for {trained.epochs} epochs (the paper: 800 and 100, EfficientNet-B0; here Lite0). "
+        "MuJoCo sees the states before the first contact. PyBullet + REINFORCE has a target of its own engine. The "
+        "masses here span a wider range than the paper's, which shows in the rows of Average and Random.",
     )
     text += () if bullet else ("PyBullet + REINFORCE was left out: pip install 'gradsim[pybullet]'.",)
-    heads = ("method", "error [kg]", "relative error", "seconds", "paper [kg]", "paper, relative")
+    heads = ("method", "error [kg]", "relative error", "seconds")
     return Chapter("Table 1: mass", text, (Table(heads, tuple(lines)),))
 
 
 def _table_2(rows: Sequence[Row]) -> Chapter:
     lines = []
     for method, means in baselines.means_2(rows).items():
-        cells = []
-        for name in ALL:
-            hidden = means[f"{name} undetermined"]
-            cells.append(_number(means[name]) + (f" ({hidden})" if hidden else ""))
-        paper = baselines.PAPER_2.get(method)
-        lines.append((method, *cells, f"{means['seconds']:.1f}", " ".join(map(_number, paper)) if paper else "-"))
+        paper = baselines.PAPER_2.get(method, (None,) * len(ALL))
+        cells = [_beside(means[name], value) for name, value in zip(ALL, paper, strict=True)]
+        hidden = [f"{means[f'{name} undetermined']} {name}" for name in ALL if means[f"{name} undetermined"]]
+        lines.append((NAMES[method], *cells, ", ".join(hidden) or "-", f"{means['seconds']:.1f}"))
     objects = len({(row["object"], row["mass"]) for row in rows if row["method"] == "average"})
     text = (
-        f"Mean relative errors over {objects} objects. Parameters that the observation does not determine to 1e-6, "
-        "judged at the true values, are left out; their number is in brackets.",
+        f"Mean relative errors over {objects} objects; the paper's in brackets. Parameters that the observation does "
+        "not determine to 1e-6, judged at the true values, are left out and counted.",
     )
-    heads = ("method", *ALL, "seconds", "paper: mass, kd, ke, kf, mu")
+    heads = ("method", *ALL, "left out", "seconds")
     return Chapter("Table 2: contact parameters", text, (Table(heads, tuple(lines)),))
 
 
@@ -160,11 +174,11 @@ def _table_3(rows: Sequence[Row]) -> Chapter:
     names = tuple(deformable.ALLOWED)
     lines = []
     for method, errors in deformable.mean_errors(rows).items():
-        lines.append((method, *(_number(errors.get(name)) for name in names)))
-        lines.append((f"{method}, paper", *(_number(deformable.PAPER[method][name]) for name in names)))
+        published = deformable.PAPER[method]
+        lines.append((NAMES[method], *(_beside(errors.get(name), published[name]) for name in names)))
     details = tuple(
         (
-            f"{row['object']}, {row['method']}",
+            f"{row['object']}: {NAMES[row['method']]}",
             str(row["unknowns"]),
             str(row["identifiable"]),
             f"{row['start']:.2f}",
@@ -173,9 +187,7 @@ def _table_3(rows: Sequence[Row]) -> Chapter:
         )
         for row in rows
     )
-    text = (
-        "Relative errors ||value - truth|| / ||truth|| from exact frames (gradsim) and 3D positions (diffphysics).",
-    )
+    text = ("Relative errors ||value - truth|| / ||truth|| from exact frames and positions; the paper's in brackets.",)
     tables = (
         Table(("method", "mass of nodes", "mu", "lambda", "velocity of nodes"), tuple(lines)),
         Table(("object", "unknowns", "identifiable", "error of the guess", "status", "seconds"), details),
@@ -192,7 +204,7 @@ def _determined(rows: Sequence[Row]) -> Chapter:
     )
     lines = tuple(
         (
-            f"{row['object']}, {row['method']}",
+            f"{row['object']}: {NAMES[row['method']]}",
             str(row["unknowns"]),
             *(_number(row[name]) for name in ("largest", "median", "smallest")),
             str(row["determined"]),
