@@ -7,7 +7,7 @@ reference and run on every device.
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import warp as wp
 
@@ -21,40 +21,29 @@ from gradsim.simulate.state.kernels.articulated import KINDS
 STATE = 7  # scalars of a joint: coordinates and rates
 
 
-class ArticulatedRolloutKernels(NamedTuple):
-    """Kernels that take all steps of a graph, forward and backward."""
-
-    forward: Any
-    adjoint: Any
-
-
 @functools.cache
-def articulated_rollout_kernels(real: Any, integrator: Integrator, lanes: int) -> ArticulatedRolloutKernels:
-    """Returns the kernels of an integrator with `lanes` worlds per thread."""
+def articulated_rollout_kernel(real: Any, integrator: Integrator, lanes: int, adjoint: bool) -> Any:
+    """Returns the kernel that takes all steps of a graph with `lanes` worlds per thread, or their adjoint.
+
+    Each has a module of its own.
+    """
     types = types_of(real)
     reals, ints, structures, c = types.reals, types.ints, wp.array(dtype=wp.uint8, ndim=2), types.name
-    tableau = Tableau(integrator)
-    stem = f"articulated_rollout_{tableau.name}_{'one' if lanes == 1 else 'worlds'}"
+    tableau, suffix = Tableau(integrator), "_adjoint" if adjoint else ""
+    stem = f"articulated_rollout_{tableau.name}_{'one' if lanes == 1 else 'worlds'}{suffix}"
     definitions = (*SHARED_DEFINITIONS, KINDS, JOINTS, tableau)
     module = kernel_module(stem, real, HEADERS / "articulated_rollout.h", definitions=definitions)
     number = c if lanes == 1 else f"gradsim::Lanes<{c}>"
     arguments = f"thread, steps, clock.data, dt.data, *(const gradsim::Joints<{c}>*)joints.data"
 
-    @wp.func_native(f"gradsim::articulated_rollout<{c}, {number}>({arguments});")
+    @wp.func_native(f"gradsim::articulated_rollout{suffix}<{c}, {number}>({arguments});")
     def rollout_joints(thread: int, steps: int, clock: ints, dt: reals, joints: structures): ...
-
-    @wp.func_native(f"gradsim::articulated_rollout_adjoint<{c}, {number}>({arguments});")
-    def rollout_joints_adjoint(thread: int, steps: int, clock: ints, dt: reals, joints: structures): ...
 
     @wp.kernel(enable_backward=False, module=module)
     def articulated_rollout(steps: int, clock: ints, dt: reals, joints: structures):
         rollout_joints(wp.tid(), steps, clock, dt, joints)
 
-    @wp.kernel(enable_backward=False, module=module)
-    def articulated_rollout_adjoint(steps: int, clock: ints, dt: reals, joints: structures):
-        rollout_joints_adjoint(wp.tid(), steps, clock, dt, joints)
-
-    return ArticulatedRolloutKernels(articulated_rollout, articulated_rollout_adjoint)
+    return articulated_rollout
 
 
 @dataclass(frozen=True)
@@ -81,6 +70,5 @@ class ArticulatedRollout:
 
 def launch_articulated_rollout(rollout: ArticulatedRollout, clock: Any, dt: Any, steps: int, *, adjoint: bool) -> None:
     """Advances all joints by the steps of a graph, or takes their adjoint back over them."""
-    kernels = articulated_rollout_kernels(dt.dtype, rollout.integrator, rollout.lanes)
-    kernel = kernels.adjoint if adjoint else kernels.forward
+    kernel = articulated_rollout_kernel(dt.dtype, rollout.integrator, rollout.lanes, adjoint)
     wp.launch(kernel, rollout.threads, inputs=[steps, clock, dt, rollout.structures], device="cpu")
