@@ -290,4 +290,4 @@ def spring_body(view: View, numbers: Mapping[str, float]) -> tuple[Springs, Came
         pinned=[0],
         thickness=view.radius,
     )
-    return body, view.camera(roll=-tilt, levelled=False)
+    return body, view.camera(roll=-tilt, levelled=False, flat=True)
