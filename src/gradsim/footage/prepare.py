@@ -27,6 +27,7 @@ from gradsim.scene.errors import UnexplainedMotion
 
 DEPTH_SD = 0.015  # of the distance between a ruler and the plane of the motion, relative to that of the camera
 DIAMETER_SD = (0.016, 0.08)  # of the diameter in the picture of a round and of another object, relative
+EDGE_SD = 0.5  # of any diameter: compression and colour at half the resolution blur outlines [px]
 MIN_LINKED = 0.97  # of a motion of two linked objects, which is preferred to that of one of them
 MIN_LINKED_FRAMES = 14  # in which both are measured
 LOW_CONTRAST = 0.13  # difference of an object from the background, as a part of full scale
@@ -296,14 +297,14 @@ def _scale(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float,
     if choices.diameter is not None:
         value = diameter_px / choices.diameter
         usual = FAINT_SD if contrast < LOW_CONTRAST else DIAMETER_SD[0 if track.is_round else 1]
-        relative = math.hypot(usual, track.diameter_uncertainty / diameter_px)
+        relative = math.hypot(usual, track.diameter_uncertainty / diameter_px, EDGE_SD / diameter_px)
         return Measured(value, relative * value, "px/m", "the diameter of the object")
     return None
 
 
 def detection_notes(detection: Detection, track: ObjectTrack) -> tuple[str, ...]:
     """Returns what is uncertain about the object that was found."""
-    notes = list(track.remarks)
+    notes = [f"{remark[:1].lower()}{remark[1:]}".removesuffix(".") for remark in track.remarks]
     if detection.recording.repeated:
         notes.append(
             f"{detection.recording.repeated} frames repeat the one before and are left out: was the video converted "

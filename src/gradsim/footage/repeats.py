@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 REACH = 3  # frames on either side, in which something moves
 MAX_MOTION = 0.2  # of the largest change of a place, relative to that in frames on both sides
-MAX_CHANGE = 0.35  # of the mean change of all pixels, relative to that of a usual frame
-USUAL = 80  # percentile of the mean changes: most frames may be repetitions
+MAX_CHANGE = 0.35  # of the mean change of all pixels, likewise
 PLACE = 5  # side of the squares whose change is compared [px of the reduced copy]
 
 
@@ -29,8 +28,16 @@ def repeated_frames(frames: NDArray[np.uint8]) -> NDArray[np.bool_]:
     for k, pair in enumerate(itertools.pairwise(frames), 1):
         change = cv2.absdiff(*pair)
         largest[k], mean[k] = cv2.blur(change, (PLACE, PLACE)).max(), change.mean()
-    around = np.pad(largest, REACH, constant_values=np.inf)  # at the ends one side decides
-    before = np.max([around[k : k + len(frames)] for k in range(REACH)], 0)
-    after = np.max([around[REACH + 1 + k :][: len(frames)] for k in range(REACH)], 0)
-    unchanged = mean < MAX_CHANGE * np.percentile(mean[1:], USUAL)
-    return np.asarray(unchanged & (largest < MAX_MOTION * np.minimum(before, after)))
+    return (largest < MAX_MOTION * _around(largest)) & (mean < MAX_CHANGE * _around(mean))
+
+
+def _around(changes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the largest of the changes shortly before and after each frame [T], whichever is smaller.
+
+    At the ends one side decides.
+    """
+    count = len(changes)
+    padded = np.pad(changes, REACH, constant_values=np.inf)
+    before = np.max([padded[k : k + count] for k in range(REACH)], 0)
+    after = np.max([padded[REACH + 1 + k :][:count] for k in range(REACH)], 0)
+    return np.asarray(np.minimum(before, after))

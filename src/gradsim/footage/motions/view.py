@@ -23,6 +23,7 @@ YAW = math.radians(5.0)  # standard deviation of the angle between the plane of 
 LOCAL_GRAVITY = 0.02  # standard deviation of gravity between places on Earth [m/s^2]
 ANY_DIAMETER = 0.1  # of an object whose size does not matter [m]
 MAX_APPROACH = 0.4  # of an object towards the camera before the scale was measured, relative to the distance
+FOCAL_RANGE = 2.0  # factor between an uncertain focal length and its bounds
 FREE_RANGE = 4.0  # factor between the guess of an unknown distance and its bounds
 
 
@@ -167,8 +168,14 @@ class View:
 
     def _field_of_view(self, *, known: bool) -> Any:
         """Returns the vertical field of view [degrees], an unknown if the focal length is uncertain and matters."""
-        fov = 2 * math.atan(0.5 * self.size[0] / self.focal.value)
+        fov = self._degrees(self.focal.value)
         if known or self.focal.sd == 0:
-            return math.degrees(fov)
-        relative = self.focal.relative_sd * math.sin(fov) / fov
-        return unknown(math.degrees(fov), prior=LogNormal(math.degrees(fov), relative), nuisance=True)
+            return fov
+        radians = math.radians(fov)
+        prior = LogNormal(fov, self.focal.relative_sd * math.sin(radians) / radians)
+        ends = self._degrees(FOCAL_RANGE * self.focal.value), self._degrees(self.focal.value / FOCAL_RANGE)
+        return unknown(fov, *ends, prior=prior, nuisance=True)
+
+    def _degrees(self, focal: float) -> float:
+        """Returns the vertical field of view of a focal length [degrees]."""
+        return math.degrees(2 * math.atan(0.5 * self.size[0] / focal))
