@@ -105,7 +105,7 @@ def _without_repeats(recording: Recording) -> Recording:
     stamps = None if recording.stamps is None else tuple(recording.stamps[k] for k in kept)
     return replace(
         recording,
-        numbers=tuple(recording.numbers[k] for k in kept),
+        numbers=tuple(recording.numbers[int(k)] for k in kept),
         times=recording.times[kept],
         reduced=recording.reduced[kept],
         stamps=stamps,

@@ -75,7 +75,7 @@ def test_the_scale_is_that_at_the_start():
 
 def test_an_uncertain_focal_length_is_a_nuisance():
     """Its prior is that of the focal length; the scale does not depend on it."""
-    camera = view().camera()
+    camera = view().camera(lens_varies=True)
     assert camera.fov.nuisance
     ends = [math.degrees(2 * math.atan(SIZE[0] / 2 / (FOCAL * factor))) for factor in (0.99, 1.01)]
     assert float(camera.fov.prior.sd) == pytest.approx(0.15 * math.log(ends[0] / ends[1]) / 0.02, rel=1e-3)
@@ -83,7 +83,7 @@ def test_an_uncertain_focal_length_is_a_nuisance():
     assert float(camera.view_height.guess) == pytest.approx(SIZE[0] / SCALE)
 
 
-def test_a_focal_length_that_is_known_or_does_not_matter_is_no_unknown():
+def test_a_known_focal_length_is_no_unknown():
     calibrated = View(SIZE, Measured(FOCAL, 0.0, "px"), Measured(SCALE, 1.0, "px/m"), 30.0)
-    for camera in (calibrated.camera(), view().camera(flat=True)):
+    for camera in (calibrated.camera(lens_varies=True), view().camera()):
         assert float(camera.fov) == pytest.approx(math.degrees(2 * math.atan(SIZE[0] / 2 / FOCAL)))

@@ -291,4 +291,4 @@ def spring_body(view: View, numbers: Mapping[str, float]) -> tuple[Springs, Came
         pinned=[0],
         thickness=view.radius,
     )
-    return body, view.camera(roll=-tilt, levelled=False, flat=True)
+    return body, view.camera(roll=-tilt, levelled=False)

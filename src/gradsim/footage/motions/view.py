@@ -144,16 +144,16 @@ class View:
         roll: float = 0.0,
         levelled: bool = True,
         faces: bool = True,
-        flat: bool = False,
+        lens_varies: bool = False,
     ) -> Camera:
-        """Returns the camera; its pitch, roll, scale and field of view are known roughly.
+        """Returns the camera; its pitch, roll and scale are known roughly.
 
         Args:
             target: Point in the plane of the motion in the middle of the picture [m].
             roll: Angle by which its top leans to the right in the axes of the scene [rad].
             levelled: Whether pitch and roll may be off; if not, errors of the direction of gravity take their place.
             faces: Whether the plane of the motion faces the camera, or only nearly so.
-            flat: Whether the motion cannot leave a plane that faces the camera, so that perspective does not matter.
+            lens_varies: Whether the field of view is known only as well as the focal length.
         """
         height = self.size[0] / self.pixels_per_metre
         sd = math.inf if self.scale is None else self.scale.relative_sd
@@ -164,12 +164,12 @@ class View:
         angles: dict[str, Any] = {"pitch": pitched, "roll": rolled} if levelled else {"roll": roll}
         if not faces:
             angles["yaw"] = unknown(0.0, prior=Normal(0.0, YAW), nuisance=True)
-        return Camera(target=target, view_height=extent, fov=self._field_of_view(known=flat), **angles)
+        return Camera(target=target, view_height=extent, fov=self._field_of_view(varies=lens_varies), **angles)
 
-    def _field_of_view(self, *, known: bool) -> Any:
-        """Returns the vertical field of view [degrees], an unknown if the focal length is uncertain and matters."""
+    def _field_of_view(self, *, varies: bool) -> Any:
+        """Returns the vertical field of view [degrees], an unknown if it varies and the focal length is uncertain."""
         fov = self._degrees(self.focal.value)
-        if known or self.focal.sd == 0:
+        if not varies or self.focal.sd == 0:
             return fov
         radians = math.radians(fov)
         prior = LogNormal(fov, self.focal.relative_sd * math.sin(radians) / radians)
