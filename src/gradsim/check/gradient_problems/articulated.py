@@ -185,9 +185,7 @@ def _hopper_scene(p: Values) -> Scene:
         ),
         "leg": Link(hip, "trunk", p["hip"], p["hip_rotation"], **leg, mesh=capsule(0.02, 0.16, 12)),
         "foot": Link(Fixed(), "leg", p["foot"], mesh=icosphere(0.04, 1), collides=True),
-        "hand": Link(
-            slider, "trunk", (0.09, -0.16, -0.05), mass=0.2, inertia=np.eye(3) * 1e-3, mesh=_HAND, **touching
-        ),
+        "hand": Link(slider, "trunk", (0.09, -0.16, -0.05), mass=0.2, inertia=np.eye(3) * 1e-3, mesh=_HAND, **touching),
     }
     door = {
         "leaf": Link(
