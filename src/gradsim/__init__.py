@@ -8,6 +8,7 @@ from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.compare.pixels import mse
 from gradsim.compare.silhouettes import cumulative
 from gradsim.environment import environment
+from gradsim.fit.base_parameters import BaseParameter, base_parameters
 from gradsim.fit.control import control
 from gradsim.fit.design import Design, best_design
 from gradsim.fit.estimate import estimate
@@ -112,6 +113,7 @@ __all__ = [
     "AmbientLight",
     "Articulated",
     "Ball",
+    "BaseParameter",
     "Bending",
     "Blur",
     "BodyForce",
@@ -227,6 +229,7 @@ __all__ = [
     "Verlet",
     "Video",
     "TorchOptimizer",
+    "base_parameters",
     "best_design",
     "control",
     "cumulative",
