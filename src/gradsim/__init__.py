@@ -64,6 +64,7 @@ from gradsim.scene.files.schema import scene_schema
 from gradsim.scene.forces import BodyForce, Force, Tether
 from gradsim.scene.friction import Regularized, Sticking
 from gradsim.scene.integrators import (
+    ImplicitMidpoint,
     Integrator,
     Midpoint,
     RungeKutta4,
@@ -151,6 +152,7 @@ __all__ = [
     "GradsimError",
     "Ground",
     "Huber",
+    "ImplicitMidpoint",
     "Index",
     "Integrator",
     "InvalidInput",

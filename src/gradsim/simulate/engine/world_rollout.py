@@ -19,6 +19,7 @@ from gradsim.bridge import Table
 from gradsim.native import kernel_module
 from gradsim.native.structures import Constants
 from gradsim.scene.integrators import Integrator
+from gradsim.simulate.engine.implicit_structures import IMPLICIT_DEFINITIONS, IMPLICIT_HEADER, IMPLICIT_SYSTEM
 from gradsim.simulate.engine.signals import SignalArrays
 from gradsim.simulate.engine.structures import (
     FORCE,
@@ -67,14 +68,23 @@ def world_rollout_kernels(real: Any, integrator: Integrator, *, common: bool) ->
     reals, ints, c, structures = types.reals, types.ints, types.name, wp.array(dtype=wp.uint8, ndim=2)
     tableau = Tableau(integrator)
     families = COMMON_FORCES if common else NATIVE_FORCES
+    if integrator.implicit and not common:
+        families = tuple(family for family in NATIVE_FORCES if family.acts_on == ("node",))
     forces = [HEADERS / name for name in dict.fromkeys(str(family.native) for family in families)]
-    parts = Constants("world_parts", bodies=int(not common))
+    parts = Constants("world_parts", bodies=int(not common and not integrator.implicit))
     module = kernel_module(
         f"{'node' if common else 'world'}_rollout_{tableau.name}",
         real,
         *forces,
         HEADERS / "world_rollout.h",
-        definitions=(*SHARED_DEFINITIONS, parts, ForceList(families), tableau),
+        *([IMPLICIT_HEADER] if integrator.implicit else []),
+        definitions=(
+            *SHARED_DEFINITIONS,
+            parts,
+            ForceList(families),
+            tableau,
+            *(IMPLICIT_DEFINITIONS if integrator.implicit else ()),
+        ),
     )
     world = (
         f"gradsim::World<{c}> world = {{"
@@ -87,25 +97,27 @@ def world_rollout_kernels(real: Any, integrator: Integrator, *, common: bool) ->
         f" gradsim::RolloutClock<{c}>(clock.data, dt.data),"
         f" pairs.shape[0] ? (const gradsim::PairArrays<{c}>*)pairs.data : nullptr, {{}}, {{}}}};"
     )
+    system = f", *(const gradsim::ImplicitSystem<{c}>*)system.data" if integrator.implicit else ""
+    prefix = "implicit" if integrator.implicit else "world"
 
     def rollout_kernel(name: str) -> Any:
-        @wp.func_native(f"{world} gradsim::{name}(world, steps);")
+        @wp.func_native(f"{world} gradsim::{name}(world{system}, steps);")
         def rollout_world(
             thread: int, steps: int, clock: ints, dt: reals,
             nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
-            pairs: structures, prescribed: structures,
+            pairs: structures, prescribed: structures, system: structures,
         ): ...  # fmt: skip
 
         def kernel(
             steps: int, clock: ints, dt: reals,
             nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
-            pairs: structures, prescribed: structures,
+            pairs: structures, prescribed: structures, system: structures,
         ):  # fmt: skip
-            rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs, prescribed)
+            rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs, prescribed, system)
 
         return _kernel(kernel, name, module)
 
-    return WorldRolloutKernels(rollout_kernel("world_rollout"), rollout_kernel("world_rollout_adjoint"))
+    return WorldRolloutKernels(rollout_kernel(f"{prefix}_rollout"), rollout_kernel(f"{prefix}_rollout_adjoint"))
 
 
 def _kernel(function: Any, name: str, module: Any) -> Any:
@@ -148,6 +160,7 @@ class WorldRollout:
     anchors: dict[str, Any] = field(default_factory=dict)  # buffers of sticking friction; empty without
     anchor_blocks: int = 0  # in a world
     prescribed: Any = None  # native structure of the nodes that follow a prescribed motion, and its arrays
+    implicit: Any = None  # native structure of the linear systems of an implicit integrator
     history: tuple[Any, ...] = ()  # of x, v and f, and of the anchors
     structures: tuple[Any, ...] = ()  # native structures as Warp arrays
     common: bool = False  # whether the module of `COMMON_FORCES` is enough
@@ -181,6 +194,7 @@ class WorldRollout:
             packed([native_signal(signal) for signal in self.signals], SIGNAL),
             pairs if pairs is not None else packed([], PAIRS),
             packed([] if self.prescribed is None else [self.prescribed[0]], PRESCRIBED_NODES),
+            packed([], IMPLICIT_SYSTEM) if self.implicit is None else self.implicit,
         )
         known = {family.name for family in COMMON_FORCES}
         common = rigid is None and not self.couplings and all(force.family in known for force in self.forces)

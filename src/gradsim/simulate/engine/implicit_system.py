@@ -1,0 +1,249 @@
+"""Rollouts with implicit steps: what they support, and the memory of the sparse systems that they solve.
+
+The structure of the systems follows from the elements of the force families. `native/implicit` takes the steps.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+
+from gradsim import bridge
+from gradsim.scene.errors import InvalidInput, UnsupportedDevice
+from gradsim.scene.integrators import ImplicitMidpoint
+from gradsim.simulate.compile.elimination import Front, coupling_graph, elimination_fronts
+from gradsim.simulate.compile.topology import Topology
+from gradsim.simulate.engine.implicit_structures import BLOCK_FORMS, FORCE_TANGENT, FRONT, IMPLICIT_SIZES, IMPLICIT_SYSTEM
+from gradsim.simulate.engine.layout import lane_count, padded
+from gradsim.simulate.engine.structures import NODE_ROW, packed
+from gradsim.simulate.forces.external import EXTERNAL
+from gradsim.simulate.forces.family import ForceFamily
+
+REMEDY = "use gs.Verlet() or gs.Midpoint(), or leave it out of the scene"
+
+def check_implicit(topology: Topology, device: torch.device) -> None:
+    """Raises unless all bodies and forces of a scene can be advanced by implicit steps."""
+    if device.type != "cpu":
+        raise UnsupportedDevice("integrator", "gs.ImplicitMidpoint()", "runs on the CPU: use tensor.cpu() or gs.Verlet()")
+
+    def refuse(family: str, what: str, remedy: str = REMEDY) -> None:
+        owner = topology.owners[family][0]
+        raise InvalidInput("integrator", "gs.ImplicitMidpoint()", f"does not advance '{owner}' ({what}): {remedy}")
+
+    for name in topology.state_layout:
+        if name == "node_anchor":
+            refuse("node", "sticking friction", "use friction=gs.Regularized(), gs.Verlet() or gs.Midpoint()")
+        if name != "node":
+            refuse(name, "only soft bodies, cloth and springs are supported")
+    for force in topology.forces:
+        if force.name == "smoothed_tet":
+            refuse(force.name, "smoothed tetrahedra", "use element=gs.LinearTet(), gs.Verlet() or gs.Midpoint()")
+        if force.native is None or force.per_world or force.native_arrays is not None or force.acts_on != ("node",):
+            refuse(force.name, f"the force '{force.name}'")
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePattern:
+    """Where the blocks of a world's matrix are.
+
+    Args:
+        fronts: In order of elimination.
+        places: Row and column of every block among the nodes of its front, [blocks, 2].
+        counts: Blocks of each front.
+        maps: For every force but constant ones, [elements, pairs]: four times a block plus its form, or -1.
+    """
+
+    fronts: list[Front]
+    places: np.ndarray
+    counts: np.ndarray
+    maps: dict[str, np.ndarray]
+
+
+def element_nodes(topology: Topology, force: ForceFamily) -> np.ndarray:
+    """Returns the nodes of a force's elements, [E, K]."""
+    name = next(name for name, index in force.indices.items() if index.into == "node")
+    nodes = topology.arrays[f"{force.name}.{name}"]
+    return nodes.reshape(len(nodes), -1)
+
+
+def sparse_pattern(topology: Topology) -> SparsePattern:
+    """Returns the pattern of the matrix of a world, computed once for a topology."""
+    return topology.constant("sparse pattern", lambda: _pattern(topology))
+
+
+def _pattern(topology: Topology) -> SparsePattern:
+    elements = {force.name: element_nodes(topology, force) for force in topology.forces if force is not EXTERNAL}
+    free = topology.arrays["node.free"] > 0
+    count = len(free)
+    graph = coupling_graph(count, list(elements.values()), free)
+    fronts = elimination_fronts(graph, topology.arrays["node.rest"], free)
+    order, owner, column = (np.full(count, -1) for _ in range(3))
+    eliminated = np.concatenate([np.zeros(0, int), *(front.own for front in fronts)])
+    order[eliminated] = np.arange(len(eliminated))
+    owner[eliminated] = np.repeat(np.arange(len(fronts)), [len(front.own) for front in fronts])
+    column[eliminated] = np.concatenate([np.zeros(0, int), *(np.arange(len(front.own)) for front in fronts)])
+    rows, columns = (np.repeat(np.arange(count), np.diff(graph.offsets)), graph.neighbours)
+    lower = order[rows] > order[columns]
+    rows = np.concatenate([rows[lower], np.flatnonzero(free)])
+    columns = np.concatenate([columns[lower], np.flatnonzero(free)])
+    sequence = np.lexsort((order[rows], order[columns]))  # the columns of a front follow each other
+    rows, columns = rows[sequence], columns[sequence]
+    row_places = np.empty(len(rows), int)
+    for number, front in enumerate(fronts):
+        place = np.full(count, -1)
+        place[front.nodes] = np.arange(len(front.nodes))
+        own = slice(*np.searchsorted(owner[columns], [number, number + 1]))
+        row_places[own] = place[rows[own]]
+    keys = order[columns] * count + order[rows]
+    maps = {name: _element_map(nodes, free, order, keys, count) for name, nodes in elements.items()}
+    places = np.stack([row_places, column[columns]], 1)
+    return SparsePattern(fronts, places, np.bincount(owner[columns], minlength=len(fronts)), maps)
+
+
+def _element_map(nodes: np.ndarray, free: np.ndarray, order: np.ndarray, keys: np.ndarray, count: int) -> np.ndarray:
+    """Returns the block and form of every pair of nodes of the elements, [E, pairs]; `keys` are those of the blocks."""
+    first, second = np.triu_indices(nodes.shape[1])
+    a, b = nodes[:, first], nodes[:, second]
+    early, late = np.minimum(order[a], order[b]), np.maximum(order[a], order[b])
+    block = np.searchsorted(keys, early * count + late)
+    repeated = (a == b) & (first != second)
+    form = np.where(repeated, BLOCK_FORMS.both, np.where(order[a] < order[b], BLOCK_FORMS.transposed, BLOCK_FORMS.plain))
+    return np.where(free[a] & free[b], 4 * block + form, -1)
+
+
+def _stack_places(fronts: Sequence[Front]) -> tuple[np.ndarray, int]:
+    """Returns the place of every front's Schur complement on a stack that its parent takes it from, and its size."""
+    places, top, most = np.zeros(len(fronts), int), 0, 0
+    for number, front in enumerate(fronts):
+        top = min([top, *(int(places[child]) for child in front.children)])
+        places[number] = top
+        top += (3 * len(front.boundary)) ** 2
+        most = max(most, top)
+    return places, most
+
+
+def refresh_cost(pattern: SparsePattern, evaluations: float) -> float:
+    """Returns the cost of a new factor in iterations, each a solution and an evaluation of the forces.
+
+    Args:
+        pattern: Of the matrix.
+        evaluations: Evaluations of the forces' adjoints that give the matrix.
+    """
+    own = np.array([3.0 * len(front.own) for front in pattern.fronts])
+    size = np.array([3.0 * len(front.nodes) for front in pattern.fronts])
+    factor = float((own * size**2 - own**2 * size + own**3 / 3.0).sum())
+    solution = float((2.0 * own * size).sum())
+    return evaluations + factor / max(3.0 * solution, 1.0)
+
+
+class ImplicitSystem:
+    """The structure and memory of the linear systems of a shard.
+
+    Args:
+        topology: Elements of one world.
+        integrator: With the tolerances.
+        forces: Names of the force families, in the order of the rollout.
+        unused: Scalars of the largest parameter table.
+        dtype: Scalar type of the simulation.
+    """
+
+    def __init__(
+        self, topology: Topology, integrator: ImplicitMidpoint, forces: Sequence[str], unused: int, dtype: torch.dtype
+    ):
+        pattern = sparse_pattern(topology)
+        lanes, nodes = lane_count(dtype), padded(dtype, topology.elements["node"])
+        self._arrays: list[Any] = []  # keeps memory alive
+        double = functools.partial(self._memory, dtype=wp.float64)
+        widths = {name: element_nodes(topology, topology.families[name]).shape[1] for name in pattern.maps}  # type: ignore[arg-type]
+        widest = max(widths.values(), default=1)
+        fronts, sizes = self._fronts(pattern)
+        real = bridge.real_type(dtype)
+        self.structure = packed(
+            [
+                IMPLICIT_SYSTEM(
+                    front_count=len(pattern.fronts),
+                    block_count=len(pattern.places),
+                    node_count=topology.elements["node"],
+                    max_iterations=integrator.max_iterations,
+                    tolerance=max(integrator.tolerance, 1e-6 if dtype == torch.float32 else 0.0),
+                    refresh_cost=refresh_cost(pattern, 1.5 * 3 * widest),
+                    fronts=self._keep(packed(fronts, FRONT)),
+                    tangents=self._keep(packed(self._tangents(pattern, widths, forces, lanes), FORCE_TANGENT)),
+                    front_nodes=self._integers([front.nodes * NODE_ROW for front in pattern.fronts]),
+                    relative=self._integers(self._relative(pattern.fronts)),
+                    children=self._integers([np.array(front.children, int) for front in pattern.fronts]),
+                    block_places=self._integers([pattern.places]),
+                    element_nodes=self._integers([np.arange(widest * lanes) * NODE_ROW]),
+                    blocks=double(9 * len(pattern.places)),
+                    factor=double(sizes["factor"]),
+                    inverses=double(sizes["unknowns"]),
+                    stack=double(sizes["stack"]),
+                    work=double(sizes["work"]),
+                    vectors=double((2 * IMPLICIT_SIZES.history + 6) * NODE_ROW * nodes),
+                    element_memory=self._memory((5 * NODE_ROW * widest + 9 * widest**2) * lanes, real),
+                    unused=self._memory(unused, real),
+                )
+            ],
+            IMPLICIT_SYSTEM,
+        )
+
+    def _keep(self, array: Any) -> int:
+        self._arrays.append(array)
+        return int(array.ptr or 0)
+
+    def _memory(self, count: int, dtype: Any) -> int:
+        return self._keep(wp.zeros(max(count, 1), dtype=dtype, device="cpu"))
+
+    def _integers(self, pieces: Sequence[np.ndarray]) -> int:
+        values = np.concatenate([np.zeros(0, np.int32), *(piece.ravel() for piece in pieces)])
+        return self._keep(wp.array(values.astype(np.int32), dtype=wp.int32, device="cpu"))
+
+    def _tangents(
+        self, pattern: SparsePattern, widths: dict[str, int], forces: Sequence[str], lanes: int
+    ) -> list[Any]:
+        tangents = []
+        for name in forces:
+            if name not in pattern.maps:
+                tangents.append(FORCE_TANGENT(nodes=0, map=0))
+                continue
+            own = pattern.maps[name]
+            whole = np.full((-(-len(own) // lanes) * lanes, own.shape[1]), -1)
+            whole[: len(own)] = own
+            blocks = whole.reshape(-1, lanes, own.shape[1]).swapaxes(1, 2)
+            tangents.append(FORCE_TANGENT(nodes=widths[name], map=self._integers([blocks])))
+        return tangents
+
+    @staticmethod
+    def _relative(fronts: Sequence[Front]) -> list[np.ndarray]:
+        """Returns the places of every front's boundary among the nodes of its parent."""
+        found = [np.zeros(0, int)] * len(fronts)
+        for front in fronts:
+            order = np.argsort(front.nodes)
+            for child in front.children:
+                found[child] = order[np.searchsorted(front.nodes[order], fronts[child].boundary)]
+        return found
+
+    @staticmethod
+    def _fronts(pattern: SparsePattern) -> tuple[list[Any], dict[str, int]]:
+        """Returns the native structures of the fronts, and the sizes of their memory [scalars]."""
+        updates, stack = _stack_places(pattern.fronts)
+        sizes = dict.fromkeys(("nodes", "relative", "children", "blocks", "factor", "unknowns"), 0)
+        structures, work = [], 64
+        for front, count, update in zip(pattern.fronts, pattern.counts, updates, strict=True):
+            own, size = len(front.own), len(front.nodes)
+            stride = -(-3 * size // 8) * 8
+            structures.append(
+                FRONT(own=own, size=size, stride=stride, child_count=len(front.children), block_count=int(count),
+                      update=int(update), **sizes)
+            )  # fmt: skip
+            added = {"nodes": size, "relative": len(front.boundary), "children": len(front.children)}
+            added |= {"blocks": int(count), "factor": 3 * own * stride, "unknowns": 3 * own}
+            sizes = {name: value + added[name] for name, value in sizes.items()}
+            work = max(work, 3 * size * stride)
+        return structures, sizes | {"stack": stack, "work": work}
