@@ -97,6 +97,7 @@ from gradsim.simulate.forces.custom import node_force, rigid_force
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index
 from gradsim.simulate.forces.registry import register_force_family
 from gradsim.simulate.simulate import simulate
+from gradsim.simulate.integrator_costs import IntegratorCost, compare_integrators
 from gradsim.simulate.stability import stable_dt
 from gradsim.simulate.trajectory_files import load_trajectory, save_trajectory
 from gradsim.video.load import load_video
@@ -155,6 +156,7 @@ __all__ = [
     "ImplicitMidpoint",
     "Index",
     "Integrator",
+    "IntegratorCost",
     "InvalidInput",
     "Keyframes",
     "LBFGS",
@@ -228,6 +230,7 @@ __all__ = [
     "Video",
     "TorchOptimizer",
     "best_design",
+    "compare_integrators",
     "control",
     "cumulative",
     "datasets",

@@ -330,7 +330,7 @@ class ImplicitMidpoint(Integrator):
         max_iterations: Iterations after which a step has failed.
     """
 
-    tolerance: float = 1e-10
+    tolerance: float = 1e-9
     max_iterations: int = 60
     stages = (Stage((1.0,), (1.0,)),)
     order = 2
@@ -349,6 +349,10 @@ class ImplicitMidpoint(Integrator):
     @property
     def stage_times(self) -> tuple[float, ...]:
         return (0.5,)
+
+    @property
+    def anchor_times(self) -> tuple[float, ...]:
+        return self.stage_times
 
     def stable_dt(self, frequency: float, damping: float) -> float:
         return math.inf

@@ -130,7 +130,7 @@ class BatchShard(ShardMemory):
         forces = tuple(self.layout.native_force(f) for f in self.topology.forces if f.acts_on == ("node",))
         implicit = None
         if isinstance(self.integrator, ImplicitMidpoint):
-            unused = max(table.tensor.numel() for table in self.parameters.values())
+            unused = max(NODE_ROW * self._node_anchors, *(table.tensor.numel() for table in self.parameters.values()))
             names = [force.family for force in forces]
             self._implicit = ImplicitSystem(self.topology, self.integrator, names, unused, self.dtype)
             implicit = self._implicit.structure

@@ -9,6 +9,7 @@ IMPLICIT_HEADER = Path(__file__).parent.parent / "native" / "implicit" / "implic
 IMPLICIT_SIZES = Constants(
     "implicit_sizes",
     history=10,  # steps that accelerate the iteration
+    growths=3,  # of the correction in a step that are accepted
     slow_iterations=6,  # iterations that gain less than a factor of two before the factor is replaced
 )
 BLOCK_FORMS = Enumeration("block_form", ("plain", "transposed", "both"))  # of an element's block in that of the matrix

@@ -37,9 +37,7 @@ def check_implicit(topology: Topology, device: torch.device) -> None:
         raise InvalidInput("integrator", "gs.ImplicitMidpoint()", f"does not advance '{owner}' ({what}): {remedy}")
 
     for name in topology.state_layout:
-        if name == "node_anchor":
-            refuse("node", "sticking friction", "use friction=gs.Regularized(), gs.Verlet() or gs.Midpoint()")
-        if name != "node":
+        if name not in ("node", "node_anchor"):
             refuse(name, "only soft bodies, cloth and springs are supported")
     for force in topology.forces:
         if force.name == "smoothed_tet":
@@ -186,7 +184,7 @@ class ImplicitSystem:
                     stack=double(sizes["stack"]),
                     work=double(sizes["work"]),
                     vectors=double((2 * IMPLICIT_SIZES.history + 6) * NODE_ROW * nodes),
-                    element_memory=self._memory((5 * NODE_ROW * widest + 9 * widest**2) * lanes, real),
+                    element_memory=self._memory((6 * NODE_ROW * widest + 9 * widest**2) * lanes, real),
                     unused=self._memory(unused, real),
                 )
             ],
@@ -247,3 +245,7 @@ class ImplicitSystem:
             sizes = {name: value + added[name] for name, value in sizes.items()}
             work = max(work, 3 * size * stride)
         return structures, sizes | {"stack": stack, "work": work}
+
+
+def implicit_evaluations(topology: Topology) -> float:
+    return 30.0

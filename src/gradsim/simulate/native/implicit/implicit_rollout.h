@@ -127,7 +127,7 @@ template <class T> struct ImplicitStep {
         evaluate();
         if (worn_out()) refresh();
         double length = correct(largest);
-        int since = 0, used = 0;
+        int since = 0, used = 0, growths = 0;
         for (; !(largest <= tolerance); used++) {
             if (used == system.max_iterations || !(length < 1e300)) return false;
             keep();
@@ -139,6 +139,7 @@ template <class T> struct ImplicitStep {
                 evaluate();
                 trial = correct(tried);
                 if (trial < length) break;
+                if (trial < 4 * length && ++growths <= implicit_sizes::growths) break;  // the acceleration is not monotone
                 if (largest <= rounding) return settle();
                 if (!fresh) {
                     move_from_kept(0);
@@ -185,11 +186,28 @@ template <class T> struct ImplicitStep {
             }
         sample_signals(world, number, T(0.5));
         set_prescribed_nodes(world);
+        set_anchors(false);
+    }
+    // Whether evaluations of the forces move the anchors of sticking friction.
+    void set_anchors(bool move) const {
+        set_anchor_stage<0>(world);
+        if (nodes.anchor_blocks) nodes.anchor_stage[2] = move;
+    }
+    // The node with the largest correction, or one that is not finite.
+    long long worst() const {
+        long long found = 0;
+        double most = -1;
+        for_each_free([&](long long k, double) {
+            for (long long i = 4 * k; i < 4 * k + 3; i++)
+                if (most == most && !(magnitude(correction[i]) <= most)) found = k, most = magnitude(correction[i]);
+        });
+        return found;
     }
     void end(int number, bool converged) {
         T *x = own(nodes.x), *v = own(nodes.v), *f = own(nodes.f);
         const T *x0 = own(nodes.x_start), *v0 = own(nodes.v_start);
-        if (!converged) x[0] = v[0] = T(__builtin_nan(""));
+        if (nodes.anchor_blocks) set_anchors(true), evaluate();
+        if (!converged) v[4 * worst()] = T(__builtin_nan(""));
         if (world.time.record)
             world.for_each_node_block(number, [&](const NodeBlock<T>& b) {
                 b.record(nodes.xs, b.read(nodes.x)), b.record(nodes.vs, b.read(nodes.v)), b.record(nodes.fs, b.read(nodes.f));
@@ -198,6 +216,7 @@ template <class T> struct ImplicitStep {
             accelerations[i] = T(((double)v[i] - (double)v0[i]) / h);
             x[i] = 2 * x[i] - x0[i], v[i] = 2 * v[i] - v0[i], f[i] = 0;
         }
+        move_anchors(world, number);
     }
     void forward(int number) {
         begin(number);
@@ -218,6 +237,12 @@ template <class T> struct ImplicitStep {
             b.write(nodes.x_start, x), b.write(nodes.v_start, v);
             b.write(nodes.x_adj, x * T(2)), b.write(nodes.v_adj, v * T(2));
         });
+        if (!nodes.anchor_blocks) return;
+        restore_anchors(world, number);
+        set_anchors(true);
+        __builtin_memset(own(nodes.f_adj), 0, sizeof(T) * 4 * count);
+        for (int k = 0; k < world.force_count; k++) add_force_adjoints(world.forces[k], nodes, world.index);
+        set_anchors(false);
     }
     // Adds to all adjoints those of the forces whose adjoint is `mu`, [nodes, 4].
     void apply(const double* mu) const {

@@ -39,7 +39,8 @@ static __attribute__((noinline)) void add_tangent(const ForceArrays<T>& force, c
     own.x = memory, own.v = memory + scalars, own.f_adj = memory + 2 * scalars;
     own.x_adj = memory + 3 * scalars, own.v_adj = memory + 4 * scalars;
     T* rows = memory + 5 * scalars;
-    own.table.grad = system.unused;
+    own.table = {rows + 9 * count * count * width, system.unused, count * width};
+    own.xi_adj = system.unused;
     ForceArrays<T> one = force;
     one.count = 1;
     for (int k = 0; k < 3; k++) one.tables[k].grad = system.unused;
@@ -48,6 +49,9 @@ static __attribute__((noinline)) void add_tangent(const ForceArrays<T>& force, c
         const int* id = force.ints(0) + first;
         for (int k = 0; k < count * width; k++)
             for (int c = 0; c < 4; c++) own.x[4 * k + c] = nodes.x[id[k] + c], own.v[4 * k + c] = nodes.v[id[k] + c];
+        for (int k = 0; k < count * width; k++)
+            own.table.value[node_row::inverse_mass * own.table.stride + k] =
+                nodes.table.value[node_row::inverse_mass * nodes.table.stride + id[k] / 4];
         one.constants[0] = system.element_nodes - first;
         for (int p = 0; p < size; p++) {
             __builtin_memset(own.f_adj, 0, sizeof(T) * 3 * scalars);
