@@ -96,8 +96,8 @@ from gradsim.scene.unknown import unknown
 from gradsim.simulate.forces.custom import node_force, rigid_force
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index
 from gradsim.simulate.forces.registry import register_force_family
-from gradsim.simulate.simulate import simulate
 from gradsim.simulate.integrator_costs import IntegratorCost, compare_integrators
+from gradsim.simulate.simulate import simulate
 from gradsim.simulate.stability import stable_dt
 from gradsim.simulate.trajectory_files import load_trajectory, save_trajectory
 from gradsim.video.load import load_video

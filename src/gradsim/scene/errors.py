@@ -171,7 +171,7 @@ class Diverged(GradsimError, ArithmeticError):
         where = f"body '{body}' diverged (NaN or infinity) at t = {time:.6g} s (step {step}, world {world})"
         if math.isinf(stable_dt):
             advice = (
-                "no stable step is too large for it, so the motion itself diverges or an implicit step did not converge: "
+                "every step is stable, so the motion itself diverges or an implicit step did not converge: "
                 "check forces, actuation and contact stiffness, or raise substeps"
             )
         elif dt > stable_dt:

@@ -313,7 +313,7 @@ class RungeKutta4(Integrator):
 class ImplicitMidpoint(Integrator):
     """Implicit midpoint rule, for soft bodies, cloth and springs: second order, stable at every step.
 
-        x' = x + dt w,  v' = v + dt a,  with the acceleration a at the position (x + x') / 2 and the velocity w = (v + v') / 2
+        x' = x + dt w,  v' = v + dt a,  with a at the position (x + x') / 2 and the velocity w = (v + v') / 2
 
     Each step is solved for w by Newton's method with line search. The factor of its sparse matrix serves several steps
     and is renewed when iterations converge too slowly. Nothing is damped but by the damping of the scene: oscillations
@@ -325,8 +325,8 @@ class ImplicitMidpoint(Integrator):
         `gs.simulate(scene, frames=10, substeps=8, integrator=gs.ImplicitMidpoint())`
 
     Args:
-        tolerance: Largest correction at which the iteration ends, relative to the extent of the scene's nodes; also that
-            of the adjoint's linear systems, relative to their right-hand side.
+        tolerance: Largest correction at which the iteration ends, relative to the extent of the scene's nodes; also the
+            residual of the adjoint's linear systems, relative to their right-hand side.
         max_iterations: Iterations after which a step has failed.
     """
 

@@ -34,7 +34,10 @@ IMPLICIT_SYSTEM = Structure(
         **dict.fromkeys(("tolerance", "refresh_cost"), FLOAT64),  # the cost of a factor in iterations
         "fronts": "const Front<T>*",
         "tangents": "const ForceTangent<T>*",
-        **dict.fromkeys(("front_nodes", "relative", "children", "block_places", "element_nodes"), "const int*"),
+        **dict.fromkeys(
+            ("front_nodes", "relative", "children", "block_places", "element_nodes", "near_offsets", "near"),
+            "const int*",
+        ),
         **dict.fromkeys(("blocks", "factor", "inverses", "stack", "work", "vectors"), "double*"),
         **dict.fromkeys(("element_memory", "unused"), "T*"),  # `unused` takes gradients of parameters
     },

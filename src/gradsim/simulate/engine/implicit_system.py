@@ -17,20 +17,34 @@ import warp as wp
 from gradsim import bridge
 from gradsim.scene.errors import InvalidInput, UnsupportedDevice
 from gradsim.scene.integrators import ImplicitMidpoint
-from gradsim.simulate.compile.elimination import Front, coupling_graph, elimination_fronts
+from gradsim.simulate.compile.elimination import Front, Graph, coupling_graph, elimination_fronts
 from gradsim.simulate.compile.topology import Topology
-from gradsim.simulate.engine.implicit_structures import BLOCK_FORMS, FORCE_TANGENT, FRONT, IMPLICIT_SIZES, IMPLICIT_SYSTEM
+from gradsim.simulate.engine.implicit_structures import (
+    BLOCK_FORMS,
+    FORCE_TANGENT,
+    FRONT,
+    IMPLICIT_SIZES,
+    IMPLICIT_SYSTEM,
+)
 from gradsim.simulate.engine.layout import lane_count, padded
 from gradsim.simulate.engine.structures import NODE_ROW, packed
 from gradsim.simulate.forces.external import EXTERNAL
 from gradsim.simulate.forces.family import ForceFamily
 
+STEP_COSTS = {  # averages over the beams of `benchmarks/implicit.py`
+    "entry": 0.03,  # an entry of the factor in a solution, over an element in an evaluation of the forces
+    "iterations": 5.0,  # of a step
+    "steps": 8.0,  # that a factor serves
+}
 REMEDY = "use gs.Verlet() or gs.Midpoint(), or leave it out of the scene"
+
 
 def check_implicit(topology: Topology, device: torch.device) -> None:
     """Raises unless all bodies and forces of a scene can be advanced by implicit steps."""
     if device.type != "cpu":
-        raise UnsupportedDevice("integrator", "gs.ImplicitMidpoint()", "runs on the CPU: use tensor.cpu() or gs.Verlet()")
+        raise UnsupportedDevice(
+            "integrator", "gs.ImplicitMidpoint()", "runs on the CPU: use tensor.cpu() or gs.Verlet()"
+        )
 
     def refuse(family: str, what: str, remedy: str = REMEDY) -> None:
         owner = topology.owners[family][0]
@@ -47,13 +61,14 @@ def check_implicit(topology: Topology, device: torch.device) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class SparsePattern:
+class Sparsity:
     """Where the blocks of a world's matrix are.
 
     Args:
         fronts: In order of elimination.
         places: Row and column of every block among the nodes of its front, [blocks, 2].
         counts: Blocks of each front.
+        near: Some neighbours of every node, for the rotation of its surroundings.
         maps: For every force but constant ones, [elements, pairs]: four times a block plus its form, or -1.
     """
 
@@ -61,6 +76,7 @@ class SparsePattern:
     places: np.ndarray
     counts: np.ndarray
     maps: dict[str, np.ndarray]
+    near: Graph
 
 
 def element_nodes(topology: Topology, force: ForceFamily) -> np.ndarray:
@@ -70,12 +86,12 @@ def element_nodes(topology: Topology, force: ForceFamily) -> np.ndarray:
     return nodes.reshape(len(nodes), -1)
 
 
-def sparse_pattern(topology: Topology) -> SparsePattern:
-    """Returns the pattern of the matrix of a world, computed once for a topology."""
-    return topology.constant("sparse pattern", lambda: _pattern(topology))
+def sparsity_of(topology: Topology) -> Sparsity:
+    """Returns the sparsity of the matrix of a world, computed once for a topology."""
+    return topology.constant("sparsity", lambda: _sparsity(topology))
 
 
-def _pattern(topology: Topology) -> SparsePattern:
+def _sparsity(topology: Topology) -> Sparsity:
     elements = {force.name: element_nodes(topology, force) for force in topology.forces if force is not EXTERNAL}
     free = topology.arrays["node.free"] > 0
     count = len(free)
@@ -101,7 +117,20 @@ def _pattern(topology: Topology) -> SparsePattern:
     keys = order[columns] * count + order[rows]
     maps = {name: _element_map(nodes, free, order, keys, count) for name, nodes in elements.items()}
     places = np.stack([row_places, column[columns]], 1)
-    return SparsePattern(fronts, places, np.bincount(owner[columns], minlength=len(fronts)), maps)
+    near = _some_neighbours(coupling_graph(count, list(elements.values()), np.ones(count, bool)))
+    return Sparsity(fronts, places, np.bincount(owner[columns], minlength=len(fronts)), maps, near)
+
+
+def _some_neighbours(graph: Graph, most: int = 8) -> Graph:
+    """Returns a graph with at most so many neighbours of every node, spread evenly over its list."""
+    counts = np.diff(graph.offsets)
+    taken = np.minimum(counts, most)
+    offsets = np.concatenate([[0], np.cumsum(taken)])
+    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], taken)
+    index = np.repeat(graph.offsets[:-1], taken) + place * np.repeat(counts, taken) // np.maximum(
+        np.repeat(taken, taken), 1
+    )
+    return Graph(offsets, graph.neighbours[index])
 
 
 def _element_map(nodes: np.ndarray, free: np.ndarray, order: np.ndarray, keys: np.ndarray, count: int) -> np.ndarray:
@@ -111,7 +140,9 @@ def _element_map(nodes: np.ndarray, free: np.ndarray, order: np.ndarray, keys: n
     early, late = np.minimum(order[a], order[b]), np.maximum(order[a], order[b])
     block = np.searchsorted(keys, early * count + late)
     repeated = (a == b) & (first != second)
-    form = np.where(repeated, BLOCK_FORMS.both, np.where(order[a] < order[b], BLOCK_FORMS.transposed, BLOCK_FORMS.plain))
+    form = np.where(
+        repeated, BLOCK_FORMS.both, np.where(order[a] < order[b], BLOCK_FORMS.transposed, BLOCK_FORMS.plain)
+    )
     return np.where(free[a] & free[b], 4 * block + form, -1)
 
 
@@ -126,15 +157,15 @@ def _stack_places(fronts: Sequence[Front]) -> tuple[np.ndarray, int]:
     return places, most
 
 
-def refresh_cost(pattern: SparsePattern, evaluations: float) -> float:
+def refresh_cost(sparsity: Sparsity, evaluations: float) -> float:
     """Returns the cost of a new factor in iterations, each a solution and an evaluation of the forces.
 
     Args:
-        pattern: Of the matrix.
+        sparsity: Of the matrix.
         evaluations: Evaluations of the forces' adjoints that give the matrix.
     """
-    own = np.array([3.0 * len(front.own) for front in pattern.fronts])
-    size = np.array([3.0 * len(front.nodes) for front in pattern.fronts])
+    own = np.array([3.0 * len(front.own) for front in sparsity.fronts])
+    size = np.array([3.0 * len(front.nodes) for front in sparsity.fronts])
     factor = float((own * size**2 - own**2 * size + own**3 / 3.0).sum())
     solution = float((2.0 * own * size).sum())
     return evaluations + factor / max(3.0 * solution, 1.0)
@@ -154,36 +185,38 @@ class ImplicitSystem:
     def __init__(
         self, topology: Topology, integrator: ImplicitMidpoint, forces: Sequence[str], unused: int, dtype: torch.dtype
     ):
-        pattern = sparse_pattern(topology)
+        sparsity = sparsity_of(topology)
         lanes, nodes = lane_count(dtype), padded(dtype, topology.elements["node"])
         self._arrays: list[Any] = []  # keeps memory alive
         double = functools.partial(self._memory, dtype=wp.float64)
-        widths = {name: element_nodes(topology, topology.families[name]).shape[1] for name in pattern.maps}  # type: ignore[arg-type]
+        widths = {name: element_nodes(topology, topology.families[name]).shape[1] for name in sparsity.maps}  # type: ignore[arg-type]
         widest = max(widths.values(), default=1)
-        fronts, sizes = self._fronts(pattern)
+        fronts, sizes = self._fronts(sparsity)
         real = bridge.real_type(dtype)
         self.structure = packed(
             [
                 IMPLICIT_SYSTEM(
-                    front_count=len(pattern.fronts),
-                    block_count=len(pattern.places),
+                    front_count=len(sparsity.fronts),
+                    block_count=len(sparsity.places),
                     node_count=topology.elements["node"],
                     max_iterations=integrator.max_iterations,
                     tolerance=max(integrator.tolerance, 1e-6 if dtype == torch.float32 else 0.0),
-                    refresh_cost=refresh_cost(pattern, 1.5 * 3 * widest),
+                    refresh_cost=refresh_cost(sparsity, tangent_evaluations(topology)),
                     fronts=self._keep(packed(fronts, FRONT)),
-                    tangents=self._keep(packed(self._tangents(pattern, widths, forces, lanes), FORCE_TANGENT)),
-                    front_nodes=self._integers([front.nodes * NODE_ROW for front in pattern.fronts]),
-                    relative=self._integers(self._relative(pattern.fronts)),
-                    children=self._integers([np.array(front.children, int) for front in pattern.fronts]),
-                    block_places=self._integers([pattern.places]),
+                    tangents=self._keep(packed(self._tangents(sparsity, widths, forces, lanes), FORCE_TANGENT)),
+                    front_nodes=self._integers([front.nodes * NODE_ROW for front in sparsity.fronts]),
+                    relative=self._integers(self._relative(sparsity.fronts)),
+                    children=self._integers([np.array(front.children, int) for front in sparsity.fronts]),
+                    block_places=self._integers([sparsity.places]),
                     element_nodes=self._integers([np.arange(widest * lanes) * NODE_ROW]),
-                    blocks=double(9 * len(pattern.places)),
+                    near_offsets=self._integers([sparsity.near.offsets]),
+                    near=self._integers([sparsity.near.neighbours * NODE_ROW]),
+                    blocks=double(9 * len(sparsity.places)),
                     factor=double(sizes["factor"]),
                     inverses=double(sizes["unknowns"]),
                     stack=double(sizes["stack"]),
                     work=double(sizes["work"]),
-                    vectors=double((2 * IMPLICIT_SIZES.history + 6) * NODE_ROW * nodes),
+                    vectors=double((2 * IMPLICIT_SIZES.history + 8) * NODE_ROW * nodes),
                     element_memory=self._memory((6 * NODE_ROW * widest + 9 * widest**2) * lanes, real),
                     unused=self._memory(unused, real),
                 )
@@ -202,15 +235,13 @@ class ImplicitSystem:
         values = np.concatenate([np.zeros(0, np.int32), *(piece.ravel() for piece in pieces)])
         return self._keep(wp.array(values.astype(np.int32), dtype=wp.int32, device="cpu"))
 
-    def _tangents(
-        self, pattern: SparsePattern, widths: dict[str, int], forces: Sequence[str], lanes: int
-    ) -> list[Any]:
+    def _tangents(self, sparsity: Sparsity, widths: dict[str, int], forces: Sequence[str], lanes: int) -> list[Any]:
         tangents = []
         for name in forces:
-            if name not in pattern.maps:
+            if name not in sparsity.maps:
                 tangents.append(FORCE_TANGENT(nodes=0, map=0))
                 continue
-            own = pattern.maps[name]
+            own = sparsity.maps[name]
             whole = np.full((-(-len(own) // lanes) * lanes, own.shape[1]), -1)
             whole[: len(own)] = own
             blocks = whole.reshape(-1, lanes, own.shape[1]).swapaxes(1, 2)
@@ -228,12 +259,12 @@ class ImplicitSystem:
         return found
 
     @staticmethod
-    def _fronts(pattern: SparsePattern) -> tuple[list[Any], dict[str, int]]:
+    def _fronts(sparsity: Sparsity) -> tuple[list[Any], dict[str, int]]:
         """Returns the native structures of the fronts, and the sizes of their memory [scalars]."""
-        updates, stack = _stack_places(pattern.fronts)
+        updates, stack = _stack_places(sparsity.fronts)
         sizes = dict.fromkeys(("nodes", "relative", "children", "blocks", "factor", "unknowns"), 0)
         structures, work = [], 64
-        for front, count, update in zip(pattern.fronts, pattern.counts, updates, strict=True):
+        for front, count, update in zip(sparsity.fronts, sparsity.counts, updates, strict=True):
             own, size = len(front.own), len(front.nodes)
             stride = -(-3 * size // 8) * 8
             structures.append(
@@ -248,4 +279,16 @@ class ImplicitSystem:
 
 
 def implicit_evaluations(topology: Topology) -> float:
-    return 30.0
+    """Returns the evaluations of the forces that take as long as an implicit step, by averages of `STEP_COSTS`."""
+    sparsity = sparsity_of(topology)
+    entries = sum(9 * len(front.own) * len(front.nodes) for front in sparsity.fronts)
+    elements = sum(len(own) for own in sparsity.maps.values())
+    iteration = 1.0 + STEP_COSTS["entry"] * entries / max(elements, 1)
+    factor = refresh_cost(sparsity, tangent_evaluations(topology))
+    return iteration * (STEP_COSTS["iterations"] + factor / STEP_COSTS["steps"])
+
+
+def tangent_evaluations(topology: Topology) -> float:
+    """Returns the evaluations of the forces that take as long as the matrix: an adjoint for each coordinate."""
+    widths = [element_nodes(topology, force).shape[1] for force in topology.forces if force is not EXTERNAL]
+    return 1.5 * 3.0 * max(widths, default=1)

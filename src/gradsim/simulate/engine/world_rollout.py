@@ -113,7 +113,9 @@ def world_rollout_kernels(real: Any, integrator: Integrator, *, common: bool) ->
             nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
             pairs: structures, prescribed: structures, system: structures,
         ):  # fmt: skip
-            rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs, prescribed, system)
+            rollout_world(
+                wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs, prescribed, system
+            )
 
         return _kernel(kernel, name, module)
 

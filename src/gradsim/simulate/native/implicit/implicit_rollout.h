@@ -4,6 +4,7 @@
 // with the transposed matrix: its products come from the adjoints of the forces, exactly, and the factor preconditions.
 #pragma once
 #include "acceleration.h"
+#include "corotation.h"
 #include "tangent.h"
 
 namespace gradsim {
@@ -14,17 +15,21 @@ template <class T> struct ImplicitStep {
     const ImplicitSystem<T>& system;
     SparseCholesky<T> cholesky;
     Acceleration history;
+    Corotation<T> corotation;
     long long first, count;            // first node of the world and nodes, with those of unused lanes
     double h;                          // half the time step
     double *correction, *step, *last, *residual, *diagonal;  // vectors [nodes, 4]
-    T *kept, *accelerations;           // velocities to return to; those of the last step, for the guess
+    T *saved, *accelerations;           // velocities to return to; those of the last step, for the guess
     bool factored, fresh;              // whether there is a factor; whether it is that of the present state
     int usual;                         // iterations of the first step with this factor
     double excess;                     // iterations beyond these since
 
     ImplicitStep(World<T>& world_, const ImplicitSystem<T>& system_)
         : world(world_), nodes(*world_.nodes), system(system_), cholesky(system_),
-          history(4 * nodes.blocks * LaneTypes<T>::width, system_.vectors), factored(false), fresh(false), usual(-1),
+          history(4 * nodes.blocks * LaneTypes<T>::width, system_.vectors),
+          corotation(system_, system_.vectors + (2 * Acceleration::capacity + 6) * 4 * nodes.blocks * LaneTypes<T>::width,
+                     nodes.blocks * LaneTypes<T>::width),
+          factored(false), fresh(false), usual(-1),
           excess(0) {
         count = nodes.blocks * LaneTypes<T>::width;
         first = world.index * count;
@@ -32,7 +37,7 @@ template <class T> struct ImplicitStep {
         double* memory = system.vectors + 2 * Acceleration::capacity * 4 * count;
         correction = memory, step = memory + 4 * count, last = memory + 8 * count, residual = memory + 12 * count;
         diagonal = memory + 16 * count;
-        kept = nodes.v_stage + 4 * first, accelerations = nodes.a_stage + 4 * first;
+        saved = nodes.v_stage + 4 * first, accelerations = nodes.a_stage + 4 * first;
     }
 
     T* own(T* p) const { return p + 4 * first; }
@@ -58,8 +63,21 @@ template <class T> struct ImplicitStep {
             for_each_free([&](long long k, double w) { diagonal[4 * k] = shift / (w * h * h); });
             if (cholesky.factorize(diagonal)) break;
         }
+        corotation.begin(own(nodes.x));
         factored = fresh = true, usual = -1, excess = 0;
         history.count = 0;
+    }
+    // Solves with the factor, turned with the nodes.
+    void solve_linear(double* z) const {
+        corotation.rotate(z, true);
+        cholesky.solve(z);
+        corotation.rotate(z, false);
+    }
+    void begin_iteration() {
+        if (worn_out())
+            refresh();
+        else
+            corotation.update(own(nodes.x));
     }
     // Counts the iterations of a step. The factor is replaced once all that it took beyond its first step cost as much as
     // a new one.
@@ -91,19 +109,19 @@ template <class T> struct ImplicitStep {
                 correction[i] = (double)f[i] + (gravity(k, c) - ((double)v[i] - (double)start[i]) / h) / w;
             }
         });
-        cholesky.solve(correction);
+        solve_linear(correction);
         largest = 0;
         for (long long i = 0; i < 4 * count; i++) largest = larger(largest, magnitude(correction[i]));
         const double length = square_root(product(correction, correction, 4 * count));
         return length;
     }
-    void move_from_kept(double factor) const {
+    void move_from_saved(double factor) const {
         T* v = own(nodes.v);
         for_each_free([&](long long k, double) {
-            for (int c = 0; c < 3; c++) v[4 * k + c] = T((double)kept[4 * k + c] + factor * step[4 * k + c] / h);
+            for (int c = 0; c < 3; c++) v[4 * k + c] = T((double)saved[4 * k + c] + factor * step[4 * k + c] / h);
         });
     }
-    void keep() const { __builtin_memcpy(kept, own(nodes.v), sizeof(T) * 4 * count); }
+    void keep() const { __builtin_memcpy(saved, own(nodes.v), sizeof(T) * 4 * count); }
 
     // The size of what moves: tolerances are relative to it.
     double extent() const {
@@ -125,7 +143,7 @@ template <class T> struct ImplicitStep {
         double largest = 0, tried;
         history.count = 0, fresh = false;
         evaluate();
-        if (worn_out()) refresh();
+        begin_iteration();
         double length = correct(largest);
         int since = 0, used = 0, growths = 0;
         for (; !(largest <= tolerance); used++) {
@@ -135,14 +153,14 @@ template <class T> struct ImplicitStep {
             history.next(last, step);
             double factor = 1, trial;
             for (;;) {
-                move_from_kept(factor);
+                move_from_saved(factor);
                 evaluate();
                 trial = correct(tried);
                 if (trial < length) break;
                 if (trial < 4 * length && ++growths <= implicit_sizes::growths) break;  // the acceleration is not monotone
                 if (largest <= rounding) return settle();
                 if (!fresh) {
-                    move_from_kept(0);
+                    move_from_saved(0);
                     evaluate();
                     refresh();
                     since = 0, factor = 1, length = correct(largest);
@@ -167,7 +185,7 @@ template <class T> struct ImplicitStep {
     }
     // Ends an iteration that stalls at rounding errors.
     bool settle() {
-        move_from_kept(0);
+        move_from_saved(0);
         evaluate();
         return true;
     }
@@ -267,7 +285,7 @@ template <class T> struct ImplicitStep {
     }
     void precondition() const {
         __builtin_memcpy(correction, residual, sizeof(double) * 4 * count);
-        cholesky.solve(correction);
+        solve_linear(correction);
         for (long long i = 0; i < 4 * count; i++) correction[i] /= h;
     }
     bool solve_adjoint() {
@@ -276,7 +294,7 @@ template <class T> struct ImplicitStep {
         const double tolerance = larger(system.tolerance, sizeof(T) == 8 ? 1e-13 : 1e-6);
         double length = adjoint_residual(sum);
         const double limit = tolerance * length;
-        if (worn_out()) refresh();
+        begin_iteration();
         history.count = 0;
         precondition();
         int since = 0, used = 0;
