@@ -139,7 +139,7 @@ template <class T> struct ImplicitStep {
     // Solves for the velocity at the middle of the step, from the guess in the buffers; returns whether it converged.
     bool solve() {
         const double size = extent(), tolerance = system.tolerance * size;
-        const double rounding = (sizeof(T) == 8 ? 1e-13 : 1e-5) * size;  // where an iteration may stall
+        const double rounding = (sizeof(T) == 8 ? 1e-14 : 1e-5) * size;  // where an iteration may stall
         double largest = 0, tried;
         history.count = 0, fresh = false;
         evaluate();
