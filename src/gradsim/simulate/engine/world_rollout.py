@@ -11,7 +11,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import warp as wp
 
@@ -48,32 +48,26 @@ HEADERS = Path(__file__).parent.parent / "native"
 COMMON_FORCES = (EXTERNAL, SPRINGS, TRIANGLES, BENDING, TETRAHEDRA, NODE_CONTACT)  # of most scenes without rigid bodies
 
 
-class WorldRolloutKernels(NamedTuple):
-    """Kernels that take all steps of a graph, forward and backward."""
-
-    forward: Any
-    adjoint: Any
-
-
 @functools.cache
-def world_rollout_kernels(real: Any, integrator: Integrator, *, common: bool) -> WorldRolloutKernels:
-    """Returns the kernels of an integrator.
+def world_rollout_kernel(real: Any, integrator: Integrator, *, common: bool, adjoint: bool) -> Any:
+    """Returns the kernel that takes all steps of a graph, or their adjoint; each has a module of its own.
 
     Args:
         real: Warp scalar type.
         integrator: The integrator.
         common: Only what `COMMON_FORCES` on nodes need: such a module compiles in a fraction of the time.
+        adjoint: Whether the kernel is the adjoint.
     """
     types = types_of(real)
     reals, ints, c, structures = types.reals, types.ints, types.name, wp.array(dtype=wp.uint8, ndim=2)
-    tableau = Tableau(integrator)
+    tableau, suffix = Tableau(integrator), "_adjoint" if adjoint else ""
     families = COMMON_FORCES if common else NATIVE_FORCES
     if integrator.implicit and not common:
         families = tuple(family for family in NATIVE_FORCES if family.acts_on == ("node",))
     forces = [HEADERS / name for name in dict.fromkeys(str(family.native) for family in families)]
     parts = Constants("world_parts", bodies=int(not common and not integrator.implicit))
     module = kernel_module(
-        f"{'node' if common else 'world'}_rollout_{tableau.name}",
+        f"{'node' if common else 'world'}_rollout_{tableau.name}{suffix}",
         real,
         *forces,
         HEADERS / "world_rollout.h",
@@ -98,34 +92,24 @@ def world_rollout_kernels(real: Any, integrator: Integrator, *, common: bool) ->
         f" pairs.shape[0] ? (const gradsim::PairArrays<{c}>*)pairs.data : nullptr, {{}}, {{}}}};"
     )
     system = f", *(const gradsim::ImplicitSystem<{c}>*)system.data" if integrator.implicit else ""
-    prefix = "implicit" if integrator.implicit else "world"
+    function = f"{'implicit' if integrator.implicit else 'world'}_rollout{suffix}"
 
-    def rollout_kernel(name: str) -> Any:
-        @wp.func_native(f"{world} gradsim::{name}(world{system}, steps);")
-        def rollout_world(
-            thread: int, steps: int, clock: ints, dt: reals,
-            nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
-            pairs: structures, prescribed: structures, system: structures,
-        ): ...  # fmt: skip
+    @wp.func_native(f"{world} gradsim::{function}(world{system}, steps);")
+    def rollout_world(
+        thread: int, steps: int, clock: ints, dt: reals,
+        nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
+        pairs: structures, prescribed: structures, system: structures,
+    ): ...  # fmt: skip
 
-        def kernel(
-            steps: int, clock: ints, dt: reals,
-            nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
-            pairs: structures, prescribed: structures, system: structures,
-        ):  # fmt: skip
-            rollout_world(
-                wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs, prescribed, system
-            )
+    @wp.kernel(enable_backward=False, module=module)
+    def world_rollout(
+        steps: int, clock: ints, dt: reals,
+        nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
+        pairs: structures, prescribed: structures, system: structures,
+    ):  # fmt: skip
+        rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs, prescribed, system)
 
-        return _kernel(kernel, name, module)
-
-    return WorldRolloutKernels(rollout_kernel(f"{prefix}_rollout"), rollout_kernel(f"{prefix}_rollout_adjoint"))
-
-
-def _kernel(function: Any, name: str, module: Any) -> Any:
-    """Returns a kernel with its own name, which Warp needs if one Python function defines several kernels."""
-    function.__name__ = function.__qualname__ = name
-    return wp.kernel(function, enable_backward=False, module=module)
+    return world_rollout
 
 
 @dataclass(frozen=True)
@@ -223,6 +207,5 @@ def native_signal(signal: SignalArrays) -> Any:
 
 def launch_world_rollout(rollout: WorldRollout, clock: Any, dt: Any, steps: int, *, adjoint: bool) -> None:
     """Advances all worlds by the steps of a graph, or takes their adjoint back over them."""
-    kernels = world_rollout_kernels(dt.dtype, rollout.integrator, common=rollout.common)
-    kernel = kernels.adjoint if adjoint else kernels.forward
+    kernel = world_rollout_kernel(dt.dtype, rollout.integrator, common=rollout.common, adjoint=adjoint)
     wp.launch(kernel, rollout.world_count, inputs=[steps, clock, dt, *rollout.structures], device="cpu")
