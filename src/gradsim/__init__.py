@@ -8,6 +8,7 @@ from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.compare.pixels import mse
 from gradsim.compare.silhouettes import cumulative
 from gradsim.environment import environment
+from gradsim.fit.base_parameters import BaseParameter, base_parameters
 from gradsim.fit.control import control
 from gradsim.fit.design import Design, best_design
 from gradsim.fit.estimate import estimate
@@ -66,6 +67,7 @@ from gradsim.scene.files.schema import scene_schema
 from gradsim.scene.forces import BodyForce, Force, Tether
 from gradsim.scene.friction import Regularized, Sticking
 from gradsim.scene.integrators import (
+    ImplicitMidpoint,
     Integrator,
     Midpoint,
     RungeKutta4,
@@ -97,6 +99,7 @@ from gradsim.scene.unknown import unknown
 from gradsim.simulate.forces.custom import node_force, rigid_force
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index
 from gradsim.simulate.forces.registry import register_force_family
+from gradsim.simulate.integrator_costs import IntegratorCost, compare_integrators
 from gradsim.simulate.simulate import simulate
 from gradsim.simulate.stability import stable_dt
 from gradsim.simulate.trajectory_files import load_trajectory, save_trajectory
@@ -113,6 +116,7 @@ __all__ = [
     "AmbientLight",
     "Articulated",
     "Ball",
+    "BaseParameter",
     "Bending",
     "Blur",
     "BodyForce",
@@ -154,8 +158,10 @@ __all__ = [
     "GradsimError",
     "Ground",
     "Huber",
+    "ImplicitMidpoint",
     "Index",
     "Integrator",
+    "IntegratorCost",
     "InvalidInput",
     "Keyframes",
     "LBFGS",
@@ -229,7 +235,9 @@ __all__ = [
     "Verlet",
     "Video",
     "TorchOptimizer",
+    "base_parameters",
     "best_design",
+    "compare_integrators",
     "control",
     "cumulative",
     "datasets",
