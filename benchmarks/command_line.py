@@ -27,6 +27,7 @@ from benchmarks import (
     render_report,
     rigid,
     scaling,
+    smoothed,
     stacks,
     suite,
     viewer,
@@ -90,6 +91,19 @@ def run_beams(
 ) -> None:
     """Steps a second of elastic beams, forward and with gradients, compared with Newton and the paper."""
     _run(_beams(tuple(size or beams.SIZES), steps=steps, peer=peer, seconds=seconds), as_json)
+
+
+@app.command("smoothed")
+def run_smoothed(
+    as_json: JsonOption = None,
+    size: Annotated[list[int] | None, typer.Option(help="Tetrahedra, may be repeated; 1000 and 5000.")] = None,
+    peer: PeerOption = True,
+    seconds: SecondsOption = 1.0,
+) -> None:
+    """Steps a second of smoothed tetrahedra, compared with constant-strain ones and Newton."""
+    options: dict[str, Any] = {"peer": peer, "seconds": seconds, "sizes": tuple(size or smoothed.SIZES)}
+    measured = {"smoothed": lambda progress: smoothed.section(smoothed.measure_smoothed(progress=progress, **options))}
+    _run(measured, as_json)
 
 
 @app.command("cloth")

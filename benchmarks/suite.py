@@ -21,6 +21,7 @@ from benchmarks import (
     render_report,
     rigid,
     scaling,
+    smoothed,
     stacks,
     worlds,
 )
@@ -34,6 +35,7 @@ Benchmark = Callable[[bool, Progress], Section]  # whether to time peers too, an
 
 BENCHMARKS: dict[str, Benchmark] = {
     "beams": lambda peer, progress: beams.section(beams.measure_beams(peer=peer, progress=progress)),
+    "smoothed": lambda peer, progress: smoothed.section(smoothed.measure_smoothed(peer=peer, progress=progress)),
     "cloth": lambda peer, progress: cloth.section(cloth.measure_cloth(peer=peer, progress=progress)),
     "rigid": lambda peer, progress: rigid.section(rigid.measure_rigid(peer=peer, progress=progress)),
     "stacks": lambda peer, progress: stacks.section(stacks.measure_stacks(peer=peer, progress=progress)),

@@ -48,6 +48,7 @@ from gradsim.scene.ball import Ball
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.camera import Camera
 from gradsim.scene.connections import Connection
+from gradsim.scene.damping import Rayleigh
 from gradsim.scene.elements import LinearTet, SmoothedTet
 from gradsim.scene.errors import (
     BrokenGradient,
@@ -192,6 +193,7 @@ __all__ = [
     "Push",
     "Quantity",
     "RandomSearch",
+    "Rayleigh",
     "Region",
     "Regularized",
     "Revolute",

@@ -397,6 +397,26 @@ def footage(
     )
 
 
+@reproduce.command()
+def modulus(
+    bar: Annotated[bool, typer.Option("--bar", help="A hanging bar with three loads on three meshes.")] = False,
+    jobs: JobsOption = None,
+    ray: RayOption = None,
+    as_json: JsonOption = None,
+) -> None:
+    """Young's modulus from video, by element and mesh: a swinging beam, or a hanging bar.
+
+    The recorded bars are computed by another finite-element code on finer meshes.
+
+        gradsim reproduce modulus --json modulus.json
+
+        gradsim reproduce modulus --bar --json bar.json
+    """
+    from gradsim.experiments.modulus import bar_experiment, beam_experiment
+
+    show_experiment(bar_experiment() if bar else beam_experiment(), as_json, workers=chosen_workers(jobs, ray))
+
+
 def show_experiment(
     experiment: Experiment,
     file: Path | None,
