@@ -19,6 +19,7 @@ from benchmarks import (
     chain,
     cloth,
     footage,
+    implicit,
     memory,
     piles,
     quick,
@@ -127,6 +128,21 @@ def run_stacks(as_json: JsonOption = None, peer: PeerOption = True, seconds: Sec
     """Steps a second of a box that slides on a box, forward and with gradients, compared with Newton."""
     options: dict[str, Any] = {"peer": peer, "seconds": seconds}
     _run({"stacks": lambda progress: stacks.section(stacks.measure_stacks(progress=progress, **options))}, as_json)
+
+
+@app.command("implicit")
+def run_implicit(
+    as_json: JsonOption = None,
+    shape: Annotated[list[str] | None, typer.Option(help="Beams, may be repeated: stubby, slender.")] = None,
+    stiffness: Annotated[list[float] | None, typer.Option(help="Young's modulus [Pa], may be repeated.")] = None,
+) -> None:
+    """Implicit midpoint against velocity Verlet on driven beams, and its error of a vibration."""
+
+    def measure(progress: Progress) -> Section:
+        shapes, moduli = shape or tuple(implicit.SHAPES), stiffness or implicit.STIFFNESSES
+        return implicit.section(implicit.measure_implicit(shapes=shapes, stiffnesses=moduli, progress=progress))
+
+    _run({"implicit": measure}, as_json)
 
 
 @app.command("piles")

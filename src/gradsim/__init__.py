@@ -66,6 +66,7 @@ from gradsim.scene.files.schema import scene_schema
 from gradsim.scene.forces import BodyForce, Force, Tether
 from gradsim.scene.friction import Regularized, Sticking
 from gradsim.scene.integrators import (
+    ImplicitMidpoint,
     Integrator,
     Midpoint,
     RungeKutta4,
@@ -97,6 +98,7 @@ from gradsim.scene.unknown import unknown
 from gradsim.simulate.forces.custom import node_force, rigid_force
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index
 from gradsim.simulate.forces.registry import register_force_family
+from gradsim.simulate.integrator_costs import IntegratorCost, compare_integrators
 from gradsim.simulate.simulate import simulate
 from gradsim.simulate.stability import stable_dt
 from gradsim.simulate.trajectory_files import load_trajectory, save_trajectory
@@ -155,8 +157,10 @@ __all__ = [
     "GradsimError",
     "Ground",
     "Huber",
+    "ImplicitMidpoint",
     "Index",
     "Integrator",
+    "IntegratorCost",
     "InvalidInput",
     "Keyframes",
     "LBFGS",
@@ -231,6 +235,7 @@ __all__ = [
     "TorchOptimizer",
     "base_parameters",
     "best_design",
+    "compare_integrators",
     "control",
     "cumulative",
     "datasets",

@@ -131,7 +131,7 @@ def paper(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the page and of the rows of its tables.")] = Path(
         "out/paper"
     ),
-    quick: Annotated[bool, typer.Option("--quick", help="Few objects and short trainings: under 20 minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Few objects and short trainings.")] = False,
     jobs: JobsOption = None,
     ray: RayOption = None,
 ) -> None:

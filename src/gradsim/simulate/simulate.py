@@ -26,6 +26,7 @@ from gradsim.scene.trajectory import BodyMotion, Motions, State, Trajectory
 from gradsim.scene.transforms import are_transforms_active
 from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
 from gradsim.simulate.engine.engine import Engine, NonFiniteState, engine_for
+from gradsim.simulate.engine.implicit_system import check_implicit
 from gradsim.simulate.engine.memory import default_limit
 from gradsim.simulate.stability import StableStep, sinking, stable_step
 from gradsim.simulate.state.nodes import NODES
@@ -87,6 +88,8 @@ def simulate(
     if integrator.carries and "joint" in compiled.topology.state_layout:
         kind = f"gs.{type(integrator).__name__}()"
         raise InvalidInput("integrator", kind, "does not advance articulated bodies: use gs.Midpoint()")
+    if integrator.implicit:
+        check_implicit(compiled.topology, compiled.device)
     limit = _memory_limit(memory)
     check_memory("frames", frames, float(compiled.signature.state_bytes) * frames, "simulate shorter parts")
     states: dict[str, torch.Tensor] = {}
