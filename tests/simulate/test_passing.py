@@ -7,8 +7,9 @@ import pytest
 
 import gradsim as gs
 
-SHEET = gs.Cloth("sheet", gs.meshes.grid(0.4, 4), 0.5, position=(0.0, 0.15, 0.0))
-TIME = {"frames": 7, "fps": 20.0, "substeps": 16}
+OWN = {"mesh": gs.meshes.grid(0.4, 4), "density": 0.5, "material": gs.Membrane(50.0, 50.0, 0.01)}
+SHEET = gs.Cloth("sheet", **OWN, position=(0.0, 0.15, 0.0))
+TIME = {"frames": 7, "fps": 20.0, "substeps": 64}
 
 
 def still(mesh):
@@ -25,7 +26,7 @@ def test_cloth_that_falls_through_a_rigid_body(mesh):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gs.simulate(scene, **TIME)  # once
-        apart = gs.Scene([gs.Cloth("sheet", SHEET.mesh, 0.5, position=(0.4, 0.15, 0.0)), still(mesh)])
+        apart = gs.Scene([gs.Cloth("sheet", **OWN, position=(0.4, 0.15, 0.0)), still(mesh)])
         gs.simulate(apart, **TIME)
 
 
@@ -43,5 +44,5 @@ def test_body_that_falls_through_a_soft_body(upper):
     mesh, own = gs.meshes.tet_box((0.3, 0.2, 0.3), 2), {"density": 100.0, "material": gs.NeoHookean(1e4, 1e4, 5.0)}
     fixed = gs.Soft("block", mesh, pinned=np.arange(len(mesh.vertices)), **own)
     falling = SHEET if upper == "cloth" else gs.Soft("other", mesh, position=(0.05, 0.25, 0.02), **own)
-    with pytest.warns(gs.ContactWarning, match=f"'{falling.name}' passes through 'block': self_contact"):
-        gs.simulate(gs.Scene([falling, fixed]), **{**TIME, "substeps": 64})
+    with pytest.warns(gs.ContactWarning, match="passes through .*: self_contact=True of both"):
+        gs.simulate(gs.Scene([falling, fixed]), **TIME)

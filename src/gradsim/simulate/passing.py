@@ -31,7 +31,6 @@ from gradsim.simulate.state.kernels.rigid import ROWS as RIGID
 RIGID_FRAMES, SOFT_FRAMES = 16, 4  # at most, at which nodes are looked for in rigid and in soft bodies
 MAX_NODES = 200  # inside the bounding box of a body, of which not more are looked at
 DEPTH = 0.02  # of a body's shortest side, for nodes that count as inside
-Arrays = Mapping[str, np.ndarray]
 
 
 def warn_of_passing(scene: Scene, compiled: CompiledScene, states: Mapping[str, torch.Tensor]) -> None:
@@ -46,8 +45,12 @@ def warn_of_passing(scene: Scene, compiled: CompiledScene, states: Mapping[str, 
         limit = RIGID_FRAMES if isinstance(other, Rigid) else SOFT_FRAMES
         chosen = np.unique(np.linspace(0, frames - 1, min(frames, limit + 1)).round().astype(int))
         x = _positions(body, compiled, states, chosen)
-        is_inside = _in_rigid if isinstance(other, Rigid) else _in_soft
-        if is_inside(x, other, compiled, states, chosen):
+        if isinstance(other, Rigid):
+            passes = _in_rigid(x, other, compiled, states, chosen)
+        else:
+            x_other = _positions(other, compiled, states, chosen)
+            passes = _in_soft(x, x_other, other) or _in_soft(x_other, x, body)
+        if passes:
             known.add((body.name, other.name))
             warnings.warn(_message(body, other), ContactWarning, stacklevel=3)
 
@@ -70,10 +73,10 @@ def _rigid_pairs(scene: Scene) -> Iterator[tuple[Any, Any]]:
 
 
 def _soft_pairs(scene: Scene) -> Iterator[tuple[Any, Any]]:
-    """Yields bodies of nodes and soft bodies that do not touch each other."""
+    """Yields pairs of bodies of nodes, one of them solid, that do not touch each other."""
     nodes = [body for body in scene.bodies if isinstance(body, (Soft, Cloth))]
-    for body, other in itertools.permutations(nodes, 2):
-        if isinstance(other, Soft) and not (body.self_contact and other.self_contact):
+    for body, other in itertools.combinations(nodes, 2):
+        if (isinstance(body, Soft) or isinstance(other, Soft)) and not (body.self_contact and other.self_contact):
             yield body, other
 
 
@@ -122,12 +125,11 @@ def _matrices(q: np.ndarray) -> np.ndarray:
     return np.moveaxis(np.array(rows), 2, 0)
 
 
-def _in_soft(
-    x: np.ndarray, soft: Soft, compiled: CompiledScene, states: Mapping[str, torch.Tensor], frames: np.ndarray
-) -> bool:
-    """Returns whether a node is inside a tetrahedron of a soft body in which it was not at the first frame."""
-    own, tets = _positions(soft, compiled, states, frames), soft.mesh.tets
-    inside = [_in_tets(nodes, corners[tets]) for nodes, corners in zip(x, own, strict=True)]
+def _in_soft(x: np.ndarray, corners: np.ndarray, body: Soft | Cloth) -> bool:
+    """Returns whether a node is inside a tetrahedron of a body in which it was not at the first frame."""
+    if isinstance(body, Cloth):
+        return False
+    inside = [_in_tets(nodes, own[body.mesh.tets]) for nodes, own in zip(x, corners, strict=True)]
     return any((now & ~inside[0]).any() for now in inside[1:])
 
 

@@ -7,14 +7,14 @@ their weights, and the opposite force on the rigid body at the point.
 
 import functools
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import warp as wp
 
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
-from gradsim.scene.bodies import body_size
+from gradsim.scene.bodies import Soft, body_size
 from gradsim.scene.node_contact import NodeContact
 from gradsim.scene.scene import Scene
 from gradsim.scene.self_contact import contact_nodes
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 # The contact law; the shape of the rigid body, of which the radius has the thickness added.
 ROWS = Rows("node_rigid", *ROW_NAMES, *COLLIDER_ROWS)
-FACE_SHARE = 0.25  # of a face; with six faces around a node and half of its own, a node has its full stiffness
+NODE_SHARE, FACE_SHARE = (
+    0.5,
+    0.25,
+)  # of nodes and faces; with six faces around a node and half of its own, a node has its full stiffness
 
 
 def contact_points(force: NodeContact, body: Any) -> np.ndarray:
@@ -52,6 +55,7 @@ def node_rigid_elements(force: NodeContact, place: "Placement") -> Elements:
         "bodies": np.full(len(nodes), place.first("rigid", rigid), dtype=np.int32),
         "shapes": np.full(len(nodes), number, dtype=np.int32),
         "counts": np.array([len(nodes)], dtype=np.int32),
+        "sides": np.array([2 if isinstance(body, Soft) else 1], dtype=np.int32),
     }
     return Elements(len(nodes), arrays | distance_arrays([collider_shape(rigid)] if is_new else []))
 
@@ -69,23 +73,49 @@ def node_rigid_columns(force: NodeContact, scene: Scene, topology: "Topology", b
     delta = np.asarray(CONTACT_DEPTH * body_size(rigid)) if force.delta is None else force.delta
     law = [batcher(value, 1) for value in (force.ke, force.kd, force.kf, force.mu, delta)]
     column = batcher.concatenate([*(value[..., None] for value in law), extent, reach, offset], -1).transpose(1, 2)
-    return column * _shares(force, points, batcher)
+    return column * _shares(points, batcher)
 
 
-def _shares(force: NodeContact, points: np.ndarray, batcher: "SceneBatcher") -> Any:
-    """Returns factors of the rows: ke, kd and kf of a point are a part of those of a node, [rows, points]."""
-    is_node = points[:, 0] == points[:, 1]
-    share = np.where(is_node, 0.5 if force.faces else 1.0, FACE_SHARE)
+def _shares(points: np.ndarray, batcher: "SceneBatcher") -> Any:
+    """Returns factors of the rows, [rows, points]."""
     factors = np.ones((len(ROWS), len(points)))
-    factors[[ROWS.ke, ROWS.kd, ROWS.kf]] = share
+    factors[[ROWS.ke, ROWS.kd, ROWS.kf]] = point_shares(points)
     return batcher.tensor(factors)
 
 
+def point_shares(points: np.ndarray) -> np.ndarray:
+    """Returns the parts of ke, kd and kf that contact points [E, 3] have: a node has half of them beside faces."""
+    is_node = points[:, 0] == points[:, 1]
+    return np.where(is_node, 1.0 if is_node.all() else NODE_SHARE, FACE_SHARE)
+
+
 def node_rigid_rate(view: "StabilityView") -> tuple[float, float]:
-    """Stable rate, as if all contact points touched at once."""
+    """Stable rate, as if all contact points touched at once; of a solid, those on one side.
+
+    A node is held by its own point and by its faces, together by the stiffness of the force.
+    """
+    shares = view.topology_constant(share_sums)[view.owner]
+    node, rigid = view.touched_compliances()
+    compliance = (node + shares.total * rigid) / shares.largest
     ke, kd, kf = (view.largest(view.row(row)) for row in ("ke", "kd", "kf"))
-    compliance = view.tether_compliance()
     return ke * compliance, max(kd, kf) * compliance
+
+
+class Shares(NamedTuple):
+    """Shares of a force's stiffness that its contact points have."""
+
+    largest: float  # of one point
+    total: float  # of all that touch at once
+
+
+def share_sums(topology: "Topology") -> dict[str, Shares]:
+    """Returns the shares of the contact points, by the name of the force."""
+    found = {}
+    for owner, sides in zip(topology.owners["node_rigid"], topology.arrays["node_rigid.sides"], strict=True):
+        points = topology.arrays["node_rigid.nodes"][slice(*topology.ranges["node_rigid", owner])]
+        share = point_shares(points)
+        found[owner] = Shares(float(share.max()), float(share.sum() / sides))
+    return found
 
 
 def portable_arrays(layout: "Layout") -> tuple[Any, ...]:
