@@ -26,8 +26,12 @@ def cups_scene(speed: torch.Tensor) -> gs.Scene:
         "ball", radius=0.02, mass=0.03, position=(0.0, 0.5, 0.0), velocity=torch.stack([speed, zero, zero], -1)
     )
     cups = [gs.Rigid(f"cup_{k}", cup, mass=0.2, position=(float(x), 0.0, 0.0)) for k, x in enumerate(PLACES)]
-    pairs = {f"ball-cup_{k}": gs.Contact(ke=2e4, restitution=0.4, mu=0.3) for k in range(3)}
-    return gs.Scene([ball, *cups], ground=gs.Ground(ke=200.0, kd=0.2, kf=2.0, mu=0.6), pairs=pairs)
+    pairs: dict[str, gs.Contact | None] = {
+        f"ball-cup_{k}": gs.Contact(ke=2e4, restitution=0.4, mu=0.3) for k in range(3)
+    }
+    pairs |= {"cup_0-cup_1": None, "cup_1-cup_2": None, "cup_0-cup_2": None}  # these stay apart
+    camera = gs.Camera(eye=(0.75, 0.75, 0.95), target=(0.38, 0.22, 0.0), fov=45)
+    return gs.Scene([ball, *cups], gs.Ground(ke=200.0, kd=0.2, kf=2.0, mu=0.6), pairs=pairs, camera=camera)
 
 
 def landing(speed: torch.Tensor) -> torch.Tensor:
@@ -46,7 +50,7 @@ for _ in range(3):
     speed = (speed - (place - PLACES) / slope).detach()
 print(f"speeds: {', '.join(f'{v:.3f}' for v in speed.tolist())} m/s")
 
-run = gs.simulate(cups_scene(speed), frames=31, fps=30, substeps=200)
+run = gs.simulate(cups_scene(speed), frames=21, fps=30, substeps=200)
 for k in range(3):
     ball, own = run["ball"].position[k, -1], run[f"cup_{k}"].position[k, -1]
     beside = (ball - own)[[0, 2]].norm()
