@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from benchmarks import (
+    arms,
     beams,
     calls,
     chain,
@@ -112,6 +113,13 @@ def run_rigid(
 ) -> None:
     """Steps a second of rigid cubes on a plane, forward and with gradients, compared with Newton."""
     _run(_rigid(tuple(batch or rigid.BATCHES), steps=steps, peer=peer, seconds=seconds), as_json)
+
+
+@app.command("arms")
+def run_arms(as_json: JsonOption = None, peer: PeerOption = True, seconds: SecondsOption = 1.0) -> None:
+    """Steps a second of arms of six joints beside Newton, and of a chain of 30 joints beside MuJoCo."""
+    options: dict[str, Any] = {"peer": peer, "seconds": seconds}
+    _run({"arms": lambda progress: arms.section(arms.measure_arms(progress=progress, **options))}, as_json)
 
 
 @app.command("stacks")

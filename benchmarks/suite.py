@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import beams, calls, chain, cloth, memory, render, render_report, rigid, scaling, stacks, worlds
+from benchmarks import arms, beams, calls, chain, cloth, memory, render, render_report, rigid, scaling, stacks, worlds
 from benchmarks.report import Progress, Section, no_progress
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "cloth": lambda peer, progress: cloth.section(cloth.measure_cloth(peer=peer, progress=progress)),
     "rigid": lambda peer, progress: rigid.section(rigid.measure_rigid(peer=peer, progress=progress)),
     "stacks": lambda peer, progress: stacks.section(stacks.measure_stacks(peer=peer, progress=progress)),
+    "arms": lambda peer, progress: arms.section(arms.measure_arms(peer=peer, progress=progress)),
     "worlds": lambda peer, progress: worlds.section(worlds.measure_worlds(progress=progress)),
     "calls": lambda peer, progress: calls.section(calls.measure_calls(progress=progress)),
     "render": lambda peer, progress: render_report.section(render.measure_render(peer=peer, progress=progress)),

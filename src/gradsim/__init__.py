@@ -46,6 +46,7 @@ from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.ball import Ball
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.camera import Camera
+from gradsim.scene.connections import Connection
 from gradsim.scene.elements import LinearTet, SmoothedTet
 from gradsim.scene.errors import (
     BrokenGradient,
@@ -122,6 +123,7 @@ __all__ = [
     "Checker",
     "Closed",
     "Cloth",
+    "Connection",
     "Contact",
     "ContactWarning",
     "Cumulative",

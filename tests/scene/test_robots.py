@@ -221,3 +221,27 @@ def test_gradients_reach_a_loaded_robot(tmp_path):
     trajectory = gs.simulate(scene, frames=2, fps=20.0, substeps=10, integrator=gs.SymplecticEuler())
     trajectory[robot.body.name].angle("b6")[-1].backward()
     assert abs(float(stiffness.grad)) > 1e-9
+
+
+@pytest.mark.parametrize("text", [ARM, FLOATING, GIMBAL], ids=["six joints", "floating", "gimbal"])
+def test_collision_geometry_stands_where_that_of_mujoco_does(text, tmp_path):
+    contact = gs.Contact(ke=3e3)
+    robot = load(write(tmp_path, text), collides=True, contact=contact, y_up=False)
+    model = compiled_model(robot)
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    links = gs.simulate(gs.Scene([robot.body], pairs=False), frames=1)[robot.body.name]
+    shapes = [name for name, link in robot.body.links.items() if link.collides]
+    assert len(shapes) == model.ngeom
+    assert all(robot.body.links[name].contact is contact for name in shapes)
+    for geom, name in enumerate(shapes):
+        mesh = robot.body.links[name].mesh
+        points = links.link(name).points(torch.tensor(mesh.vertices))[0].numpy()
+        local = (points - data.geom_xpos[geom]) @ data.geom_xmat[geom].reshape(3, 3)
+        size, kind = model.geom_size[geom], mujoco.mjtGeom(model.geom_type[geom])
+        half = {
+            mujoco.mjtGeom.mjGEOM_CAPSULE: (size[0], size[0], size[1] + size[0]),
+            mujoco.mjtGeom.mjGEOM_CYLINDER: (size[0], size[0], size[1]),
+            mujoco.mjtGeom.mjGEOM_SPHERE: (size[0],) * 3,
+        }.get(kind, size)
+        np.testing.assert_allclose(np.abs(local).max(0), half, rtol=0.02)

@@ -215,6 +215,17 @@ def touching(as_json: JsonOption = None) -> None:
 
 
 @reproduce.command()
+def arm(as_json: JsonOption = None) -> None:
+    """A two-link arm: friction, damping and inertia from telemetry, beside MuJoCo's identification, and from video.
+
+    gradsim reproduce arm --json arm.json
+    """
+    from gradsim.experiments.arm import experiment
+
+    show_experiment(experiment(), as_json)
+
+
+@reproduce.command()
 def pendula(as_json: JsonOption = None) -> None:
     """Lengths of a simple and a double pendulum.
 

@@ -70,6 +70,14 @@ template <class S> struct Symmetric {
     }
 };
 
+template <class S> LANES_INLINE Symmetric<S> inverse(const Symmetric<S>& a) {
+    const S* c = a.c;
+    const S xx = c[1] * c[2] - c[3] * c[3], xy = c[3] * c[4] - c[5] * c[2], xz = c[5] * c[3] - c[1] * c[4];
+    const S d = 1 / (c[0] * xx + c[5] * xy + c[4] * xz);
+    return {{xx * d, (c[0] * c[2] - c[4] * c[4]) * d, (c[0] * c[1] - c[5] * c[5]) * d, (c[5] * c[4] - c[0] * c[3]) * d,
+             xz * d, xy * d}};
+}
+
 // A quaternion: vector part and real part. Unit quaternions are rotations.
 template <class S> struct Quaternion {
     Vector<S> a;

@@ -15,6 +15,7 @@ from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName, WrongSha
 from gradsim.scene.joint_tree import JointElement, joint_elements
 from gradsim.scene.joints import Fixed, Joint, is_scalar
 from gradsim.scene.looks import Look, check_look
+from gradsim.scene.materials import Contact
 from gradsim.scene.meshes import TriMesh
 from gradsim.scene.quantity import Quantity, Signal, quantities, quantity, sample_count, to_numpy
 from gradsim.scene.rigid import check_closed_once
@@ -41,8 +42,11 @@ class Link:
             the link's origin without a mesh.
         inertia: About the centre of mass, in the axes of the link [kg m^2], [..., 3, 3]; that of the solid inside the
             mesh if None, or zero without a mesh.
-        mesh: Shape in the axes of the link, for images and mass properties.
+        mesh: Shape in the axes of the link, for images, mass properties and contact.
         look: Appearance; None excludes the link from rendering.
+        collides: Whether the mesh touches static shapes, other bodies, and other links of the body except those that
+            one joint connects to it. A `gs.meshes.icosphere` about the link's origin touches as an exact sphere.
+        contact: Contact parameters, or those by name of the shape or body, as for `gs.Rigid`.
     """
 
     joint: Joint = field(default_factory=Fixed)
@@ -55,14 +59,16 @@ class Link:
     inertia: Quantity | None = quantity(None, "kg m^2", shape=(3, 3))
     mesh: TriMesh | None = None
     look: Look | None = Look()
+    collides: bool = False
+    contact: Contact | Mapping[str, Contact] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Articulated(Body):
     """A tree of links: an arm, a door, a robot, a pendulum with heavy rods.
 
-    Coordinates are those of the joints, so that joints neither drift nor limit the time step. Links touch neither each
-    other nor other bodies.
+    Coordinates are those of the joints, so that joints neither drift nor limit the time step. Links touch each other
+    and their surroundings where they have `collides=True`.
 
     Example:
         `gs.Articulated("arm", {"upper": gs.Link(gs.Revolute(angle=0.3), mass=1.0, center=(0.0, -0.2, 0.0))})`
@@ -121,6 +127,10 @@ class Articulated(Body):
         for name, link in self.links.items():
             yield f"{self.name}.links.{name}", link
             yield f"{self.name}.links.{name}.joint", link.joint
+            contacts = link.contact if isinstance(link.contact, Mapping) else {"": link.contact}
+            for other, contact in contacts.items():
+                if contact is not None:
+                    yield f"{self.name}.links.{name}.contact.{other}".rstrip("."), contact
 
     @cached_property
     def elements(self) -> tuple[JointElement, ...]:
@@ -170,6 +180,24 @@ def _check_link(label: str, link: Link) -> None:
         check_closed_once(f"{label}.mesh", link.mesh)
     if mesh is not None:
         check_look(label, link.look, lambda: (len(mesh.vertices), len(mesh.faces)))
+    _check_collision(label, link)
     inertia = to_numpy(link.inertia)
     if inertia is not None and not np.allclose(inertia, np.swapaxes(inertia, -1, -2), rtol=1e-9):
         raise WrongShape(f"{label}.inertia", "not symmetric", "an inertia tensor must be symmetric")
+
+
+def _check_collision(label: str, link: Link) -> None:
+    """Validates whether a link collides, and its contact parameters."""
+    contacts: Any = link.contact
+    if not isinstance(link.collides, bool):
+        raise WrongType(f"{label}.collides", repr(link.collides), "must be True or False")
+    for other, contact in contacts.items() if isinstance(contacts, Mapping) else [("", contacts)]:
+        if contact is not None and not isinstance(contact, Contact):
+            name = f"{label}.contact" + (f"[{other!r}]" if other else "")
+            raise WrongType(name, type(contact).__name__, "must be a gs.Contact, or gs.Contact by name")
+    if contacts is not None and not link.collides:
+        raise InvalidInput(f"{label}.contact", "given", "needs collides=True")
+    if link.collides:
+        if link.mesh is None:
+            raise InvalidInput(f"{label}.collides", "True without mesh", "a link touches with its mesh: give one")
+        check_closed_once(f"{label}.mesh", link.mesh)

@@ -47,12 +47,17 @@ class Force:
         check_name(self.name)
         validate_quantities(self, self.name)
 
+    @property
+    def body_names(self) -> tuple[str, ...]:
+        """Names of the rigid bodies, or of links as in `arm/hand`, that a subclass names."""
+        return ()
+
     def check(self, scene: Scene) -> None:
         """Raises unless the force fits the scene; subclasses check the bodies they name."""
 
     def find_body(self, scene: Scene, field: str, name: Any, kinds: tuple[type, ...]) -> Any:
         """Returns the body of a given name, checked to be of one of the given types; errors name the field."""
-        found = next((body for body in scene.bodies if body.name == name), None)
+        found: Any = next((body for body in (*scene.bodies, *scene.link_bodies) if body.name == name), None)
         if found is None:
             known = ", ".join(body.name for body in scene.bodies if isinstance(body, kinds)) or "none"
             raise UnknownName(f"{self.name}.{field}", repr(name), f"the bodies that it can act on are {known}")
@@ -118,8 +123,9 @@ class Tether(Force):
         name: Identifier, the first part of its parameters' paths.
         body: Name of the `Soft`, `Cloth` or `Springs` body.
         nodes: Index of its node, or several indices.
-        rigid: Name of the `Rigid` body.
-        points: Points in the rigid body's mesh coordinates [m], [..., 3] or `gs.per_element` with one for each node.
+        rigid: Name of the `Rigid` body, or of a link, as in `arm/hand`.
+        points: Points in the rigid body's mesh coordinates or the axes of the link [m], [..., 3] or `gs.per_element`
+            with one for each node.
         stiffness: [N/m].
         damping: [N s/m].
         rest_length: [m].
@@ -147,6 +153,10 @@ class Tether(Force):
             bad = int(self.nodes.min() if self.nodes.min() < 0 else self.nodes.max())
             raise OutOfRange(f"{self.name}.nodes", bad, f"node indices must lie in [0, {count})")
         self.rigid_of(scene)
+
+    @property
+    def body_names(self) -> tuple[str, ...]:
+        return (self.rigid,)
 
     def body_of(self, scene: Scene) -> NodeBody:
         """Returns the body of the nodes."""

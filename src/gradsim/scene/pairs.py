@@ -29,7 +29,7 @@ def check_pairs(scene: Scene) -> Pairs:
     if not isinstance(given, Mapping):
         remedy = "must be contact parameters by pair, {'left-right': gs.Contact(...)}, or True or False for all pairs"
         raise WrongType("scene.pairs", type(given).__name__, remedy)
-    known = [body.name for body in scene.bodies if isinstance(body, Rigid)]
+    known = [body.name for body in scene.rigid_bodies]
     seen: set[frozenset[str]] = set()
     for pair, contact in given.items():
         names = str(pair).split(SEPARATOR)

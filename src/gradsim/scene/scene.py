@@ -16,6 +16,7 @@ from gradsim.scene.errors import InvalidInput, UnknownName, WrongShape, WrongTyp
 from gradsim.scene.forces import Force, check_forces
 from gradsim.scene.html import to_html
 from gradsim.scene.lights import DEFAULT_LIGHTS, LIGHTS, Light
+from gradsim.scene.link_bodies import LinkBody, link_bodies
 from gradsim.scene.looks import check_color, look_quantities
 from gradsim.scene.materials import Ground
 from gradsim.scene.pairs import Pairs, check_pairs
@@ -51,7 +52,7 @@ class Scene:
         forces: Forces on or between bodies: `Tether`, or user-defined; each with a unique name.
         pairs: Contact between rigid bodies. By default all touch each other, with the contact parameters of the bodies
             (`contact`). `{"left-right": gs.Contact(...), "left-box": None}` overrides the parameters of some pairs or
-            switches them off; False switches off all.
+            switches them off; False switches off all. Links that collide are named as in `arm/hand-box`.
     """
 
     bodies: Sequence[Body]
@@ -111,9 +112,9 @@ class Scene:
         object.__setattr__(self, "background", background)
 
     def _check_contacts(self) -> None:
-        rigid = {body.name for body in self.bodies if isinstance(body, Rigid)}
+        rigid = {body.name for body in self.rigid_bodies}
         obstacles = self.obstacles
-        for body in self.bodies:
+        for body in (*self.bodies, *self.link_bodies):
             contacts = getattr(body, "contact", None)
             others = rigid if isinstance(body, Rigid) else ()
             for name in contacts if isinstance(contacts, Mapping) else ():
@@ -138,8 +139,21 @@ class Scene:
 
     @cached_property
     def has_pairs(self) -> bool:
-        """Whether several rigid bodies may touch each other."""
-        return self.pairs is not False and sum(isinstance(body, Rigid) for body in self.bodies) > 1
+        """Whether several rigid bodies, or links that collide, may touch each other."""
+        return self.pairs is not False and len(self.rigid_bodies) > 1
+
+    @cached_property
+    def link_bodies(self) -> tuple[LinkBody, ...]:
+        """Links that collide, or that a force acts on, as rigid bodies with names such as `arm/hand`."""
+        given = self.forces if isinstance(self.forces, (list, tuple)) else ()  # not checked yet at first use
+        named = {name for force in given if isinstance(force, Force) for name in force.body_names}
+        owners = (body for body in self.bodies if isinstance(body, Articulated))
+        return tuple(link for owner in owners for link in link_bodies(owner, named))
+
+    @cached_property
+    def rigid_bodies(self) -> tuple[Rigid, ...]:
+        """Rigid bodies, then links that collide."""
+        return (*(body for body in self.bodies if isinstance(body, Rigid)), *self.link_bodies)
 
     def _repr_html_(self) -> str:
         return to_html(self)

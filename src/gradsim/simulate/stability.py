@@ -27,6 +27,7 @@ from gradsim.simulate.forces.colliders import ROWS as COLLIDER
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT
 from gradsim.simulate.forces.family import ForceFamily, no_rate
 from gradsim.simulate.state.articulated import ARTICULATED_DYNAMICS
+from gradsim.simulate.state.joint_stability import JointJacobians, link_compliance, quaternion_matrix
 from gradsim.simulate.state.kernels.rigid import FORMS
 from gradsim.simulate.state.kernels.rigid import ROWS as RIGID
 
@@ -191,6 +192,28 @@ class StabilityView:
 
         return self._cached(("touched", family, self.owner), build)
 
+    def connection_compliance(self) -> float:
+        """Returns the relative acceleration of both points of a connection per unit of force in it [1/kg]."""
+        topology, family = self.compiled.topology, self.family.name
+
+        def build() -> float:
+            element = topology.ranges[family, self.owner][0]
+            arrays = {
+                name: int(topology.arrays[f"{family}.{name}"][element]) for name in ("firsts", "seconds", "worlds")
+            }
+            names = ("firsts", "seconds") if arrays["worlds"] >= 0 else ("firsts",)
+            return sum(self._connected(topology.owner("rigid", arrays[name]), name[:-1]) for name in names)
+
+        return self._cached(("compliance", family, self.owner), build)
+
+    def _connected(self, body: str, field: str) -> float:
+        point = np.stack([np.ravel(np.asarray(self.row(f"{field}_{axis}"))) for axis in "xyz"], -1)  # [B, 3]
+        if ("link", body) in self.compiled.topology.ranges:
+            return _link_compliance(self.compiled, body, point[:, None])
+        rows = self.compiled.distinct_columns("rigid", body)
+        center = np.stack([np.ravel(np.asarray(rows[RIGID.center_x + k])) for k in range(3)], -1)
+        return _point_compliance(rows, float(np.linalg.norm(point - center, axis=-1).max()))
+
     def pair_compliances(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns the relative acceleration of two bodies in contact per unit of force for every law [1/kg], [B, laws].
 
@@ -231,6 +254,9 @@ def _largest_moment(rows: Any) -> Any:
 
 
 def _rigid_compliances(compiled: CompiledScene, body: str) -> tuple[float, float]:
+    if ("link", body) in compiled.topology.ranges:
+        compliance = _surface_compliance(compiled, body) * _contact_geometry(compiled.topology, body)[1]
+        return compliance, compliance
     if _contact_geometry(compiled.topology, body)[0] == FORMS.ball:
         return _ball_compliance(compiled, body)
     points, reach = _flat_and_reach(compiled, body)
@@ -263,6 +289,8 @@ def _pair_compliances(compiled: CompiledScene) -> tuple[np.ndarray, np.ndarray]:
     found = []
     for reach in (arms, arms + collider[:, COLLIDER.radius, None]):
         own = _reached_compliance(rigid, reach).T
+        for link in compiled.topology.owners.get("link", ()):
+            own[compiled.topology.ranges["rigid", link][0]] = _surface_compliance(compiled, link)
         largest = np.zeros((len(numbers), own.shape[1]))
         np.maximum.at(largest, groups, own)
         laws = np.zeros((numbers.max() + 1, own.shape[1]))
@@ -279,6 +307,51 @@ def _reached_compliance(rigid: np.ndarray, arms: np.ndarray) -> np.ndarray:
     squares = arms**2
     across = squares.sum(1, keepdims=True) - squares
     return np.asarray(rigid[:, RIGID.inverse_mass] + (moments * across).sum(1))
+
+
+def _surface_compliance(compiled: CompiledScene, body: str) -> float:
+    """Returns the largest acceleration of a link's surface per unit of force on it [1/kg], at the initial state."""
+
+    def build() -> float:
+        index = compiled.topology.ranges["rigid", body][0]
+        return _link_compliance(compiled, body, _link_corners(compiled, body, index))
+
+    return compiled.cached(("surface compliance", body), build)
+
+
+def _link_compliance(compiled: CompiledScene, body: str, points: np.ndarray) -> float:
+    """Returns the same for points of a link in its axes [m], [B, P, 3]."""
+    topology, arrays = compiled.topology, compiled.topology.arrays
+    link = topology.ranges["link", body][0]
+    element = int(arrays["link.joints"][link])
+    owner = topology.owner("joint", element)
+    first = topology.ranges["joint", owner][0]
+    jacobians = compiled.cached(("jacobians", owner), lambda: _jacobians(compiled, owner))
+    turn = quaternion_matrix(np.asarray(compiled.array("link")[:, :, link], dtype=np.float64))
+    return link_compliance(jacobians, element - first, points @ turn)
+
+
+def _jacobians(compiled: CompiledScene, body: str) -> JointJacobians:
+    first, end = compiled.topology.ranges["joint", body]
+    kinds, parents = (compiled.topology.arrays[f"joint.{name}"][first:end] for name in ("kinds", "parents"))
+    return JointJacobians(
+        np.asarray(compiled.array("joint")[:, :, first:end], dtype=np.float64),
+        compiled.state("joint.q")[:, first:end].cpu().numpy().astype(np.float64),
+        kinds,
+        np.where(parents >= 0, parents - first, -1),
+    )
+
+
+def _link_corners(compiled: CompiledScene, body: str, index: int) -> np.ndarray:
+    """Returns the corners of a box around the surface of a link [m], [1, 8, 3]."""
+    arrays = compiled.topology.arrays
+    begin = int(arrays["rigid.sizes"][:index].sum())
+    points = arrays["rigid.points"][begin : begin + int(arrays["rigid.sizes"][index])]
+    low, high = points.min(0), points.max(0)
+    if arrays["rigid.forms"][index] == FORMS.ball:
+        high = np.full(3, float(np.max(compiled.distinct_columns("rigid", body)[RIGID.scale_x])))
+        low = -high
+    return np.stack(np.meshgrid(*np.stack([low, high], 1), indexing="ij"), -1).reshape(1, -1, 3)
 
 
 def _contact_geometry(topology: Topology, body: str) -> tuple[int, int, float]:

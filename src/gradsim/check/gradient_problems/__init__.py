@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradsim.check.gradient_problems.articulated import ARM, TREE
+from gradsim.check.gradient_problems.articulated import ARM, HOPPER, TREE
 from gradsim.check.gradient_problems.balls import BALL, RESTITUTION
 from gradsim.check.gradient_problems.cloth import CLOTH_FLIGHT, CLOTH_IMPACT, SPRING_IMPACT
 from gradsim.check.gradient_problems.motion import CLAMP, DRIVEN_ARM, MOVING_SHAPES
@@ -69,6 +69,7 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     DOUBLE_PENDULUM,
     ARM,
     TREE,
+    HOPPER,
     CLAMP,
     MOVING_SHAPES,
     DRIVEN_ARM,

@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 
 from gradsim.check.gradcheck import Values
-from gradsim.check.gradient_problems.problem import GradientProblem, noise, tensor
+from gradsim.check.gradient_problems.problem import GradientProblem, contact_values, ground, noise, tensor
 from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.joints import Fixed, Free, Prismatic, Revolute, Spherical, Universal
+from gradsim.scene.materials import Contact
 from gradsim.scene.quantity import Signal
+from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
-from gradsim.scene.surfaces import box
+from gradsim.scene.surfaces import box, capsule, icosphere
 
 _BAR = box((0.1, 0.4, 0.12))
+_TRUNK = box((0.2, 0.1, 0.16))
+_HAND = box((0.05, 0.06, 0.05))
+_LEAF = box((0.03, 0.4, 0.5))
 
 
 def _inertia(value: Any) -> Any:
@@ -131,5 +136,79 @@ def _tree_scene(p: Values) -> Scene:
     return Scene([Articulated("tree", links)], gravity=p["gravity"])
 
 
+def _hopper_values() -> Values:
+    return {
+        **contact_values(ke=8e3, kd=5.0, kf=20.0, mu=0.4),
+        "place": tensor([0.05, 0.338, -0.02]),
+        "rotation": tensor([0.05, 0.1, -0.04, 1.0]),
+        "velocity": tensor([0.8, -1.2, 0.3]),
+        "spin": tensor([0.5, -1.0, 2.0]),
+        "mass": tensor(1.5),
+        "center": tensor([0.01, 0.02, -0.01]),
+        "inertia": tensor(np.diag([0.02, 0.03, 0.025]) + 0.002),
+        "leg_mass": tensor(0.3),
+        "hip": tensor([0.06, -0.05, 0.01]),
+        "hip_rotation": tensor([0.05, 0.02, 0.1, 1.0]),
+        "axis": tensor([0.1, 0.2, 1.0]),
+        "angle": tensor(0.2),
+        "rate": tensor(2.0),
+        "stiffness": tensor(3.0),
+        "foot": tensor([0.01, -0.25, 0.0]),
+        "reach": tensor(-0.048),
+        "push_rate": tensor(-1.5),
+        "door_angle": tensor(0.15),
+        "door_rate": tensor(-3.0),
+        "door_density": tensor(150.0),
+        "crate_mass": tensor(0.4),
+        "crate": tensor([0.28, 0.085, -0.02]),
+        "pair_ke": tensor(6e3),
+        "pair_restitution": tensor(0.5),
+        "gravity": tensor([0.2, -9.8, 0.1]),
+    }
+
+
+def _hopper_scene(p: Values) -> Scene:
+    """Returns a body that lands on a foot and hits a door, a crate, and itself with a sliding arm."""
+    touching: dict[str, Any] = {"collides": True, "contact": Contact(p["pair_ke"], 4.0, 15.0, 0.3, 2e-3)}
+    free = Free(p["place"], p["rotation"], p["velocity"], p["spin"])
+    hip = Revolute(p["axis"], p["angle"], p["rate"], stiffness=p["stiffness"], damping=0.02)
+    slider = Prismatic((0.0, 1.0, 0.0), p["reach"], p["push_rate"], stiffness=20.0)
+    leg: dict[str, Any] = {"mass": p["leg_mass"], "center": (0.0, -0.12, 0.0), "inertia": np.eye(3) * 2e-3}
+    links = {
+        "trunk": Link(
+            free,
+            mass=p["mass"],
+            center=p["center"],
+            inertia=_inertia(p["inertia"]),
+            mesh=box((0.2, 0.1, 0.16)),
+            **touching,
+        ),
+        "leg": Link(hip, "trunk", p["hip"], p["hip_rotation"], **leg, mesh=capsule(0.02, 0.16, 12)),
+        "foot": Link(Fixed(), "leg", p["foot"], mesh=icosphere(0.04, 1), collides=True),
+        "hand": Link(
+            slider, "trunk", (0.085, -0.16, -0.03), mass=0.2, inertia=np.eye(3) * 1e-3, mesh=_HAND, **touching
+        ),
+    }
+    door = {
+        "leaf": Link(
+            Revolute((0.0, 1.0, 0.0), p["door_angle"], p["door_rate"]),
+            density=p["door_density"],
+            mesh=_LEAF,
+            **touching,
+        )
+    }
+    crate = Rigid("crate", box((0.1, 0.12, 0.14)), mass=p["crate_mass"], position=p["crate"])
+    hit = Contact(p["pair_ke"], kf=10.0, mu=0.2, delta=2e-3, restitution=p["pair_restitution"])
+    return Scene(
+        [Articulated("hopper", links), crate, Articulated("door", door, position=(0.178, 0.36, 0.0))],
+        ground=ground(p),
+        gravity=p["gravity"],
+        pairs={"hopper/foot-crate": hit},
+    )
+
+
 ARM = GradientProblem("arm at its limits", "articulated body", _arm_scene, _arm_values)
 TREE = GradientProblem("tree of links in flight", "articulated body", _tree_scene, _tree_values)
+HOPPER = GradientProblem(
+    "links that touch ground, crate, door and each other", "articulated body", _hopper_scene, _hopper_values
+)

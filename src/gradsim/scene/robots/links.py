@@ -10,8 +10,9 @@ import numpy as np
 
 from gradsim.scene.articulated import Link
 from gradsim.scene.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical
+from gradsim.scene.materials import Contact
 from gradsim.scene.robots.rotations import matrix, product, rotated, xyzw
-from gradsim.scene.robots.shapes import link_shape
+from gradsim.scene.robots.shapes import collision_shapes, link_shape
 
 FREE, BALL, SLIDE, HINGE = range(4)  # types of joints in MuJoCo
 
@@ -27,14 +28,19 @@ class RobotLinks:
     unsupported: list[str] = field(default_factory=list)
 
 
-def robot_links(model: Any) -> RobotLinks:
-    """Returns all links of a model; bodies with several joints become several links, the first of them without mass."""
+def robot_links(model: Any, collides: bool = False, contact: Contact | None = None) -> RobotLinks:
+    """Returns all links of a model; bodies with several joints become several links, the first of them without mass.
+
+    With `collides`, every collision geometry becomes a further link without mass that is fixed to its body.
+    """
     found = RobotLinks()
     anchors = {0: np.zeros(3)}  # origin of each body's link in the axes of the body
     names: dict[int, str | None] = {0: None}
     for body in range(1, model.nbody):
         _add_body(model, body, found, anchors, names)
-    found.unsupported += _unsupported(model)
+        if collides:
+            _add_collision(model, body, found, anchors[body], contact)
+    found.unsupported += _unsupported(model, collides)
     return found
 
 
@@ -69,6 +75,14 @@ def _add_body(
     names[body], anchors[body] = own, anchor
     found.anchors[own] = anchor
     found.bodies[model.body(body).name or f"body_{body}"] = own
+
+
+def _add_collision(model: Any, body: int, found: RobotLinks, anchor: np.ndarray, contact: Contact | None) -> None:
+    parent = found.bodies[model.body(body).name or f"body_{body}"]
+    for shape in collision_shapes(model, body, anchor):
+        place = {"position": shape.position, "rotation": shape.rotation}
+        name = _identifier(f"{parent}_shape", found.links)
+        found.links[name] = Link(Fixed(), parent, **place, mesh=shape.mesh, look=None, collides=True, contact=contact)
 
 
 def _joint(model: Any, joint: int) -> Joint:
@@ -117,7 +131,7 @@ def _mass(model: Any, body: int, anchor: np.ndarray) -> dict[str, Any]:
     return given
 
 
-def _unsupported(model: Any) -> list[str]:
+def _unsupported(model: Any, collides: bool) -> list[str]:
     """Returns what the model has and a simulation would leave out."""
     found = []
     counts = {"neq": "equality constraint", "ntendon": "tendon", "nu": "actuator", "nflex": "flex", "nskin": "skin"}
@@ -142,8 +156,9 @@ def _unsupported(model: Any) -> list[str]:
         found.append("gravity compensation")
     if model.opt.viscosity or model.opt.density or np.any(model.opt.wind):
         found.append("fluid forces")
-    if np.any(model.geom_contype) or np.any(model.geom_conaffinity):
-        found.append("contact of links")
+    if not collides and (np.any(model.geom_contype) or np.any(model.geom_conaffinity)):
+        found.append("contact of links (collides=True)")
+    found += [f"contact exclusion {k}" for k in range(model.nexclude if collides else 0)]
     found += [
         f"geometry {model.geom(k).name or k} of the world" for k in range(model.ngeom) if not model.geom_bodyid[k]
     ]

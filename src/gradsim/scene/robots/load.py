@@ -12,6 +12,7 @@ from typing import Any
 
 from gradsim.scene.articulated import Articulated
 from gradsim.scene.errors import InvalidInput, MissingExtra, RobotWarning
+from gradsim.scene.materials import Contact
 from gradsim.scene.robots.files import RobotSource, read_robot_file
 from gradsim.scene.robots.links import robot_links
 
@@ -63,6 +64,8 @@ def load_robot(
     name: str | None = None,
     folder: str | os.PathLike[str] | None = None,
     y_up: bool = True,
+    collides: bool = False,
+    contact: Contact | None = None,
 ) -> Robot:
     """Loads a robot from a URDF or MJCF file.
 
@@ -78,6 +81,9 @@ def load_robot(
         folder: Folder that holds all files of the robot, below which `package://` is searched; that of the file if
             None.
         y_up: Whether to turn the base such that the z axis of the file points up, along y.
+        collides: Whether links touch with the collision geometry of the file. Each shape becomes a link that is fixed
+            to its body, such as `foot_shape`; meshes become their convex hulls, as in MuJoCo.
+        contact: Contact parameters of all these links; those of what they touch if None.
 
     Raises:
         MissingExtra: MuJoCo, which parses the files, is not installed.
@@ -98,7 +104,7 @@ def load_robot(
         mujoco.set_mju_user_warning(None)
     for message in messages:
         warnings.warn(f"{source.path.name}: MuJoCo: {message}", RobotWarning, stacklevel=2)
-    found = robot_links(model)
+    found = robot_links(model, collides, contact)
     if not found.links:
         raise InvalidInput("path", str(source.path), "has no links")
     unsupported = tuple(dict.fromkeys((*source.unsupported, *found.unsupported)))

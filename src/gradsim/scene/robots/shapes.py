@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradsim.scene.looks import Look
 from gradsim.scene.meshes import TriMesh
-from gradsim.scene.robots.rotations import matrix, xyzw
+from gradsim.scene.robots.rotations import matrix, product, xyzw
 from gradsim.scene.surfaces import box, capsule, cylinder, icosphere
 
 SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 2, 3, 4, 5, 6, 7  # types of geometry in MuJoCo
 DEFAULT_COLOR = (0.5, 0.5, 0.5, 1.0)  # of geometry that has none of its own
+Y_TO_Z = np.array([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])  # a rotation that turns y to z
 Z_TO_Y = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])  # from axes whose y axis is MuJoCo's z axis
 
 
@@ -41,6 +44,48 @@ def link_shape(model: Any, body: int, anchor: np.ndarray) -> tuple[TriMesh | Non
     if (color == color[0]).all():
         return mesh, Look(color=color[0])
     return mesh, Look(face_colors=color)
+
+
+class CollisionShape(NamedTuple):
+    """A closed shape that touches, with its place in the axes of the body."""
+
+    mesh: TriMesh
+    position: np.ndarray  # [m], [3]
+    rotation: np.ndarray  # (x, y, z, w), [4]
+
+
+def collision_shapes(model: Any, body: int, anchor: np.ndarray) -> Iterator[CollisionShape]:
+    """Yields the collision geometry of a body in its own axes, with the origin at `anchor`; meshes as convex hulls."""
+    for geom in range(model.ngeom):
+        touches = bool(model.geom_contype[geom]) or bool(model.geom_conaffinity[geom])
+        mesh = _solid(model, geom) if touches and model.geom_bodyid[geom] == body else None
+        if mesh is not None:
+            turn = xyzw(model.geom_quat[geom])
+            upright = int(model.geom_type[geom]) in (CAPSULE, CYLINDER)
+            turn = product(turn, Y_TO_Z) if upright else turn
+            yield CollisionShape(mesh, np.array(model.geom_pos[geom]) - anchor, turn)
+
+
+def _solid(model: Any, geom: int) -> TriMesh | None:
+    """Returns the closed shape of a geometry, along y for capsules and cylinders; None for planes and height fields."""
+    kind, size = int(model.geom_type[geom]), model.geom_size[geom]
+    if kind == SPHERE:
+        return icosphere(float(size[0]), 2)
+    if kind == CAPSULE:
+        return capsule(float(size[0]), 2.0 * float(size[1]), 8)
+    if kind == CYLINDER:
+        return cylinder(float(size[0]), 2.0 * float(size[1]), 12)
+    if kind == BOX:
+        return box(tuple(float(side) for side in 2.0 * size))
+    shape = _surface(model, geom)
+    if shape is None:
+        return None
+    if kind == ELLIPSOID:
+        return TriMesh(*shape)
+    import trimesh
+
+    hull = trimesh.convex.convex_hull(shape[0])
+    return TriMesh(np.array(hull.vertices), np.array(hull.faces, dtype=np.int32))
 
 
 def _surface(model: Any, geom: int) -> tuple[np.ndarray, np.ndarray] | None:

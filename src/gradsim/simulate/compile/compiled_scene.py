@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from gradsim.simulate.compile.parameters import column_period, parameter_array, 
 from gradsim.simulate.compile.signature import SceneSignature, signature_of
 from gradsim.simulate.compile.topology import Topology, topology_of
 from gradsim.simulate.forces.family import scene_objects
+
+V = TypeVar("V")
 
 
 @dataclass(eq=False)
@@ -88,6 +90,16 @@ class CompiledScene:
         if len(array) * count == 1:
             return array[0, :, first].tolist()
         return array[:, :, first : first + count].swapaxes(0, 1)
+
+    def cached(self, key: Hashable, build: Callable[[], V]) -> V:
+        """Returns build(), computed once for this scene, and records whether it read tensors of the scene."""
+        found: tuple[V, bool] | None = self._arrays.get(key)
+        if found is None:
+            before, self.batcher.uses_tensors = self.batcher.uses_tensors, False
+            found = self._arrays[key] = build(), self.batcher.uses_tensors
+            self.batcher.uses_tensors = before
+        self.batcher.uses_tensors = self.batcher.uses_tensors or found[1]
+        return found[0]
 
     def state(self, name: str) -> torch.Tensor:
         """Returns an initial state without its gradient."""

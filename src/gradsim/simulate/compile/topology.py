@@ -73,12 +73,13 @@ class Topology:
     @property
     def is_native(self) -> bool:
         """Whether every force has a native kernel."""
-        return all(force.native is not None for force in self.forces)
+        coupled_links = "link" in self.elements and self.is_coupled
+        return not coupled_links and all(force.native is not None for force in self.forces)
 
     @functools.cached_property
     def is_prescribed(self) -> bool:
-        """Whether a part of the state follows a prescribed motion."""
-        return any(family in PRESCRIBED for family in self.families)
+        """Whether a part of the state follows a prescribed motion, or links in contact their joints."""
+        return "link" in self.families or any(family in PRESCRIBED for family in self.families)
 
     def owner(self, family: str, index: int) -> str:
         """Returns the name of the scene object that owns an element."""

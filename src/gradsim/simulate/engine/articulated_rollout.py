@@ -2,7 +2,8 @@
 
 The lanes of a vector hold the same joint of several worlds; a single world is advanced in scalars
 (`native/articulated_rollout.h`). The history has the state at the start of every step. The portable kernels are the
-reference and run on every device.
+reference and run on every device. Articulated bodies with links in contact advance together with the rigid bodies of
+their world (`native/linked_rollout.h`).
 """
 
 import functools
@@ -13,12 +14,14 @@ import warp as wp
 
 from gradsim.native import kernel_module
 from gradsim.scene.integrators import Integrator
+from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.structures import JOINTS, SHARED_DEFINITIONS, Tableau, packed
 from gradsim.simulate.engine.world_rollout import HEADERS
 from gradsim.simulate.forces.family import types_of
 from gradsim.simulate.state.kernels.articulated import KINDS
 
 STATE = 7  # scalars of a joint: coordinates and rates
+WRENCH = 6  # of a link in contact: force and torque
 
 
 class ArticulatedRolloutKernels(NamedTuple):
@@ -29,30 +32,44 @@ class ArticulatedRolloutKernels(NamedTuple):
 
 
 @functools.cache
-def articulated_rollout_kernels(real: Any, integrator: Integrator, lanes: int) -> ArticulatedRolloutKernels:
-    """Returns the kernels of an integrator with `lanes` worlds per thread."""
+def articulated_rollout_kernels(
+    real: Any, integrator: Integrator, lanes: int, linked: bool
+) -> ArticulatedRolloutKernels:
+    """Returns the kernels of an integrator with `lanes` worlds per thread, with or without links in contact."""
     types = types_of(real)
     reals, ints, structures, c = types.reals, types.ints, wp.array(dtype=wp.uint8, ndim=2), types.name
     tableau = Tableau(integrator)
-    stem = f"articulated_rollout_{tableau.name}_{'one' if lanes == 1 else 'worlds'}"
+    name = "linked_rollout" if linked else "articulated_rollout"
+    stem = f"{name}_{tableau.name}_{'one' if lanes == 1 else 'worlds'}"
     definitions = (*SHARED_DEFINITIONS, KINDS, JOINTS, tableau)
-    module = kernel_module(stem, real, HEADERS / "articulated_rollout.h", definitions=definitions)
+    module = kernel_module(stem, real, HEADERS / f"{name}.h", definitions=definitions)
     number = c if lanes == 1 else f"gradsim::Lanes<{c}>"
     arguments = f"thread, steps, clock.data, dt.data, *(const gradsim::Joints<{c}>*)joints.data"
+    if linked:
+        arguments += f", *(const gradsim::RigidBodies<{c}>*)bodies.data"
+        arguments += f", pairs.shape[0] ? (const gradsim::PairArrays<{c}>*)pairs.data : nullptr"
 
-    @wp.func_native(f"gradsim::articulated_rollout<{c}, {number}>({arguments});")
-    def rollout_joints(thread: int, steps: int, clock: ints, dt: reals, joints: structures): ...
+    @wp.func_native(f"gradsim::{name}<{c}, {number}>({arguments});")
+    def rollout_joints(
+        thread: int, steps: int, clock: ints, dt: reals, joints: structures, bodies: structures, pairs: structures
+    ): ...
 
-    @wp.func_native(f"gradsim::articulated_rollout_adjoint<{c}, {number}>({arguments});")
-    def rollout_joints_adjoint(thread: int, steps: int, clock: ints, dt: reals, joints: structures): ...
+    @wp.func_native(f"gradsim::{name}_adjoint<{c}, {number}>({arguments});")
+    def rollout_joints_adjoint(
+        thread: int, steps: int, clock: ints, dt: reals, joints: structures, bodies: structures, pairs: structures
+    ): ...
 
     @wp.kernel(enable_backward=False, module=module)
-    def articulated_rollout(steps: int, clock: ints, dt: reals, joints: structures):
-        rollout_joints(wp.tid(), steps, clock, dt, joints)
+    def articulated_rollout(
+        steps: int, clock: ints, dt: reals, joints: structures, bodies: structures, pairs: structures
+    ):
+        rollout_joints(wp.tid(), steps, clock, dt, joints, bodies, pairs)
 
     @wp.kernel(enable_backward=False, module=module)
-    def articulated_rollout_adjoint(steps: int, clock: ints, dt: reals, joints: structures):
-        rollout_joints_adjoint(wp.tid(), steps, clock, dt, joints)
+    def articulated_rollout_adjoint(
+        steps: int, clock: ints, dt: reals, joints: structures, bodies: structures, pairs: structures
+    ):
+        rollout_joints_adjoint(wp.tid(), steps, clock, dt, joints, bodies, pairs)
 
     return ArticulatedRolloutKernels(articulated_rollout, articulated_rollout_adjoint)
 
@@ -69,18 +86,28 @@ class ArticulatedRollout:
     structures: Any = None  # the native structure as a Warp array
 
     @property
+    def is_linked(self) -> bool:
+        """Whether links are in contact, and rigid bodies advance together with the joints."""
+        return bool(self.fields["link_count"])
+
+    @property
     def row_size(self) -> int:
         """Scalars of history per step."""
-        return int(self.threads * self.lanes * self.fields["joint_count"] * STATE)
+        wrenches = WRENCH * len(self.integrator.stages) * self.fields["link_count"]
+        return int(self.threads * self.lanes * (self.fields["joint_count"] * STATE + wrenches))
 
     def with_history(self, history: Any) -> "ArticulatedRollout":
-        """Returns a copy with memory for the history, an array [threads, steps, joints, state, lanes]."""
+        """Returns a copy with memory for the history, an array [threads, steps, row * lanes]."""
         structure = JOINTS(**self.fields, history=history.ptr, step_count=history.shape[1])
         return replace(self, arrays=(*self.arrays, history), structures=packed([structure], JOINTS))
 
 
-def launch_articulated_rollout(rollout: ArticulatedRollout, clock: Any, dt: Any, steps: int, *, adjoint: bool) -> None:
-    """Advances all joints by the steps of a graph, or takes their adjoint back over them."""
-    kernels = articulated_rollout_kernels(dt.dtype, rollout.integrator, rollout.lanes)
+def launch_articulated_rollout(
+    rollout: ArticulatedRollout, rigid: RigidRollout | None, clock: Any, dt: Any, steps: int, *, adjoint: bool
+) -> None:
+    """Advances all joints by the steps of a graph, or takes their adjoint back over them; also `rigid` if linked."""
+    linked = rigid is not None and rollout.is_linked
+    kernels = articulated_rollout_kernels(dt.dtype, rollout.integrator, rollout.lanes, linked)
     kernel = kernels.adjoint if adjoint else kernels.forward
-    wp.launch(kernel, rollout.threads, inputs=[steps, clock, dt, rollout.structures], device="cpu")
+    others = (rigid.structures, rigid.pairs.structure) if rigid is not None and linked else (rollout.structures,) * 2
+    wp.launch(kernel, rollout.threads, inputs=[steps, clock, dt, rollout.structures, *others], device="cpu")

@@ -76,8 +76,7 @@ class BatchShard(ShardMemory):
         """Returns all that a step reads and writes but the history."""
         forces: tuple[PortableForce, ...] = ()
         if not self.native:
-            own = map(self.layout.portable_force, self.topology.forces)
-            forces = (*own, *self.layout.portable_dynamics())
+            forces = tuple(map(self.layout.portable_force, self.topology.forces))
         portable = PortableSystem(
             clock=RolloutClock(self.clock.array, self.dt.array),
             integrator=self.integrator,
@@ -86,6 +85,7 @@ class BatchShard(ShardMemory):
             signals=() if self.native else self.layout.signals(self.samples),
             prescribed=() if self.native else self.layout.portable_prescribed(),
             no_anchors=None if self.native else self._no_anchors(),
+            dynamics=None if self.native else self.layout.portable_dynamics(),
         )
         if not self.native:
             return System(portable)
@@ -269,7 +269,7 @@ class BatchShard(ShardMemory):
         """Returns the history of a state, [rows, count, width]."""
         rigid, part = self.system.rigid_rollout, name.partition(".")[0]
         if part == "joint" and self.system.articulated_rollout is not None:
-            return self._recorded_joints(name)
+            return self._recorded_joints(name, self.system.articulated_rollout)
         if rigid is None or part != "rigid":
             rows = self.history[name].tensor.unflatten(1, (self.world_count, -1))
             return rows[:, :, : self.topology.elements[part]].flatten(1, 2)
@@ -278,11 +278,13 @@ class BatchShard(ShardMemory):
         worlds = rows.permute(2, 1, 4, 0, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)
         return worlds.split(list(widths.values()), -1)[list(widths).index(name.partition(".")[2])]
 
-    def _recorded_joints(self, name: str) -> torch.Tensor:
+    def _recorded_joints(self, name: str, rollout: ArticulatedRollout) -> torch.Tensor:
         """Returns the history of joints that the native rollout writes, repeated for all evaluations of a step."""
         count, widths = self.topology.elements["joint"], self.state_layout["joint"].states
         history = self.history["joint"].tensor
-        rows = history.view(*history.shape[:2], count, sum(widths.values()), -1)  # [threads, steps, joints, 7, lanes]
+        lanes, scalars = rollout.lanes, count * sum(widths.values())
+        states = history[..., : scalars * lanes]
+        rows = states.view(*history.shape[:2], count, -1, lanes)  # [threads, steps, joints, 7, lanes]
         worlds = rows.permute(1, 0, 4, 2, 3).flatten(1, 2)[:, : self.world_count].flatten(1, 2)
         own = worlds.split(list(widths.values()), -1)[list(widths).index(name.partition(".")[2])]
         return own.repeat_interleave(len(self.integrator.stages), 0)

@@ -8,6 +8,7 @@ import warp as wp
 
 from gradsim.bridge import Table
 from gradsim.scene.integrators import Integrator
+from gradsim.simulate.engine.portable_joints import PortableDynamics
 from gradsim.simulate.engine.signals import SignalArrays
 from gradsim.simulate.forces.family import ForceFamily, ForceKernels
 from gradsim.simulate.state.kernels import UpdateKernels
@@ -74,6 +75,12 @@ class PortableSystem:
     signals: tuple[SignalArrays, ...] = ()
     prescribed: tuple[PrescribedState, ...] = ()
     no_anchors: PartArrays | None = None  # empty arrays, for scenes without sticking friction
+    dynamics: PortableDynamics | None = None  # of joints
+
+    @property
+    def sets_states(self) -> bool:
+        """Whether some states follow from a prescribed motion or from joints."""
+        return bool(self.prescribed) or (self.dynamics is not None and self.dynamics.links is not None)
 
 
 def stage_weights(integrator: Integrator) -> np.ndarray:

@@ -14,6 +14,7 @@ from gradsim.simulate.engine.articulated_rollout import ArticulatedRollout
 from gradsim.simulate.engine.launch import PortableForce, PrescribedState
 from gradsim.simulate.engine.pair_arrays import PairArrays, native_grids, pair_arrays
 from gradsim.simulate.engine.point_blocks import point_blocks, point_order
+from gradsim.simulate.engine.portable_joints import PortableDynamics, PortableLinks
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.signals import SignalArrays
 from gradsim.simulate.engine.structures import (
@@ -29,9 +30,10 @@ from gradsim.simulate.engine.structures import (
 from gradsim.simulate.engine.world_rollout import NativeForce, native_signal
 from gradsim.simulate.forces.family import INTERPOLATIONS, ForceFamily
 from gradsim.simulate.forces.node_pairs import NEIGHBOURS, skipped_lists
-from gradsim.simulate.state.articulated import ARTICULATED_DYNAMICS
 from gradsim.simulate.state.kernels.articulated import SCRATCH_ROWS
 from gradsim.simulate.state.kernels.articulated_dynamics import articulated_dynamics
+from gradsim.simulate.state.kernels.links import SCRATCH_ROWS as LINK_SCRATCH_ROWS
+from gradsim.simulate.state.kernels.links import link_kernels
 from gradsim.simulate.state.prescribed import PRESCRIBED
 
 WORLDS_IN_LANES = 2  # smallest batch for which lanes hold worlds instead of points of one body
@@ -73,7 +75,7 @@ def column_counts(topology: Topology, dtype: torch.dtype, native: bool) -> dict[
 def worlds_per_group(topology: Topology, dtype: torch.dtype, device: torch.device) -> int:
     """Returns how many worlds a thread advances at once: those in the lanes of a rollout of rigid bodies or joints."""
     parts = set(topology.state_layout) - {"rigid_anchor", "pair_anchor"}
-    in_lanes = device.type == "cpu" and topology.is_native and parts in ({"rigid"}, {"joint"})
+    in_lanes = device.type == "cpu" and topology.is_native and parts in ({"rigid"}, {"joint"}, {"rigid", "joint"})
     return lane_count(dtype) if in_lanes else 1
 
 
@@ -159,15 +161,32 @@ class Layout:
                 found.append(PrescribedState(part, own, count, elements, self.parameters[family]))
         return tuple(found)
 
-    def portable_dynamics(self) -> tuple[PortableForce, ...]:
-        """Returns the forces of articulated bodies on their own joints, for portable kernels."""
-        if "joint" not in self.topology.elements:
-            return ()
-        count = self.topology.elements["joint"]
-        kernels = articulated_dynamics(bridge.real_type(self.dtype))
-        scratch = bridge.scalars((SCRATCH_ROWS, count * self.world_count), self.dtype, self.device)
-        arrays = (count, *self._joint_constants(), scratch.array)
-        return (PortableForce(ARTICULATED_DYNAMICS, kernels, self.world_count, arrays, (self.parameters["joint"],)),)
+    def portable_dynamics(self) -> PortableDynamics | None:
+        """Returns the dynamics of articulated bodies and their links in contact, for portable kernels."""
+        elements, arrays, real = self.topology.elements, self.topology.arrays, bridge.real_type(self.dtype)
+        if "joint" not in elements:
+            return None
+        count, links = elements["joint"], elements.get("link", 0)
+        bodies = np.full(count, -1, np.int32)
+        if links:
+            bodies[arrays["link.joints"]] = arrays["link.bodies"]
+        every = self.spread(bodies, elements.get("rigid", 0))
+        scratch, link_scratch = (
+            bridge.scalars((rows, count * self.world_count), self.dtype, self.device).array
+            for rows in (SCRATCH_ROWS, LINK_SCRATCH_ROWS)
+        )
+        kinds, parents = self._joint_constants()
+        held = self.constant(np.where(np.tile(bodies, self.world_count) >= 0, every, -1).astype(np.int32))
+        empty = (
+            bridge.vectors((0,), self.dtype, self.device).array,
+            bridge.vectors((0, 0), self.dtype, self.device).array,
+        )
+        own = (articulated_dynamics(real), self.world_count, (count, kinds, parents), held, scratch, empty)
+        if not links:
+            return PortableDynamics(*own)
+        joints, held = self.indices("link", "joints", "joint"), self.indices("link", "bodies", "rigid")
+        table = self.parameters["link"]
+        return PortableDynamics(*own, PortableLinks(link_kernels(real), links, joints, held, link_scratch, table))
 
     def _joint_constants(self) -> list[Any]:
         return [self.constant(self.topology.arrays[f"joint.{name}"]) for name in ("kinds", "parents")]
@@ -294,7 +313,7 @@ class Layout:
         own = SIZES.pair_scratch * shapes + SIZES.push_scratch * pushes
         step = SIZES.body_scratch + SIZES.stage_scratch * len(integrator.stages) + 4
         pairs = pair_arrays(self, buffers, lanes, lane_count(self.dtype)) if "pair" in elements else PairArrays()
-        together = coupled or "pair" in elements
+        together = coupled or "pair" in elements or "link" in elements
         size = (elements["rigid"] * (own + step) if together else own) * lanes
         scratch = bridge.scalars((size,), self.dtype, self.device)
         anchors = self._anchor_memory(buffers, lanes)
@@ -317,16 +336,19 @@ class Layout:
         }
         threads = elements["rigid"] * -(-self.world_count // lanes)
         arrays = (*constants.values(), empty, scratch, *anchors.arrays, *signal_arrays)
-        group = elements["rigid"] if "pair" in elements else 1
+        group = elements["rigid"] if "pair" in elements or "link" in elements else 1
         return RigidRollout(integrator, threads, lanes, fields, arrays, pairs, group, anchors.row)
 
     def articulated_rollout(
         self, buffers: dict[str, Any], integrator: Integrator, batch: int, signals: tuple[SignalArrays, ...]
     ) -> ArticulatedRollout:
         """Returns the native rollout of all joints; arguments as for `rigid_rollout`."""
-        count = self.topology.elements["joint"]
+        count, links = self.topology.elements["joint"], self.topology.elements.get("link", 0)
         lanes = lane_count(self.dtype) if batch >= WORLDS_IN_LANES else 1
         constants = self._joint_constants()
+        none = np.empty(0, np.int32)
+        places = [self.constant(self.topology.arrays.get(f"link.{name}", none)) for name in ("joints", "bodies")]
+        empty = bridge.table((1, 0), self.dtype, self.device)
         own = packed([native_signal(s) for s in signals if s.parameters is self.parameters["joint"]], SIGNAL)
         size = count * lanes * (SIZES.joint_scratch + SIZES.joint_stage_scratch * len(integrator.stages))
         scratch = bridge.scalars((size,), self.dtype, self.device)
@@ -334,6 +356,10 @@ class Layout:
             "world_count": self.world_count,
             "joint_count": count,
             "signal_count": own.shape[0],
+            "link_count": links,
+            "link_joints": places[0].ptr,
+            "link_bodies": places[1].ptr,
+            "link": table_of(self.parameters.get("link") or empty),
             "kinds": constants[0].ptr,
             "parents": constants[1].ptr,
             "signals": own.ptr,
@@ -342,7 +368,7 @@ class Layout:
             "scratch": scratch.array.ptr,
         }
         threads = -(-self.world_count // lanes)
-        return ArticulatedRollout(integrator, threads, lanes, fields, (*constants, own, scratch))
+        return ArticulatedRollout(integrator, threads, lanes, fields, (*constants, own, scratch, *places, empty))
 
     def _rigid_signals(self, signals: tuple[SignalArrays, ...]) -> tuple[list[Any], dict[str, Any]]:
         """Returns arrays of the signals that move shapes and rigid bodies, and the fields of the native structure."""

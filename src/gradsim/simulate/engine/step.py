@@ -16,6 +16,12 @@ from gradsim.simulate.engine.launch import (
     update,
     update_adjoint,
 )
+from gradsim.simulate.engine.portable_joints import (
+    add_acceleration_adjoints,
+    add_accelerations,
+    set_links,
+    set_links_adjoint,
+)
 from gradsim.simulate.engine.rigid_rollout import RigidRollout, launch_rigid_rollout
 from gradsim.simulate.engine.signals import add_signal_adjoints, sample_signals
 from gradsim.simulate.engine.world_rollout import WorldRollout, launch_world_rollout
@@ -41,9 +47,10 @@ def take_steps(system: System, count: int, starts_frame: bool = True) -> None:
             roll_out(part, portable, count, adjoint=False)
     for step in range(count if _stepped(portable) else 0):
         take_step(portable, step, starts_frame and step == 0)
-    if portable.prescribed:
+    if portable.sets_states:
         sample_signals(portable.signals, portable.clock.counts, portable.clock.dt, count - 1, 1.0)
         set_prescribed(portable)
+        set_links(portable)
 
 
 def take_steps_adjoint(system: System, count: int, starts_frame: bool = True) -> None:
@@ -53,8 +60,9 @@ def take_steps_adjoint(system: System, count: int, starts_frame: bool = True) ->
     for part in portable.part_arrays.values():
         if part.whole_steps:
             roll_out(part, portable, count, adjoint=True)
-    if portable.prescribed:
+    if portable.sets_states:
         sample_signals(portable.signals, portable.clock.counts, portable.clock.dt, count - 1, 1.0)
+        set_links_adjoint(portable)
         set_prescribed_adjoint(portable)
         add_signal_adjoints(portable.signals, portable.clock.counts, portable.clock.dt, count - 1, 1.0)
     for step in reversed(range(count if _stepped(portable) else 0)):
@@ -63,12 +71,14 @@ def take_steps_adjoint(system: System, count: int, starts_frame: bool = True) ->
 
 def _roll_out_native(system: System, count: int, *, adjoint: bool) -> None:
     clock = system.portable.clock
-    if system.rigid_rollout is not None and not system.coupled:
+    joints = system.articulated_rollout
+    linked = joints is not None and joints.is_linked
+    if system.rigid_rollout is not None and not system.coupled and not linked:
         launch_rigid_rollout(system.rigid_rollout, clock.counts, clock.dt, count, adjoint=adjoint)
     if system.world_rollout is not None:
         launch_world_rollout(system.world_rollout, clock.counts, clock.dt, count, adjoint=adjoint)
-    if system.articulated_rollout is not None:
-        launch_articulated_rollout(system.articulated_rollout, clock.counts, clock.dt, count, adjoint=adjoint)
+    if joints is not None:
+        launch_articulated_rollout(joints, system.rigid_rollout, clock.counts, clock.dt, count, adjoint=adjoint)
 
 
 def _stepped(system: PortableSystem) -> list[PartArrays]:
@@ -88,8 +98,10 @@ def take_step(system: PortableSystem, step: int, starts_frame: bool) -> None:
         if _evaluates(system, stage, starts_frame):
             sample_signals(system.signals, system.clock.counts, system.clock.dt, step, time)
             set_prescribed(system)
+            set_links(system)
             for force in system.forces:
                 add_forces(force, system, step, stage)
+            add_accelerations(system)
         for part in _stepped(system):
             update(part, system, stage, len(times) * step + stage)
 
@@ -103,7 +115,9 @@ def take_step_adjoint(system: PortableSystem, step: int, starts_frame: bool) -> 
         if not _evaluates(system, stage, starts_frame):
             continue
         sample_signals(system.signals, system.clock.counts, system.clock.dt, step, time)
+        add_acceleration_adjoints(system, len(times) * step + stage)
         for force in system.forces:
             add_force_adjoints(force, system, step, stage)
+        set_links_adjoint(system)
         set_prescribed_adjoint(system)
         add_signal_adjoints(system.signals, system.clock.counts, system.clock.dt, step, time)

@@ -37,8 +37,8 @@ SIZES = Constants(
     neighbour_scratch=4,  # for a body in a list of neighbours
     neighbour_integers=16,  # and integers for it
     law_scratch=26,  # for the contact parameters of pairs of bodies
-    joint_scratch=132,  # for a joint
-    joint_stage_scratch=100,  # for a joint and a stage
+    joint_scratch=154,  # for a joint
+    joint_stage_scratch=106,  # for a joint and a stage
 )
 
 TABLE = Structure(
@@ -168,12 +168,15 @@ PAIRS = Structure(
 JOINTS = Structure(
     "Joints",
     {
-        **dict.fromkeys(("world_count", "joint_count", "signal_count", "step_count"), INT64),
+        **dict.fromkeys(("world_count", "joint_count", "signal_count", "step_count", "link_count"), INT64),
         **dict.fromkeys(("kinds", "parents"), "const int*"),  # of the joints of one world
         "signals": "const SignalArrays<T>*",
         "table": TABLE,
         **dict.fromkeys(("q", "v", "q_adj", "v_adj"), "T*"),
-        "history": "T*",  # [threads, steps, joints, 7, lanes]
+        "link_joints": "const int*",  # that carry the links in contact of one world
+        "link_bodies": "const int*",  # that these links are
+        "link": TABLE,
+        "history": "T*",  # [threads, steps, states of joints and wrenches of links at all stages, lanes]
         "scratch": "T*",
     },
     comment="All joints of articulated bodies in some worlds.",

@@ -183,8 +183,8 @@ def _reader(path: str) -> Callable[[Any], Any]:
 
 
 def scene_objects(scene: Scene) -> list[tuple[str, Any]]:
-    """Returns the bodies, static shapes and forces of a scene with their names."""
-    bodies = [(body.name, body) for body in scene.bodies]
+    """Returns the bodies, links that collide, static shapes and forces of a scene with their names."""
+    bodies = [(body.name, body) for body in (*scene.bodies, *scene.link_bodies)]
     return bodies + list(scene.obstacles.items()) + [(force.name, force) for force in scene.forces]
 
 

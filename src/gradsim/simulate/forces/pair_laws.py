@@ -4,7 +4,7 @@ Bodies with equal contact parameters form a group, so that a scene of many equal
 each pair.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from gradsim.cache import cache_key
 from gradsim.scene.bodies import body_size
+from gradsim.scene.link_bodies import LinkBody, can_collide
 from gradsim.scene.materials import Contact
 from gradsim.scene.pairs import contact_between, pairs_by_names
 from gradsim.scene.quantity import unwrap
@@ -61,7 +62,7 @@ class PairLaws:
 
 def first_rigid(scene: Scene) -> Rigid:
     """Returns the first rigid body of a scene, which owns all pairs."""
-    return next(body for body in scene.bodies if isinstance(body, Rigid))
+    return scene.rigid_bodies[0]
 
 
 def touching_pairs(groups: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -73,7 +74,7 @@ def touching_pairs(groups: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray,
 
 def pair_laws(scene: Scene) -> PairLaws:
     """Returns the contact parameters of all pairs of rigid bodies."""
-    bodies = [body for body in scene.bodies if isinstance(body, Rigid)]
+    bodies = scene.rigid_bodies
     overridden = pairs_by_names(scene)
     named = _named(bodies) | {name for pair in overridden for name in pair}
     members: dict[Hashable, list[Rigid]] = {}
@@ -90,14 +91,15 @@ def pair_laws(scene: Scene) -> PairLaws:
             if first is second:
                 continue
             pair = frozenset((first.name, second.name))
-            contact = overridden[pair] if pair in overridden else contact_between(first, second)
+            own_contact = overridden[pair] if pair in overridden else contact_between(first, second)
+            contact = own_contact if can_collide(first, second) else None
             if contact is not None:
                 numbers[i, j] = numbers[j, i] = len(laws)
                 laws.append(PairLaw(contact, first, second))
     return PairLaws(groups, numbers, tuple(laws))
 
 
-def _named(bodies: list[Rigid]) -> set[str]:
+def _named(bodies: Sequence[Rigid]) -> set[str]:
     """Returns the bodies whose contact parameters with some other body are given by name, and those others."""
     known = {body.name for body in bodies}
     named: set[str] = set()
@@ -109,7 +111,7 @@ def _named(bodies: list[Rigid]) -> set[str]:
 
 def _group_key(body: Rigid, named: set[str]) -> Hashable:
     """Returns a key that is equal for bodies with equal contact parameters with all other bodies."""
-    if body.name in named:
+    if body.name in named or isinstance(body, LinkBody):
         return body.name
     contact: Any = None if isinstance(body.contact, Mapping) else body.contact
     own = None if contact is None else cache_key(contact) or id(contact)

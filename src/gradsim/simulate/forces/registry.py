@@ -7,6 +7,7 @@ from gradsim.scene.forces import Force
 from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.bending import BENDING, HINGES
 from gradsim.simulate.forces.colliders import COLLIDERS
+from gradsim.simulate.forces.connections import CONNECTIONS
 from gradsim.simulate.forces.drag import DRAG
 from gradsim.simulate.forces.external import EXTERNAL
 from gradsim.simulate.forces.family import ForceFamily, ParameterFamily
@@ -23,6 +24,7 @@ from gradsim.simulate.forces.springs import SPRINGS
 from gradsim.simulate.forces.tethers import TETHERS
 from gradsim.simulate.forces.tetrahedra import TETRAHEDRA
 from gradsim.simulate.forces.triangles import TRIANGLES
+from gradsim.simulate.state.links import LINKS
 from gradsim.simulate.state.prescribed import NODE_MOTION, RIGID_MOTION
 
 FORCE_FAMILIES: tuple[ForceFamily, ...] = (
@@ -43,6 +45,7 @@ FORCE_FAMILIES: tuple[ForceFamily, ...] = (
     DRAG,
     PUSHES,
     TETHERS,
+    CONNECTIONS,
     NODE_RIGID_CONTACT,
 )
 PARAMETER_FAMILIES: tuple[ParameterFamily, ...] = (
@@ -51,6 +54,7 @@ PARAMETER_FAMILIES: tuple[ParameterFamily, ...] = (
     COLLIDERS,
     NODE_MOTION,
     RIGID_MOTION,
+    LINKS,
 )  # that are no forces
 
 _registered: dict[type[Force], ForceFamily] = {}
@@ -79,7 +83,7 @@ def families_of(scene: Scene) -> Iterator[ParameterFamily]:
     """Yields all families that may have elements in a scene: shared parameters first, then forces in order."""
     yield from PARAMETER_FAMILIES
     yield from FORCE_FAMILIES
-    built_in = (*TETHERS.owners, *NODE_RIGID_CONTACT.owners)
+    built_in = (*TETHERS.owners, *CONNECTIONS.owners, *NODE_RIGID_CONTACT.owners)
     yield from dict.fromkeys(_family_of(force) for force in scene.forces if not isinstance(force, built_in))
 
 

@@ -114,7 +114,7 @@ STATIC_SHAPES = ParameterFamily(
     parameters={row: functools.partial(_belt, axis) for axis, row in enumerate(("sx", "sy", "sz"))},
     signals=("sx", "sy", "sz"),
     key=lambda shape: (type(shape).__name__, shape_flags(shape)),
-    present=lambda shape, scene: any(hasattr(body, "contact") for body in scene.bodies),
+    present=lambda shape, scene: any(hasattr(body, "contact") for body in (*scene.bodies, *scene.link_bodies)),
     prescribed=MotionRows(
         MOTION_ROWS,
         lambda shape: 0 if shape.motion is None else shape.motion.sample_count,

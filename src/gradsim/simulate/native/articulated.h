@@ -30,13 +30,6 @@ template <class S> LANES_INLINE Symmetric<S> symmetric_part(const Matrix<S>& a) 
 template <class S> LANES_INLINE Symmetric<S> rotated(const Matrix<S>& R, const Symmetric<S>& a) {
     return symmetric_part(R * full(a) * transpose(R));
 }
-template <class S> LANES_INLINE Symmetric<S> inverse(const Symmetric<S>& a) {
-    const S* c = a.c;
-    const S xx = c[1] * c[2] - c[3] * c[3], xy = c[3] * c[4] - c[5] * c[2], xz = c[5] * c[3] - c[1] * c[4];
-    const S d = 1 / (c[0] * xx + c[5] * xy + c[4] * xz);
-    return {{xx * d, (c[0] * c[2] - c[4] * c[4]) * d, (c[0] * c[1] - c[5] * c[5]) * d, (c[5] * c[4] - c[0] * c[3]) * d,
-             xz * d, xy * d}};
-}
 // a - d u u'.
 template <class S> LANES_INLINE void subtract_square(Symmetric<S>& a, const Vector<S>& u, S d) {
     const Vector<S> w = u * d;
@@ -91,10 +84,16 @@ template <class S> struct JointAdjoint {
     Vector<S> nu_w_adj, nu_v_adj, w_adj, alpha_adj, a_adj, turn_adj;
 };
 
+// Force on a link at its origin, and torque.
+template <class S> struct Wrench {
+    Vector<S> force, torque;
+};
+
 template <class S> struct Tree {
     int count;
     const int *kinds, *parents;
     const JointParameters<S>* parameters;
+    const Wrench<S>* wrenches;  // on every link in contact; null if none is
 };
 
 // --- forces of a joint -------------------------------------------------------------------------------------------------
@@ -262,10 +261,17 @@ LANES_INLINE Vector<S> solve_joint(const JointDynamics<S>& k, int kind, const Ve
     return found;
 }
 
-// Computes the accelerations of all joints.
+// Computes poses, velocities and inertias of all links.
 template <class T, class S>
-static __attribute__((noinline)) void forward_dynamics(const Tree<S>& tree, const JointState<S>* states, JointDynamics<S>* all) {
+static __attribute__((noinline)) void forward_kinematics(const Tree<S>& tree, const JointState<S>* states, JointDynamics<S>* all) {
     for (int i = 0; i < tree.count; i++) link_kinematics<T>(tree, i, states, all);
+}
+
+// Computes the accelerations of all joints, after `forward_kinematics`.
+template <class S>
+static __attribute__((noinline)) void forward_dynamics(const Tree<S>& tree, const JointState<S>* states, JointDynamics<S>* all) {
+    for (int i = 0; i < (tree.wrenches ? tree.count : 0); i++)
+        all[i].f -= tree.wrenches[i].force, all[i].n -= tree.wrenches[i].torque;
     for (int i = tree.count - 1; i >= 0; i--) factor_joint(tree, i, states, all);
     for (int i = 0; i < tree.count; i++) {
         JointDynamics<S>& k = all[i];
@@ -396,13 +402,15 @@ LANES_INLINE void joint_adjoint(
     grad.frame = grad.frame + p.frame * (transposed_product(F, own.turn_adj) * (S{} + 2));
 }
 
-// Adds to the adjoints of parameters and states what follows from the adjoints of the accelerations.
+// Adds to the adjoints of parameters and states what follows from the adjoints of the accelerations. The virtual motion
+// that it leaves in `work` is the adjoint of the wrenches.
 template <class T, class S>
 static __attribute__((noinline)) void forward_dynamics_adjoint(
     const Tree<S>& tree, const JointState<S>* states, const JointDynamics<S>* all, const Vector<S>* adjoint,
     JointAdjoint<S>* work, JointParameters<S>* grads, JointState<S>* adjoints) {
     solve_virtual_motion(tree, all, adjoint, work);
     for (int i = tree.count - 1; i >= 0; i--) {
+        if (tree.wrenches) work[i].nu_v_adj += tree.wrenches[i].force, work[i].nu_w_adj += tree.wrenches[i].torque;
         link_adjoint(tree.parameters[i], all[i], work[i], grads[i]);
         joint_adjoint(tree, i, states, all, work, grads, adjoints);
     }

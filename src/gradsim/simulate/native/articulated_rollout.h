@@ -34,9 +34,18 @@ template <class S> LANES_INLINE Quaternion<S> unit_adjoint(int kind, const Quate
     return {(b.a - n.a * along) * inverse, (b.w - n.w * along) * inverse};
 }
 
+// Pose and velocity of a link in the world, and the adjoints of a position, rotations about world axes, and velocities.
+template <class S> struct LinkPose {
+    Vector<S> p;
+    Quaternion<S> q;
+    Vector<S> v;
+    Vector<S> p_adj, turn_adj, v_adj, w_adj;
+};
+
 template <class T, class S> struct JointRollout {
     enum { stages = Tableau::stages, scalars = sizeof(S) / sizeof(T) };
     struct Stage {
+        Wrench<S>* wrenches;
         JointState<S>* states;       // at the stage
         JointDynamics<S>* dynamics;
         Quaternion<S>*rates, *rates_adj;
@@ -49,8 +58,10 @@ template <class T, class S> struct JointRollout {
     JointParameters<S>*parameters, *grads;
     JointState<S>*state, *adjoint, *start_adjoint;
     JointAdjoint<S>* work;
+    LinkPose<S>* poses;
     Stage stage_[stages];
     S* history;
+    long long row;  // scalars of the history per step
 
     LANES_MEMBER JointRollout(const Joints<T>& joints, const int* clock_, const T* dt, int thread)
         : all(joints), clock(clock_, dt), worlds(joints.world_count, thread), count((int)joints.joint_count) {
@@ -60,15 +71,21 @@ template <class T, class S> struct JointRollout {
             p = (decltype(p + 0))next;
             next += count * (sizeof(*p) / sizeof(S));
         };
-        take(parameters), take(grads), take(state), take(adjoint), take(start_adjoint), take(work);
-        for (Stage& s : stage_) take(s.states), take(s.dynamics), take(s.rates), take(s.rates_adj), take(s.accelerations_adj);
-        static_assert(2 * sizeof(JointParameters<T>) + 3 * sizeof(JointState<T>) + sizeof(JointAdjoint<T>) <=
-                          sizes::joint_scratch * sizeof(T), "scratch of a joint");
-        static_assert(sizeof(JointState<T>) + sizeof(JointDynamics<T>) + 11 * sizeof(T) <=
+        take(parameters), take(grads), take(state), take(adjoint), take(start_adjoint), take(work), take(poses);
+        for (Stage& s : stage_)
+            take(s.states), take(s.dynamics), take(s.rates), take(s.rates_adj), take(s.accelerations_adj), take(s.wrenches);
+        static_assert(2 * sizeof(JointParameters<T>) + 3 * sizeof(JointState<T>) + sizeof(JointAdjoint<T>) +
+                          sizeof(LinkPose<T>) <= sizes::joint_scratch * sizeof(T), "scratch of a joint");
+        static_assert(sizeof(JointState<T>) + sizeof(JointDynamics<T>) + 11 * sizeof(T) + sizeof(Wrench<T>) <=
                           sizes::joint_stage_scratch * sizeof(T), "scratch of a joint and a stage");
-        history = (S*)all.history + (long long)thread * all.step_count * count * 7;
+        row = 7 * count + 6 * stages * all.link_count;
+        history = (S*)all.history + (long long)thread * all.step_count * row;
+        for (int i = 0; i < (all.link_count ? count : 0); i++)
+            for (Stage& s : stage_) s.wrenches[i] = {};
     }
-    LANES_MEMBER Tree<S> tree() const { return {count, all.kinds, all.parents, parameters}; }
+    LANES_MEMBER Tree<S> tree(int stage) const {
+        return {count, all.kinds, all.parents, parameters, all.link_count ? stage_[stage].wrenches : nullptr};
+    }
 
     LANES_MEMBER void load() {
         for (int k = 0; k < joint_row::count; k++)
@@ -90,8 +107,10 @@ template <class T, class S> struct JointRollout {
         }
     }
     LANES_MEMBER JointState<S>* recorded(int step) const {
-        return (JointState<S>*)(history + (long long)(clock.row / stages + step) * count * 7);
+        return (JointState<S>*)(history + (long long)(clock.row / stages + step) * row);
     }
+    // Of a step, [stages, links].
+    LANES_MEMBER Wrench<S>* recorded_wrenches(int step) const { return (Wrench<S>*)(recorded(step) + count); }
 
     LANES_MEMBER void sample_signals(int step, T time) {
         for (const SignalArrays<T>* s = all.signals; s < all.signals + all.signal_count; s++) {
@@ -133,20 +152,28 @@ template <class T, class S> struct JointRollout {
                 v += stage_[j].dynamics[i].acceleration * (T(Tableau::acceleration[stage][j]) * clock.dt);
         return v;
     }
+    LANES_MEMBER void begin_stage(int step, int stage) {
+        sample_signals(step, T(Tableau::time[stage]));
+        forward_kinematics<T>(tree(stage), stage_[stage].states, stage_[stage].dynamics);
+    }
+    // Computes the accelerations at a stage and the state after it, which is that of the next stage or `end`.
+    LANES_MEMBER void end_stage(int stage, JointState<S>* end) {
+        forward_dynamics(tree(stage), stage_[stage].states, stage_[stage].dynamics);
+        JointState<S>* next = stage + 1 < stages ? stage_[stage + 1].states : end;
+        for (int i = 0; i < count; i++) {
+            const int kind = all.kinds[i];
+            stage_[stage].rates[i] = joint_rate(kind, stage_[stage].states[i]);
+            JointState<S> s = {unit(kind, rate_sum(stage, i)), next_velocity(stage, i)};
+            if (Tableau::new_velocity[stage] != 0)
+                s.q = unit(kind, s.q + scaled(joint_rate(kind, s), S{} + T(Tableau::new_velocity[stage]) * clock.dt));
+            next[i] = s;
+        }
+    }
     // Takes the stages of a step from `stage_[0].states`; the state at its end is written to `end`.
     LANES_MEMBER void take_stages(int step, JointState<S>* end) {
         for (int stage = 0; stage < stages; stage++) {
-            sample_signals(step, T(Tableau::time[stage]));
-            forward_dynamics<T>(tree(), stage_[stage].states, stage_[stage].dynamics);
-            JointState<S>* next = stage + 1 < stages ? stage_[stage + 1].states : end;
-            for (int i = 0; i < count; i++) {
-                const int kind = all.kinds[i];
-                stage_[stage].rates[i] = joint_rate(kind, stage_[stage].states[i]);
-                JointState<S> s = {unit(kind, rate_sum(stage, i)), next_velocity(stage, i)};
-                if (Tableau::new_velocity[stage] != 0)
-                    s.q = unit(kind, s.q + scaled(joint_rate(kind, s), S{} + T(Tableau::new_velocity[stage]) * clock.dt));
-                next[i] = s;
-            }
+            begin_stage(step, stage);
+            end_stage(stage, end);
         }
     }
 
@@ -177,22 +204,35 @@ template <class T, class S> struct JointRollout {
             joint_rate_adjoint(kind, stage_[stage].states[i], stage_[stage].rates_adj[i], adjoint[i]);
         }
     }
-    LANES_MEMBER void step_adjoint(int step) {
+    LANES_MEMBER void begin_step_adjoint() {
         for (int i = 0; i < count; i++) {
             start_adjoint[i] = {};
             for (Stage& s : stage_) s.rates_adj[i] = {}, s.accelerations_adj[i] = {};
         }
-        for (int stage = stages - 1; stage >= 0; stage--) {
-            update_adjoint(stage);
-            sample_signals(step, T(Tableau::time[stage]));
-            forward_dynamics_adjoint<T>(
-                tree(), stage_[stage].states, stage_[stage].dynamics, stage_[stage].accelerations_adj, work, grads, adjoint);
-            add_signal_adjoints(step, T(Tableau::time[stage]));
-        }
+    }
+    LANES_MEMBER void step_adjoint(int step) {
+        begin_step_adjoint();
+        for (int stage = stages - 1; stage >= 0; stage--) stage_adjoint(step, stage);
+        end_step_adjoint();
+    }
+    LANES_MEMBER void stage_adjoint(int step, int stage) {
+        update_adjoint(stage);
+        sample_signals(step, T(Tableau::time[stage]));
+        forward_dynamics_adjoint<T>(
+            tree(stage), stage_[stage].states, stage_[stage].dynamics, stage_[stage].accelerations_adj, work, grads, adjoint);
+        add_signal_adjoints(step, T(Tableau::time[stage]));
+    }
+    LANES_MEMBER void end_step_adjoint() {
         for (int i = 0; i < count; i++) {
             adjoint[i].q = adjoint[i].q + start_adjoint[i].q;
             adjoint[i].v += start_adjoint[i].v;
         }
+    }
+    LANES_MEMBER void save_gradients() const {
+        put(adjoint, all.q_adj, all.v_adj);
+        for (int k = 0; k < joint_row::count; k++)
+            for (int i = 0; i < count; i++)
+                worlds.add(all.table.grad + k * all.table.stride + i, count, ((S*)(grads + i))[k]);
     }
 };
 
@@ -222,10 +262,7 @@ LANES_INLINE void articulated_rollout_adjoint(int thread, int steps, const int* 
         rollout.take_stages(step, rollout.state);
         rollout.step_adjoint(step);
     }
-    rollout.put(rollout.adjoint, joints.q_adj, joints.v_adj);
-    for (int k = 0; k < joint_row::count; k++)
-        for (int i = 0; i < rollout.count; i++)
-            rollout.worlds.add(joints.table.grad + k * joints.table.stride + i, rollout.count, ((S*)(rollout.grads + i))[k]);
+    rollout.save_gradients();
 }
 
 }  // namespace gradsim

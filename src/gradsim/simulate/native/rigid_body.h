@@ -42,12 +42,6 @@ template <class S> struct PrescribedMotion {
         w = (rate * conjugate(y)).a * per;
     }
 };
-template <class S> LANES_INLINE Symmetric<S> inverse(const Symmetric<S>& m) {
-    const S xx = m.c[0], yy = m.c[1], zz = m.c[2], yz = m.c[3], zx = m.c[4], xy = m.c[5];
-    const S a = yy * zz - yz * yz, b = zx * yz - xy * zz, c = xy * yz - zx * yy, per = 1 / (xx * a + xy * b + zx * c);
-    return {{a * per, (xx * zz - zx * zx) * per, (xx * yy - xy * xy) * per, (xy * zx - xx * yz) * per, c * per, b * per}};
-}
-
 template <class S> struct RigidAdjoint {
     Vector<S> p, rotation, v, l;
 };
@@ -70,6 +64,7 @@ template <class T, class S> struct RigidBody {
     Push<S>* pushes;
     int push_count = 0, drag = -1;  // element of the air drag on the body
     int motion;                     // element of its prescribed motion, or -1
+    bool follows = false;           // whether it is a link that follows the joints of an articulated body
     S drag_linear = {}, drag_quadratic = {};
     T* rows;  // of the history
 
@@ -403,7 +398,7 @@ template <class T, class S> struct RigidBody {
         }
         const Vector<S> f_adj = a_adj * inverse_mass;
         Vector<S> total = {};
-        gravity_adj += a_adj;
+        if (!follows) gravity_adj += a_adj;
         if (all.shape_count) {
             const Vector<S> f_own = transpose(R) * f_adj, t_own = transpose(R) * t_adj;
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool plane) LANES_LAMBDA {

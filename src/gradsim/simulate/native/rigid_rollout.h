@@ -220,7 +220,7 @@ template <class T, class S> struct RigidStep {
         if (body.all.shape_signal_count) body.sample_shapes(step, time);
         const Vector<S> own = body.add_forces_adjoint(s, R, step, stage, a_adj, t_adj, adj);
         if (body.all.shape_signal_count) body.add_shape_adjoints(step, time);
-        body.add_mass_adjoint(a_adj, own + coupling);
+        if (!body.follows) body.add_mass_adjoint(a_adj, own + coupling);
         if (body.motion >= 0) body.add_prescribed_adjoint(step, time, adj);
     }
 

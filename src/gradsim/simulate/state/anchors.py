@@ -59,7 +59,7 @@ def some_pair_sticks(body: Rigid, scene: Scene) -> bool:
 
 def _names_sticking(scene: Scene) -> bool:
     """Returns whether some contact parameters of rigid bodies or pairs have sticking friction."""
-    own = [body.contact for body in scene.bodies if isinstance(body, Rigid) and body.contact is not None]
+    own = [body.contact for body in scene.rigid_bodies if body.contact is not None]
     given = [*own, scene.pairs if isinstance(scene.pairs, Mapping) else {}]
     contacts = (item for own in given for item in (own.values() if isinstance(own, Mapping) else (own,)))
     return any(contact is not None and contact.sticks for contact in contacts)
@@ -76,7 +76,7 @@ def pair_anchor_elements(body: Rigid, place: Placement) -> Elements:
     The array `firsts` [pairs, 2] has the first anchor of the samples of both bodies of every pair, -1 without.
     """
     scene = place.scene
-    laws, bodies = pair_laws(scene), [body for body in scene.bodies if isinstance(body, Rigid)]
+    laws, bodies = pair_laws(scene), scene.rigid_bodies
     first, second, numbers = touching_pairs(laws.groups, laws.numbers)
     shapes = [collider_shape(body) for body in bodies]
     sizes = np.array([len(shape.samples) for shape in shapes])

@@ -16,6 +16,7 @@ from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.articulated_motion import ArticulatedMotion
 from gradsim.scene.joint_tree import JointElement
 from gradsim.scene.joints import NO_LIMIT, Free, Universal, is_scalar
+from gradsim.scene.link_bodies import piece_links
 from gradsim.scene.quantity import PerElement, Signal, is_zero, unwrap
 from gradsim.scene.rigid import unit_solid
 from gradsim.scene.rotation import axes_of, multiply, rotate
@@ -133,6 +134,12 @@ def _link_mass(link: Link, batcher: SceneBatcher) -> tuple[torch.Tensor, torch.T
     if unit is None:
         return mass, center, torch.zeros_like(mass)[..., None, None].expand(-1, -1, 3, 3)
     return mass, center, density[..., None, None] * unit.inertia
+
+
+def piece_mass(body: Articulated, link: str, batcher: SceneBatcher) -> torch.Tensor:
+    """Returns the mass of the rigid piece that a link is part of, [B, 1]; that of the body if it has none."""
+    links = [own for own in piece_links(body, link) if own.mass is not None or own.density is not None]
+    return torch.stack([_link_mass(own, batcher)[0] for own in links or body.links.values()]).sum(0)
 
 
 def _mass_rows(body: Articulated, batcher: SceneBatcher) -> torch.Tensor:
@@ -303,8 +310,7 @@ def stable_rate(view: StabilityView) -> tuple[float, float]:
     )
 
 
-# Accelerations of the joints as a force on them. Portable steps add it to the forces of a scene; the native rollout of
-# joints has it built in.
+# Accelerations of the joints as a force on them, for estimates of the stable step. Steps have it built in.
 ARTICULATED_DYNAMICS = ForceFamily(
     name="joint",
     rows=ROWS,

@@ -9,12 +9,14 @@ import numpy as np
 import torch
 
 from gradsim.scene.ball import Ball
+from gradsim.scene.link_bodies import LinkBody
 from gradsim.scene.quantity import is_per_element, is_zero
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import RigidMotion
 from gradsim.simulate.forces.family import Elements
+from gradsim.simulate.state.articulated import piece_mass
 from gradsim.simulate.state.kernels.rigid import FORMS, ROWS, rigid_kernels
 from gradsim.simulate.state.part import StatePart
 
@@ -62,12 +64,25 @@ def flat_count(body: Rigid) -> int:
 
 def rigid_columns(body: Rigid, scene: Scene, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
     """Returns inverse mass, gravity, centre of mass, inverse inertia and scale, [B, rows, 1]."""
+    if isinstance(body, LinkBody):
+        return _link_columns(body, batcher)
     if body.inertia is None and not body.is_scaled and not is_per_element(body.mass):
         return _solid_columns(body, scene, batcher)
     mass, center, inertia = batcher.mass_properties(body)
     scale = batcher.scale(body)
     factors = np.ones(3) if scale is None else scale
     return _columns(mass.reciprocal()[..., None], scene.gravity, center, torch.linalg.inv(inertia), factors, batcher)
+
+
+def _link_columns(body: LinkBody, batcher: SceneBatcher) -> torch.Tensor:
+    """Returns the columns of a link: with a unit inertia, its angular momentum is the angular velocity."""
+    owner: Any = body.owner
+    inverse = piece_mass(owner, body.link, batcher).reciprocal()[..., None]
+    scale = batcher.scale(body)
+    fixed = np.concatenate([np.zeros(6), [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]])
+    factors = batcher.per_element(np.ones(3) if scale is None else scale, 1, (3,))
+    rows = [inverse, batcher.per_element(fixed, 1, (12,)), factors]
+    return torch.cat([row.expand(batcher.world_count, -1, -1) for row in rows], -1).transpose(1, 2)
 
 
 def _solid_columns(body: Rigid, scene: Scene, batcher: SceneBatcher) -> torch.Tensor:

@@ -34,6 +34,7 @@ FORCES = ROWS.stiffness  # first of the rows of `PASSIVE_AND_MOTOR`
 MATRICES = ("R", "Io", "A", "M", "H", "D")
 VECTORS = (
     "r", "w", "turn", "shift", "h", "n", "f", "Uw", "Uv", "u", "alpha", "a", "acceleration",
+    "push", "twist",  # force and torque on a link in contact
     "virtual_n", "virtual_f", "virtual_u", "nu_w", "nu_v", "mu",
     "nu_w_adj", "nu_v_adj", "w_adj", "alpha_adj", "a_adj", "turn_adj",
 )  # fmt: skip

@@ -74,8 +74,8 @@ def evaluation_functions(real: Any) -> dict[str, Any]:
         set33(scratch, P.A, e, Io)
         set33(scratch, P.M, e, wp.identity(3, real) * joint[MASS, e])
         set33(scratch, P.H, e, wp.skew(h))
-        set3(scratch, P.n, e, wp.cross(w1, Io * w1))
-        set3(scratch, P.f, e, wp.cross(w1, wp.cross(w1, h)))
+        set3(scratch, P.n, e, wp.cross(w1, Io * w1) - get3(scratch, P.twist, e))
+        set3(scratch, P.f, e, wp.cross(w1, wp.cross(w1, h)) - get3(scratch, P.push, e))
 
     @wp.func
     def factor(kind: int, p: int, e: int, joint: table, q: quat, v: vec3, scratch: table):
@@ -244,7 +244,10 @@ def articulated_dynamics(real: Any) -> ForceKernels:
     vec3, table, ints, vec3s, quats, quat = types.vec3, types.table, types.ints, types.vec3s, types.quats, types.quat
     module = kernel_module("articulated_dynamics", real)
     functions = joint_functions(real) | evaluation_functions(real)
-    get3, add3, get33, frame_of, axis_of = (functions[n] for n in ("get3", "add3", "get33", "frame_of", "axis_of"))
+    get3, set3, add3, get33, frame_of, axis_of = (
+        functions[n] for n in ("get3", "set3", "add3", "get33", "frame_of", "axis_of")
+    )
+    rows = wp.array(dtype=vec3, ndim=2)
     evaluate, virtual_motion = functions["evaluate"], functions["virtual_motion"]
     joint_force_adjoint = functions["joint_force_adjoint"]
     ball_torque_adjoint_q, ball_torque_adjoint_v = (functions[f"ball_torque_adjoint_{x}"] for x in "qv")
@@ -282,8 +285,8 @@ def articulated_dynamics(real: Any) -> ForceKernels:
         add3(scratch, P.a_adj, e, -a_adj)
         add3(scratch, P.alpha_adj, e, -alpha_adj)
         add3(scratch, P.w_adj, e, -w_adj)
-        add3(scratch, P.nu_w_adj, e, -n)
-        add3(scratch, P.nu_v_adj, e, -f)
+        add3(scratch, P.nu_w_adj, e, get3(scratch, P.twist, e) - n)
+        add3(scratch, P.nu_v_adj, e, get3(scratch, P.push, e) - f)
 
     @wp.func
     def joint_adjoint(
@@ -365,9 +368,19 @@ def articulated_dynamics(real: Any) -> ForceKernels:
 
     @wp.kernel(enable_backward=False, module=module)
     def articulated_acceleration(
-        count: int, kinds: ints, parents: ints, scratch: table, joint: table, q: quats, v: vec3s, a: vec3s
-    ):
+        count: int, kinds: ints, parents: ints, bodies: ints, scratch: table, joint: table, q: quats, v: vec3s,
+        f: vec3s, t: vec3s, a: vec3s,
+    ):  # fmt: skip
         world = wp.tid()
+        for i in range(count):
+            e = world * count + i
+            push = vec3()
+            twist = vec3()
+            if bodies[e] >= 0:
+                push = f[bodies[e]]
+                twist = t[bodies[e]]
+            set3(scratch, P.push, e, push)
+            set3(scratch, P.twist, e, twist)
         evaluate(world, count, kinds, parents, joint, q, v, scratch)
         for i in range(count):
             e = world * count + i
@@ -375,12 +388,27 @@ def articulated_dynamics(real: Any) -> ForceKernels:
 
     @wp.kernel(enable_backward=False, module=module)
     def articulated_acceleration_adjoint(
-        count: int, kinds: ints, parents: ints, scratch: table, joint: table, q: quats, v: vec3s, a_adj: vec3s,
-        joint_adj: table, q_adj: quats, v_adj: vec3s,
+        count: int, kinds: ints, parents: ints, bodies: ints, scratch: table, joint: table, q: quats, v: vec3s,
+        clock: ints, row: int, fs: rows, ts: rows, a_adj: vec3s,
+        joint_adj: table, q_adj: quats, v_adj: vec3s, f_adj: vec3s, t_adj: vec3s,
     ):  # fmt: skip
         world = wp.tid()
+        for i in range(count):
+            e = world * count + i
+            push = vec3()
+            twist = vec3()
+            if bodies[e] >= 0:
+                push = fs[clock[1] + row, bodies[e]]
+                twist = ts[clock[1] + row, bodies[e]]
+            set3(scratch, P.push, e, push)
+            set3(scratch, P.twist, e, twist)
         evaluate(world, count, kinds, parents, joint, q, v, scratch)
         virtual_motion(world, count, kinds, parents, a_adj, scratch)
+        for i in range(count):
+            e = world * count + i
+            if bodies[e] >= 0:
+                f_adj[bodies[e]] = f_adj[bodies[e]] + get3(scratch, P.nu_v, e)
+                t_adj[bodies[e]] = t_adj[bodies[e]] + get3(scratch, P.nu_w, e)
         for k in range(count):
             i = count - 1 - k
             e = world * count + i
