@@ -1,8 +1,7 @@
 """A soft gripper lifts a box: two soft fingers close on it, hold it by friction, and rise.
 
 The outer faces of the fingers follow a prescribed motion; everything else follows from contact. The friction between
-nodes and rigid bodies is regularized, so that the box slips slowly, at its weight over the sum of all `kf`. The
-derivative of the slip with respect to the mass of the box comes from one backward pass.
+nodes and rigid bodies is regularized, so that the box slips slowly, at its weight over the sum of all `kf`.
 """
 
 import torch
@@ -14,7 +13,7 @@ finger = gs.meshes.tet_box((0.04, 0.12, 0.06), (2, 4, 2))
 rubber = gs.NeoHookean.from_young(6e4, 0.4, damping=20.0)
 
 
-def gripper_scene(mass: torch.Tensor) -> gs.Scene:
+def gripper_scene(mass: float) -> gs.Scene:
     """Both fingers move inwards by 22 mm in the first third of the time, and up by 150 mm in the rest."""
     zero = torch.zeros(7, dtype=F64)
     inward = torch.tensor([0.0, 0.011, 0.022, 0.022, 0.022, 0.022, 0.022], dtype=F64)
@@ -38,12 +37,7 @@ def gripper_scene(mass: torch.Tensor) -> gs.Scene:
     return gs.Scene(bodies, ground=gs.Ground(ke=1e3, kd=2.0), forces=touches)
 
 
-mass = torch.tensor(0.1, dtype=F64, requires_grad=True)
-lifted = gs.simulate(gripper_scene(mass), frames=25, fps=20, substeps=750)
+lifted = gs.simulate(gripper_scene(mass=0.1), frames=25, fps=20, substeps=750)
 height = lifted["box"].position[-1, 1] - 0.04
-slip = 0.15 - height
-slip.backward()
 print(f"the fingers rose by 150 mm, the box by {1e3 * height.item():.0f} mm")
-print(f"a heavier box slips more: d slip / d mass = {1e3 * mass.grad.item():.0f} mm/kg")
 assert height > 0.13
-assert mass.grad > 0
