@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from benchmarks import (
-    arms,
     beams,
     calls,
     chain,
     cloth,
     footage,
+    implicit,
     memory,
     piles,
     quick,
@@ -26,6 +26,7 @@ from benchmarks import (
     render_report,
     rigid,
     scaling,
+    smoothed,
     stacks,
     suite,
     viewer,
@@ -91,6 +92,19 @@ def run_beams(
     _run(_beams(tuple(size or beams.SIZES), steps=steps, peer=peer, seconds=seconds), as_json)
 
 
+@app.command("smoothed")
+def run_smoothed(
+    as_json: JsonOption = None,
+    size: Annotated[list[int] | None, typer.Option(help="Tetrahedra, may be repeated; 1000 and 5000.")] = None,
+    peer: PeerOption = True,
+    seconds: SecondsOption = 1.0,
+) -> None:
+    """Steps a second of smoothed tetrahedra, compared with constant-strain ones and Newton."""
+    options: dict[str, Any] = {"peer": peer, "seconds": seconds, "sizes": tuple(size or smoothed.SIZES)}
+    measured = {"smoothed": lambda progress: smoothed.section(smoothed.measure_smoothed(progress=progress, **options))}
+    _run(measured, as_json)
+
+
 @app.command("cloth")
 def run_cloth(
     as_json: JsonOption = None,
@@ -115,18 +129,26 @@ def run_rigid(
     _run(_rigid(tuple(batch or rigid.BATCHES), steps=steps, peer=peer, seconds=seconds), as_json)
 
 
-@app.command("arms")
-def run_arms(as_json: JsonOption = None, peer: PeerOption = True, seconds: SecondsOption = 1.0) -> None:
-    """Steps a second of arms of six joints beside Newton, and of a chain of 30 joints beside MuJoCo."""
-    options: dict[str, Any] = {"peer": peer, "seconds": seconds}
-    _run({"arms": lambda progress: arms.section(arms.measure_arms(progress=progress, **options))}, as_json)
-
-
 @app.command("stacks")
 def run_stacks(as_json: JsonOption = None, peer: PeerOption = True, seconds: SecondsOption = 1.0) -> None:
     """Steps a second of a box that slides on a box, forward and with gradients, compared with Newton."""
     options: dict[str, Any] = {"peer": peer, "seconds": seconds}
     _run({"stacks": lambda progress: stacks.section(stacks.measure_stacks(progress=progress, **options))}, as_json)
+
+
+@app.command("implicit")
+def run_implicit(
+    as_json: JsonOption = None,
+    shape: Annotated[list[str] | None, typer.Option(help="Beams, may be repeated: stubby, slender.")] = None,
+    stiffness: Annotated[list[float] | None, typer.Option(help="Young's modulus [Pa], may be repeated.")] = None,
+) -> None:
+    """Implicit midpoint against velocity Verlet on driven beams, and its error of a vibration."""
+
+    def measure(progress: Progress) -> Section:
+        shapes, moduli = shape or tuple(implicit.SHAPES), stiffness or implicit.STIFFNESSES
+        return implicit.section(implicit.measure_implicit(shapes=shapes, stiffnesses=moduli, progress=progress))
+
+    _run({"implicit": measure}, as_json)
 
 
 @app.command("piles")

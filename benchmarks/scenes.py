@@ -120,6 +120,7 @@ class Beam(ElasticScene):
     """A block of five tetrahedra a cell."""
 
     cells: tuple[int, int, int]
+    element: gs.LinearTet | gs.SmoothedTet = gs.LinearTet()
     cell: float = 0.1  # [m]
     density: float = 1000.0  # [kg/m^3]
     mu: float = 1e4  # [Pa]
@@ -149,6 +150,7 @@ class Beam(ElasticScene):
             vertices=self.start,
             velocity=gs.per_element(self.velocity),
             pinned=self.pinned,
+            element=self.element,
         )
         return gs.Scene([beam], gravity=(0.0, self.gravity, 0.0))
 

@@ -9,7 +9,21 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import arms, beams, calls, chain, cloth, memory, render, render_report, rigid, scaling, stacks, worlds
+from benchmarks import (
+    beams,
+    calls,
+    chain,
+    cloth,
+    implicit,
+    memory,
+    render,
+    render_report,
+    rigid,
+    scaling,
+    smoothed,
+    stacks,
+    worlds,
+)
 from benchmarks.report import Progress, Section, no_progress
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
@@ -20,10 +34,11 @@ Benchmark = Callable[[bool, Progress], Section]  # whether to time peers too, an
 
 BENCHMARKS: dict[str, Benchmark] = {
     "beams": lambda peer, progress: beams.section(beams.measure_beams(peer=peer, progress=progress)),
+    "smoothed": lambda peer, progress: smoothed.section(smoothed.measure_smoothed(peer=peer, progress=progress)),
     "cloth": lambda peer, progress: cloth.section(cloth.measure_cloth(peer=peer, progress=progress)),
     "rigid": lambda peer, progress: rigid.section(rigid.measure_rigid(peer=peer, progress=progress)),
     "stacks": lambda peer, progress: stacks.section(stacks.measure_stacks(peer=peer, progress=progress)),
-    "arms": lambda peer, progress: arms.section(arms.measure_arms(peer=peer, progress=progress)),
+    "implicit": lambda peer, progress: implicit.section(implicit.measure_implicit(progress=progress)),
     "worlds": lambda peer, progress: worlds.section(worlds.measure_worlds(progress=progress)),
     "calls": lambda peer, progress: calls.section(calls.measure_calls(progress=progress)),
     "render": lambda peer, progress: render_report.section(render.measure_render(peer=peer, progress=progress)),

@@ -1,5 +1,6 @@
 """A double pendulum of heavy bars from tracks of three segments, with a frame rate that is stated 20 % too low."""
 
+import numpy as np
 import torch
 
 import gradsim as gs
@@ -34,12 +35,21 @@ def track(start):
     return places + 5e-4 * torch.randn(places.shape, generator=random, dtype=places.dtype)
 
 
+def start_of(track):
+    """Returns guesses of angles and rates at the start, from parabolas through the first frames at the stated rate."""
+    along = track[:, 0].numpy(), (track[:, 1] - track[:, 0]).numpy()  # both bars
+    absolute = [np.unwrap(np.arctan2(bar[:6, 0], -bar[:6, 1])) for bar in along]
+    fits = [np.polyfit(np.arange(6) / STATED_FPS, angle, 2) for angle in (absolute[0], absolute[1] - absolute[0])]
+    return [fits[0][2], fits[1][2], fits[0][1], fits[1][1]]
+
+
 unknowns = {name: gs.unknown(guess, *sorted((0.3 * guess, 3.0 * guess))) for name, guess in GUESS.items()}
 frame_rate = gs.unknown(STATED_FPS, low=0.7 * STATED_FPS, high=1.4 * STATED_FPS)
 trials = []
 for number, start in enumerate(STARTS):
-    first = [gs.unknown(x + 0.1, low=x - 4.0, high=x + 4.0, per_trial=True) for x in start]
-    measured = gs.Tracks(POINTS, positions=track(start), noise=5e-4)
+    places = track(start)
+    first = [gs.unknown(float(x), low=x - 6.0, high=x + 6.0, per_trial=True) for x in start_of(places)]
+    measured = gs.Tracks(POINTS, positions=places, noise=5e-4)
     trials.append(gs.Trial(pendulum(unknowns, first), measured, fps=frame_rate, name=f"segment {number}"))
 fit = gs.estimate(trials, substeps=8)
 print(fit)

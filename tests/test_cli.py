@@ -13,8 +13,10 @@ from tests.experiments.small import throw
 import gradsim as gs
 from gradsim import __version__, cli
 from gradsim.check.result import expect_close, expect_zero
+from gradsim.cli import warm_up
 from gradsim.cli.check import run_check
 from gradsim.cli.inputs import default_size
+from gradsim.datasets import compilation
 
 SCENE = """\
 bodies:
@@ -320,7 +322,7 @@ def assert_rejected(capsys, arguments, *remedies):
 
 
 HELP = [
-    *("simulate", "estimate", "identify", "landscape", "control", "calibrate", "prepare", "demo"),
+    *("simulate", "estimate", "identify", "landscape", "control", "calibrate", "prepare", "demo", "warm-up"),
     *(f"check {name}" for name in ("gradients", "physics", "render")),
     *(
         f"reproduce {name}"
@@ -347,6 +349,21 @@ def test_help_shows_examples(capsys):
         assert f"gradsim {command} " in " ".join(out.split())
     code, out, _ = run(capsys, "--help")
     assert "Exit codes" in out
+
+
+def test_warm_up_compiles_every_kind_of_kernel(capsys, monkeypatch):
+    used = set()
+
+    def compile_kernels(name, dtype, _compile=compilation.compile_kernels):
+        used.add((name, dtype))
+        _compile(name, dtype)
+
+    monkeypatch.setattr(warm_up, "compile_kernels", compile_kernels)
+    code, out, _ = run(capsys, "warm-up", "--jobs", "1")
+    assert code == 0
+    assert f"{len(used)} kinds" in out
+    assert {name.partition(",")[0] for name, _ in used} == {"renderer", *compilation.SYSTEMS}
+    assert {dtype for _, dtype in used} == {torch.float64}
 
 
 def test_version(capsys):

@@ -49,7 +49,17 @@ NOT_RUN = {
     ),
     *("ProgressBar", "control", "rollout", "write_plan", "write_report", "BrokenGradient", "Diverged", "cumulative"),
     *("MissingExtra", "Time", "view", "Mitsuba", "Prepared", "prepare", "environment", "Robot"),
-    *("load_mesh", "load_robot", "load_trajectory", "load_states", "load_video", "Verlet", "DIBR", "SoftRas"),
+    *(
+        "load_mesh",
+        "load_robot",
+        "load_trajectory",
+        "load_states",
+        "load_video",
+        "Verlet",
+        "ImplicitMidpoint",
+        "DIBR",
+        "SoftRas",
+    ),
     *("save_trajectory", "save_glb", "save_usd", "save_video", "meshes.load_mesh", "meshes.save_mesh"),
     *("meshes.tetrahedralize", "datasets.VideoDataset", "datasets.generate"),
 }

@@ -8,6 +8,7 @@ from gradsim.compare.distances import Blur, Cumulative, Moments
 from gradsim.compare.pixels import mse
 from gradsim.compare.silhouettes import cumulative
 from gradsim.environment import environment
+from gradsim.fit.base_parameters import BaseParameter, base_parameters
 from gradsim.fit.control import control
 from gradsim.fit.design import Design, best_design
 from gradsim.fit.estimate import estimate
@@ -47,6 +48,7 @@ from gradsim.scene.ball import Ball
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.camera import Camera
 from gradsim.scene.connections import Connection
+from gradsim.scene.damping import Rayleigh
 from gradsim.scene.elements import LinearTet, SmoothedTet
 from gradsim.scene.errors import (
     BrokenGradient,
@@ -65,6 +67,7 @@ from gradsim.scene.files.schema import scene_schema
 from gradsim.scene.forces import BodyForce, Force, Tether
 from gradsim.scene.friction import Regularized, Sticking
 from gradsim.scene.integrators import (
+    ImplicitMidpoint,
     Integrator,
     Midpoint,
     RungeKutta4,
@@ -96,6 +99,7 @@ from gradsim.scene.unknown import unknown
 from gradsim.simulate.forces.custom import node_force, rigid_force
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index
 from gradsim.simulate.forces.registry import register_force_family
+from gradsim.simulate.integrator_costs import IntegratorCost, compare_integrators
 from gradsim.simulate.simulate import simulate
 from gradsim.simulate.stability import stable_dt
 from gradsim.simulate.trajectory_files import load_trajectory, save_trajectory
@@ -112,6 +116,7 @@ __all__ = [
     "AmbientLight",
     "Articulated",
     "Ball",
+    "BaseParameter",
     "Bending",
     "Blur",
     "BodyForce",
@@ -153,8 +158,10 @@ __all__ = [
     "GradsimError",
     "Ground",
     "Huber",
+    "ImplicitMidpoint",
     "Index",
     "Integrator",
+    "IntegratorCost",
     "InvalidInput",
     "Keyframes",
     "LBFGS",
@@ -186,6 +193,7 @@ __all__ = [
     "Push",
     "Quantity",
     "RandomSearch",
+    "Rayleigh",
     "Region",
     "Regularized",
     "Revolute",
@@ -227,7 +235,9 @@ __all__ = [
     "Verlet",
     "Video",
     "TorchOptimizer",
+    "base_parameters",
     "best_design",
+    "compare_integrators",
     "control",
     "cumulative",
     "datasets",

@@ -8,7 +8,7 @@ from gradsim.experiments.baselines import learning, methods
 from gradsim.experiments.baselines.experiment import means_2, table_1, table_2
 from gradsim.experiments.baselines.learning import Training, predict, train
 from gradsim.experiments.baselines.networks import ConvLSTM, FeatureHead
-from gradsim.experiments.baselines.problem import ALL, MASS, PATHS, problem, training_values
+from gradsim.experiments.baselines.problem import ALL, MASS, PATHS, problem, training_values, true_values
 from gradsim.parallel import Workers
 from gradsim.scene.errors import InvalidInput
 
@@ -22,6 +22,8 @@ def first():
 def test_average_and_random_come_from_the_training_split(first):
     values = training_values(0)
     assert values.shape == (800, 5)
+    complete = problem(0, 3, ALL)
+    assert true_values(0, 19) == pytest.approx([complete.truth[name] for name in ALL], rel=1e-12)
     mean = methods.average(first).values
     assert mean["mass"] == pytest.approx(values[:, 0].mean())
     assert mean["mu"] == pytest.approx(0.6, abs=0.02)  # uniform from 0.2 to 1

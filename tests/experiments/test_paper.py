@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gradsim as gs
-from gradsim.experiments.paper import cues, deformable, imperfect, landscapes, parts, quantities, timing
+from gradsim.experiments.paper import cues, deformable, determined, imperfect, landscapes, parts, quantities, timing
 from gradsim.report.document import Chapter, Chart, Picture, Table, write_document
 from gradsim.scene.bodies import Soft
 from gradsim.scene.rigid import Rigid
@@ -113,6 +113,30 @@ def test_deformable_instances_start_off_the_truth():
         assert all(np.linalg.norm(guesses[p] - v) > 0.05 * np.linalg.norm(v) for p, v in own.truth.items()), kind
 
 
+@pytest.mark.parametrize("kind", determined.KINDS)
+@pytest.mark.parametrize("method", [deformable.VIDEO, deformable.STATES])
+def test_singular_values_are_those_of_relative_changes(monkeypatch, kind, method):
+    """A change of all unknowns at once changes the observation as the Jacobian says."""
+    monkeypatch.setattr(determined, "SIDE", 16)
+    subject = deformable.INSTANCES[kind](0, 0, coarse=True)
+    subject = dataclasses.replace(subject, time=dataclasses.replace(subject.time, frames=12))
+    J = determined.jacobian(subject, method)
+    assert len(J) == subject.size
+    ((path, true),) = subject.truth.items()
+    size = true if kind == "ball" else np.sqrt((true**2).mean())
+    direction = np.random.default_rng(0).normal(size=true.shape)
+
+    def observed(step):
+        scene = subject.scene.with_values({path: torch.as_tensor(true + step * size * direction)})
+        trajectory, (video,) = determined.record(scene, subject.time, 16)
+        return (video if method == deformable.VIDEO else trajectory[kind].vertices).flatten()
+
+    with torch.no_grad():
+        change = (observed(1e-5) - observed(-1e-5)) / 2e-5
+    expected = torch.as_tensor(direction).flatten() @ J
+    assert float((change - expected).norm() / expected.norm()) < 1e-4
+
+
 def test_timing_measures_four_rates(monkeypatch):
     monkeypatch.setattr(timing, "SECONDS", 0.01)
     row = timing.case(100).run(lambda text: None)
@@ -135,7 +159,7 @@ def test_chapters_of_rows(tmp_path):
     assert [part.name for part in listed][:2] == ["table-1", "table-2"]
     chapter = listed[0].chapter(rows)
     assert "PyBullet + REINFORCE was left out" in chapter.text[1]
-    assert chapter.tables[0].rows[1] == ("gradsim", "1.0e-01", "1.0e-01", "2.0", "2.4e-05", "9.0e-05")
+    assert chapter.tables[0].rows[1] == ("gradsim, from video", "1.0e-01 (2.4e-05)", "1.0e-01 (9.0e-05)", "2.0")
 
 
 def test_a_document_is_a_page_and_markdown(tmp_path):

@@ -46,7 +46,9 @@ def test_objects_stay_in_view():
         assert visible.flatten(1).any(1).all(), number
 
 
-def test_mass_of_one_object():
+def test_mass_of_one_object(monkeypatch):
+    """Fewer frames than the experiment, otherwise the same."""
+    monkeypatch.setattr(mass, "FRAMES", 24)
     row = mass.case(0, 0).run(quiet)
     assert row["object"] == "box"
     assert 2.0 <= row["truth"] <= 12.0

@@ -94,7 +94,7 @@ BAD_VIDEOS = {
     turning: (MovingCamera, "the camera moves .*: needs a still camera"),
     creeping: (MovingCamera, "the camera moves .*: needs a still camera"),
     cut: (SceneCut, r"changes at once before frame 24: needs one take: select frames=\(0, 24\)"),
-    noise: (MovingCamera, "needs a still camera"),
+    noise: (NoMovingObject, "successive frames have nothing in common .* this is noise"),
 }
 
 

@@ -19,7 +19,7 @@ from gradsim.footage.window import Window
 from gradsim.report.footage_charts import hardly_used
 from gradsim.report.footage_overlay import close_up_rows, close_ups, overlay_frames, predicted_track
 from gradsim.report.footage_sections import contributions
-from gradsim.scene.errors import NoMovingObject, UnexplainedMotion, UnknownName
+from gradsim.scene.errors import NoMovingObject, UnknownName
 
 FILES = {
     *("frames.mp4", "lens.yaml", "masks.npz", "paths.png", "plate.png", "prepared.json", "preview.mp4"),
@@ -86,7 +86,7 @@ def test_what_was_found_is_printed(throw):
 def test_without_a_length_gravity_is_known(place):
     prepared = gs.prepare(place / "throw.mp4")
     assert "scene.gravity[1]" not in prepared.draft.scene.unknowns
-    assert "camera.distance" in prepared.draft.scene.unknowns
+    assert "camera.view_height" in prepared.draft.scene.unknowns
     assert any("no length is known" in note for note in prepared.notes)
     assert "scale: unknown" in str(prepared)
 
@@ -210,7 +210,7 @@ def test_what_the_motion_does_not_describe_is_marked(throw):
 def test_contributions_name_the_prior_of_the_scale(throw, thrown):
     table = contributions(thrown, throw.draft.wanted)
     row = next(own for own in table.split("<tr>") if "scene.gravity[1]" in own)
-    assert re.search(r"prior of camera.distance \d\d %", row)
+    assert re.search(r"prior of camera.view_height \d\d %", row)
     assert "<strong>scene.gravity[1]</strong>" in row
 
 
@@ -221,12 +221,6 @@ def test_few_frames_are_shown_of_a_long_motion(count):
     assert len(rows) <= 180
     assert len(rows) >= min(count, 90)
     assert len(shown_masks(count)) == min(count, 12)
-
-
-def test_wandering_is_not_explained(place):
-    file = videos.wandering_video(place / "wandering.mp4")
-    with pytest.raises(UnexplainedMotion, match="no kind of motion explains the path"):
-        gs.prepare(file, scale=videos.RULER)
 
 
 def test_a_kind_of_motion_can_be_forced(place):

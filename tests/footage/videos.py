@@ -69,9 +69,21 @@ def clutter(size, seed):
 
 def coverage(center, radius, size):
     """The part of every pixel that a disc covers [H, W], to 1 %; pixel (0, 0) covers the square from 0 to 1."""
-    y, x = (np.arange(length) + 0.5 for length in size)
-    distance = np.hypot(x - center[0], y[:, None] - center[1])
-    return np.clip(radius + 0.5 - distance, 0, 1)
+    return mean_coverage([center], radius, size)
+
+
+def mean_coverage(centers, radius, size):
+    """The mean of `coverage` over several centres [H, W]."""
+    covered = np.zeros(size)
+    for center in centers:
+        x, y = (
+            np.arange(max(0, int(c - radius) - 1), min(n, int(c + radius) + 2))
+            for c, n in zip(center, size[::-1], strict=True)
+        )
+        if len(x) and len(y):
+            distance = np.hypot(x + 0.5 - center[0], y[:, None] + 0.5 - center[1])
+            covered[y[0] : y[-1] + 1, x[0] : x[-1] + 1] += np.clip(radius + 0.5 - distance, 0, 1)
+    return covered / len(centers)
 
 
 def draw(clip, motion=parabola, background=None):
@@ -83,7 +95,7 @@ def draw(clip, motion=parabola, background=None):
     phases = (np.arange(41) + 0.5) / 41 - 0.5 if clip.light else (-0.4, -0.2, 0.0, 0.2, 0.4)
     for k in range(clip.count):
         exposure = [motion(clip, k + clip.shutter * f) for f in phases]
-        alpha = np.mean([coverage(center, clip.radius, clip.size) for center in exposure], 0)[..., None]
+        alpha = mean_coverage(exposure, clip.radius, clip.size)[..., None]
         dark = (
             coverage(motion(clip, k) + np.array([14, 26]), 1.1 * clip.radius, clip.size)[..., None]
             if clip.shadow

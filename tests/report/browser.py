@@ -18,8 +18,10 @@ addEventListener("load", async () => {
   const video = document.querySelector("video");
   try { await video.play() } catch (error) { observed.errors.push(String(error)) }
   const start = video.currentTime, begin = performance.now();
-  while (performance.now() - begin < 5000 && video.currentTime <= start + 0.1)
+  while (performance.now() - begin < 5000 && video.currentTime <= start + 0.1) {
+    for (let k = 0; k < 1e7; k++) observed.work = k;  // the clock of the page is virtual, the decoder needs real time
     await new Promise(done => setTimeout(done, 20));
+  }
   observed.played = video.currentTime - start;
   observed.ready = video.readyState;
   observed.size = [video.videoHeight, video.videoWidth];

@@ -47,7 +47,7 @@ def writer(folder: Path, mode: str = "") -> subprocess.Popen[str]:
 def test_what_a_killed_process_left_is_removed_and_what_a_running_one_writes_stays(tmp_path):
     killed, running = writer(tmp_path), writer(tmp_path)
     killed.kill()
-    killed.wait()
+    killed.communicate()
     assert len(list(tmp_path.glob(f".place{MARK}*"))) == 2
     write_atomically(tmp_path / "other.txt", lambda target: target.write_text("x"), InvalidInput)
     assert len(list(tmp_path.glob(f".*{MARK}*"))) == 1

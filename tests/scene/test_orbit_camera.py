@@ -37,9 +37,11 @@ def test_angles_move_the_camera_about_its_target():
     assert seen(target, (0.2, 0.1, 0.0)) == pytest.approx([SIZE[1] / 2, SIZE[0] / 2])
 
 
-@pytest.mark.parametrize("name", ["distance", "pitch", "yaw", "roll"])
+@pytest.mark.parametrize("name", ["distance", "view_height", "fov", "pitch", "yaw", "roll"])
 def test_pixels_are_differentiable_in_distance_and_angles(name):
-    values = {"distance": 2.0, "pitch": 0.3, "yaw": -0.2, "roll": 0.1}
+    values = {"distance": 2.0, "pitch": 0.3, "yaw": -0.2, "roll": 0.1, "fov": 40.0}
+    if name in ("view_height", "fov"):
+        values = {**values, "distance": None, "view_height": 1.5}
 
     def pixels(value):
         camera = gs.Camera(target=(0.1, 0.0, 0.0), **{**values, name: value})
@@ -49,6 +51,15 @@ def test_pixels_are_differentiable_in_distance_and_angles(name):
 
     value = torch.tensor(values[name], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(pixels, value)
+
+
+def test_the_scale_of_a_view_height_does_not_depend_on_the_lens():
+    lens = {"fx": 500.0, "fy": 500.0, "cx": 320.0, "cy": 240.0, "resolution": SIZE}
+    for intrinsics in ({"fov": 20.0}, {"fov": 70.0}, lens):
+        camera = gs.Camera(target=(0.1, 0.0, 0.0), view_height=1.2, pitch=0.2, **intrinsics)
+        x, _ = seen(camera, (0.3, 0.0, 0.0))
+        assert x == pytest.approx(SIZE[1] / 2 + 0.2 * SIZE[0] / 1.2)
+    assert gs.Camera(target=(0, 0, 0), view_height=2.0, fov=90).with_eye().eye.tolist() == pytest.approx([0, 0, 1])
 
 
 def test_scene_files_keep_an_unknown_pitch(tmp_path):
@@ -71,6 +82,8 @@ def test_scene_files_keep_an_unknown_pitch(tmp_path):
         ({"target": (0, 0, 0), "eye": (0, 0, 1), "pitch": 0.1}, "camera.pitch"),
         ({"distance": 2.0}, "camera.eye/target"),
         ({"target": (0, 0, 0), "distance": -1.0}, "camera.distance"),
+        ({"target": (0, 0, 0), "distance": 1.0, "view_height": 1.0}, "camera.view_height"),
+        ({"target": (0, 0, 0), "view_height": 1.0, "eye": (0, 0, 1)}, "camera.view_height"),
     ],
 )
 def test_contradictions_are_named(arguments, name):

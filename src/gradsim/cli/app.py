@@ -30,6 +30,7 @@ from gradsim.cli.prepare import prepare
 from gradsim.cli.reproduce import reproduce
 from gradsim.cli.simulate import simulate
 from gradsim.cli.view import view
+from gradsim.cli.warm_up import warm_up
 from gradsim.scene.errors import GradsimError, InvalidInput
 from gradsim.scene.files.load import set_default_folder
 
@@ -40,7 +41,7 @@ app = typer.Typer(
     help="Differentiable simulation from pixels to physics and back. Start with `gradsim demo`.",
     epilog="Exit codes: 0 success, 1 a check or claim failed, 2 invalid input, 130 interrupted.",
 )
-for command in (new, prepare, calibrate, simulate, estimate, identify, landscape, control, view, demo):
+for command in (new, prepare, calibrate, simulate, estimate, identify, landscape, control, view, demo, warm_up):
     app.command()(command)
 app.add_typer(check, name="check")
 app.add_typer(reproduce, name="reproduce")

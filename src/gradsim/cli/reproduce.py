@@ -131,7 +131,7 @@ def paper(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the page and of the rows of its tables.")] = Path(
         "out/paper"
     ),
-    quick: Annotated[bool, typer.Option("--quick", help="Few objects and short trainings: under 20 minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Few objects and short trainings.")] = False,
     jobs: JobsOption = None,
     ray: RayOption = None,
 ) -> None:
@@ -395,6 +395,26 @@ def footage(
         as_json,
         workers=chosen_workers(jobs, ray),
     )
+
+
+@reproduce.command()
+def modulus(
+    bar: Annotated[bool, typer.Option("--bar", help="A hanging bar with three loads on three meshes.")] = False,
+    jobs: JobsOption = None,
+    ray: RayOption = None,
+    as_json: JsonOption = None,
+) -> None:
+    """Young's modulus from video, by element and mesh: a swinging beam, or a hanging bar.
+
+    The recorded bars are computed by another finite-element code on finer meshes.
+
+        gradsim reproduce modulus --json modulus.json
+
+        gradsim reproduce modulus --bar --json bar.json
+    """
+    from gradsim.experiments.modulus import bar_experiment, beam_experiment
+
+    show_experiment(bar_experiment() if bar else beam_experiment(), as_json, workers=chosen_workers(jobs, ray))
 
 
 def show_experiment(

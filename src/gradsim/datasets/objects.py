@@ -69,6 +69,12 @@ def volume(shape: TriMesh) -> float:
     return float(solid(shape.vertices, shape.faces).mass)
 
 
+@cache
+def object_volume(kind: str) -> float:
+    """Returns the volume of the mesh of an object [m^3]."""
+    return volume(mesh(kind))
+
+
 def random_rotation(rng: np.random.Generator) -> np.ndarray:
     """Returns a uniformly distributed rotation: a unit quaternion, [4]."""
     q = rng.normal(size=4)

@@ -15,6 +15,7 @@ from gradsim.datasets.objects import (
     OBJECTS,
     extent_below_origin,
     mesh,
+    object_volume,
     patched_look,
     random_rotation,
     scaled,
@@ -46,14 +47,23 @@ CAMERA = Camera(eye=(0.4, 2.8, 9.0), target=(0.4, 0.45, 0.0), fov=36.0)
 BACKGROUND = (0.05, 0.08, 0.12)
 
 
+def _drawn(rng: np.random.Generator) -> tuple[str, dict[str, Any], np.ndarray]:
+    """Returns object, true values and scale factors [3]: what a generator draws first."""
+    return OBJECTS[rng.integers(len(OBJECTS))], draw_truth(rng, RANGES), rng.uniform(*SCALES, 3)
+
+
+def true_values(seed: int, number: int) -> dict[str, float]:
+    """Returns the true values of a video by path, and the volume of its object as "volume" [m^3], without its scene."""
+    name, truth, factors = _drawn(generators(seed, number)[0])
+    return truth | {"volume": object_volume(name) * float(factors.prod())}
+
+
 def sample(seed: int, number: int) -> Sample:
     """Returns a video of the data set."""
     rng, guesses = generators(seed, number)
-    name = OBJECTS[rng.integers(len(OBJECTS))]
-    truth = draw_truth(rng, RANGES)
+    name, truth, factors = _drawn(rng)
     unknowns = draw_unknowns(guesses, RANGES)
     shape = mesh(name)
-    factors = rng.uniform(*SCALES, 3)
     rotation = random_rotation(rng)
     position = rng.uniform(*POSITIONS)
     position[1] += extent_below_origin(scaled(shape, factors), rotation)

@@ -7,6 +7,7 @@ import numpy as np
 from gradsim.datasets.deformable import beam, cloth
 from gradsim.experiments.experiment import Experiment
 from gradsim.experiments.recovery import COLUMNS, Recovery, max_error_claim
+from gradsim.scene.integrators import Verlet
 
 ALLOWED = 1e-5
 VELOCITY = np.array([1.3, 2.6, -0.6])  # initial velocity of the cloth [m/s]
@@ -22,6 +23,7 @@ RECOVERIES = (
         paths={"mu": "beam.material.mu", "lam": "beam.material.lam"},
         frames=30,
         substeps=96,
+        integrator=Verlet(),
         paper="5.4e-3, 5.6e-3",
     ),
     Recovery(
@@ -33,6 +35,7 @@ RECOVERIES = (
         paths={"velocity": "cloth.velocity"},
         frames=24,
         substeps=64,
+        integrator=Verlet(),
         paper="2.6e-2",
     ),
 )

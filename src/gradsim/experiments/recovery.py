@@ -8,6 +8,7 @@ from typing import Any
 
 from gradsim.experiments.experiment import Case, Claim, Column, Progress, Row, largest
 from gradsim.experiments.protocol import fit_video, record_video, relative_errors
+from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 from gradsim.scene.unknown import unknown
@@ -36,6 +37,7 @@ class Recovery:
     frames: int
     substeps: int  # per frame
     fps: float = 30.0
+    integrator: Integrator = Midpoint()
     side: int = 64  # frame height and width [px]
     paper: str = ""
 
@@ -44,10 +46,11 @@ class Recovery:
 
     def row(self, progress: Progress) -> Row:
         true = self.scene(**self.truth)
-        (video,) = record_video(true, Time(self.frames, self.fps, self.substeps), self.side)
+        (video,) = record_video(true, Time(self.frames, self.fps, self.substeps, self.integrator), self.side)
         low, high = self.bounds
         guess = self.scene(**{name: unknown(value, low=low, high=high) for name, value in self.start.items()})
-        fit = fit_video(guess, video, progress, fps=self.fps, substeps=self.substeps)
+        options: dict[str, Any] = {"fps": self.fps, "substeps": self.substeps, "integrator": self.integrator}
+        fit = fit_video(guess, video, progress, **options)
         errors = relative_errors(fit, {self.paths[name]: value for name, value in self.truth.items()})
         return {
             "scene": self.name,

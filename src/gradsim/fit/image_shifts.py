@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from gradsim.render.camera import projection
+from gradsim.scene.articulated_motion import ArticulatedMotion
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import BodyMotion, Trajectory
 
@@ -45,8 +46,9 @@ def _image_steps(camera: Any, size: tuple[int, int], vertices: torch.Tensor) -> 
 
 def _shifted(trajectory: Trajectory, name: str, shift: torch.Tensor) -> Trajectory:
     """Returns a motion with one body displaced by the same vector [m] at all frames."""
-    motions = {
-        body: BodyMotion(motion.vertices + shift, motion.velocities) if body == name else motion
-        for body, motion in trajectory.motions.items()
-    }
-    return Trajectory(trajectory.time, motions, {})
+    motion = trajectory.motions[name]
+    if isinstance(motion, ArticulatedMotion):
+        moved: Any = motion.displaced(shift)
+    else:
+        moved = BodyMotion(motion.vertices + shift, motion.velocities)
+    return Trajectory(trajectory.time, {**trajectory.motions, name: moved}, {})

@@ -13,14 +13,15 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.gauss_newton import GaussNewton, Prior
-from gradsim.fit.jacobians import MAX_DENSE, Adjoint, chosen_jacobian
+from gradsim.fit.gauss_newton import GaussNewton, Prior, SolverState
+from gradsim.fit.jacobians import MAX_DENSE, Adjoint, Differences, chosen_jacobian
 from gradsim.fit.least_squares import ROUNDING_COST
 from gradsim.fit.level_solver import ACCEPTED_EXCESS, LevelSolver, Report, SearchResult
 from gradsim.fit.parameters import SEARCH_TRIALS, representative_trials
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.restarts import restart, same_minimum
 from gradsim.fit.stages import STAGE_TOLERANCE, solve_in_stages
+from gradsim.fit.subspace import has_whole_jacobian
 
 PRIOR_WEIGHT = 5e-7  # relative to mean squares summed over frames
 # Mean squares allowed in excess of the noise floor:
@@ -37,7 +38,7 @@ SAMPLE_DISTANCE = 0.3  # smallest distance between these, in coordinate units
 DETERMINED = 0.02  # largest standard deviation of a determined coordinate, in coordinate units
 USEFUL_RESAMPLING = 0.8  # largest ratio of mean squares after and before, for which resampling is repeated
 UNEXPLAINED_ITERATIONS = 3  # of such a fit at the finest level, which is not restarted either
-MANY_ITERATIONS = 8  # of each stage before the last, for many unknowns
+MANY_ITERATIONS = 8  # of each stage for many unknowns, but the last
 ROUGH_INNER_TOLERANCE, ROUGH_COST_TOLERANCE = 0.1, 1e-3  # of these stages
 
 
@@ -143,10 +144,25 @@ class Search:
             count *= 2
         for level in range(self.coarse, 0, -1):
             z = self.solver.solve(z, level, total, MANY_ITERATIONS, "all frames", prior=self.prior, optimizer=rough).z
-        state = self.solver.solve(z, 0, total, self.optimizer.iterations, "all frames")
+        state = self._fit_many(z)
         mean_square = float(self.problem.mean_square(state.z, 0, total))
         accepted = mean_square <= self._threshold(0, ACCEPTED_EXCESS)
         return SearchResult(state.z[0], mean_square, accepted, converged=bool(state.converged[0]))
+
+    def _fit_many(self, z: torch.Tensor) -> SolverState:
+        """Fits all frames at the finest level from z [1, P].
+
+        Products with the Jacobian resolve directions with small singular values slowly. What they leave is solved with
+        the whole Jacobian, where it is not too large.
+        """
+        total, iterations = self.problem.frames, self.optimizer.iterations
+        if not has_whole_jacobian(self.problem):
+            return self.solver.solve(z, 0, total, iterations, "all frames")
+        state = self.solver.solve(z, 0, total, min(iterations, MANY_ITERATIONS), "all frames")
+        if bool(state.converged[0]):
+            return state
+        whole = replace(self.optimizer, jacobian=Differences())
+        return self.solver.solve(state.z, 0, total, iterations, "whole Jacobian", optimizer=whole)
 
     def _rough_optimizer(self, z: torch.Tensor) -> GaussNewton:
         """Returns the options of stages whose result is only a start for the next one, from starts z [K, P]."""

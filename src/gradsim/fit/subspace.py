@@ -32,16 +32,22 @@ def _prior_deviations(parameters: Parameters) -> torch.Tensor:
     return torch.where(torch.isfinite(sd), sd, parameters.prior()[1])
 
 
+def has_whole_jacobian(problem: EstimationProblem) -> bool:
+    """Whether the whole Jacobian of a problem is computed: for up to 500 unknowns, if it is not too large."""
+    numbers = sum(problem.trials[key[0]].frames * problem.entries(key, 0) for key in problem.blocks)
+    groups = len(set(problem.parameters.coordinate_groups))
+    return groups <= MAX_COLUMNS and groups * numbers <= MAX_COLUMN_NUMBERS
+
+
 def informed_basis(problem: EstimationProblem, z: torch.Tensor) -> torch.Tensor | None:
     """Returns the combinations of coordinates that the observations determine at z [P], in columns [P, K].
 
     They are orthonormal with respect to the information of the priors. None if the whole Jacobian is to be computed:
     for few unknowns, and for residuals without a backward pass.
     """
-    numbers = sum(problem.trials[key[0]].frames * problem.entries(key, 0) for key in problem.blocks)
-    groups = len(set(problem.parameters.coordinate_groups))
-    if groups <= MAX_COLUMNS and groups * numbers <= MAX_COLUMN_NUMBERS:
+    if has_whole_jacobian(problem):
         return None
+    numbers = sum(problem.trials[key[0]].frames * problem.entries(key, 0) for key in problem.blocks)
     residual = problem.residual()
     if isinstance(chosen_jacobian(None, residual, z[None]), Differences):
         return None

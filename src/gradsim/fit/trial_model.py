@@ -26,7 +26,7 @@ from gradsim.video.video import Video
 
 MOTION_QUANTITIES = (
     *("position", "velocity", "rotation", "angular_velocity", "mass", "density", "pushes"),
-    *("contact", "material", "bending"),
+    *("contact", "material", "bending", "fibres", "rayleigh"),
 )  # of bodies, on which images depend only by the motion
 EXPOSURE_SAMPLES = 4  # images that are averaged over an exposure
 READOUTS = 4  # images of a frame with a rolling shutter, from the time of its first row to that of its last

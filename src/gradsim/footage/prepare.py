@@ -27,10 +27,12 @@ from gradsim.scene.errors import UnexplainedMotion
 
 DEPTH_SD = 0.015  # of the distance between a ruler and the plane of the motion, relative to that of the camera
 DIAMETER_SD = (0.016, 0.08)  # of the diameter in the picture of a round and of another object, relative
+EDGE_SD = 0.5  # of any diameter: compression and colour at half the resolution blur outlines [px]
 MIN_LINKED = 0.97  # of a motion of two linked objects, which is preferred to that of one of them
 MIN_LINKED_FRAMES = 14  # in which both are measured
 LOW_CONTRAST = 0.13  # difference of an object from the background, as a part of full scale
 FAINT_SD = 0.15  # of the diameter of an object with less: its outline is lost in places, relative
+NOTED_DRIFT = 0.03  # speed of an object along the view that is worth a note, relative to its distance [1/s]
 CLOSE_COST = 3.0  # difference of the costs of two motions, per frame, below which both are possible
 
 
@@ -151,11 +153,15 @@ def prepare(recording: Recording, choices: Choices = Choices(), *, lens: Lens | 
     if doubts and choices.motion is None:
         remedy = "if it is right, name the kind of motion with --as"
         raise UnexplainedMotion(str(recording.path), "; ".join(doubts), remedy)
-    draft = MOTIONS[fit.kind].draft(fit, view)
+    measure_drift = MOTIONS[fit.kind].drift
+    drift = None if measure_drift is None else measure_drift(part, fit, view)
+    at_start = view if drift is None else view.at_start(drift, _scale_time(choices, track, fit))
+    draft = MOTIONS[fit.kind].draft(fit, at_start)
     notes = (
         *doubts,
         *detection_notes(detection, track),
         *_motion_notes(fits, fit, path),
+        *_depth_notes(drift),
         *_view_notes(view, lens),
     )
     times, linked = part.times - part.times[0], found.tracks[1:]
@@ -239,9 +245,22 @@ def _chosen_fit(recording: Recording, path: ImagePath, fits: tuple[MotionFit, ..
 
 def usual_diameter(track: ObjectTrack, fit: MotionFit) -> float:
     """Returns the diameter of the object during the motion [px], from the frames in which it is slow."""
-    diameters = track.diameters[fit.frames]
+    return float(np.median(track.diameters[fit.frames][_slow_frames(track, fit)]))
+
+
+def _slow_frames(track: ObjectTrack, fit: MotionFit) -> np.ndarray:
+    """Returns which frames of the motion are the slower half [M]."""
     smears = np.linalg.norm(track.smears[fit.frames], axis=1)
-    return float(np.median(diameters[smears <= np.median(smears)]))
+    return np.asarray(smears <= np.median(smears))
+
+
+def _scale_time(choices: Choices, track: ObjectTrack, fit: MotionFit) -> float:
+    """Returns the time after the first frame of the motion for which the scale is known [s].
+
+    A known length is taken to lie in the middle of the motion; the diameter is measured in the slow frames.
+    """
+    times = track.times[fit.frames] - track.times[fit.first]
+    return float(times[-1] / 2 if choices.scale is not None else times[_slow_frames(track, fit)].mean())
 
 
 def make_view(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float, contrast: float) -> View:
@@ -278,14 +297,19 @@ def _scale(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float,
     if choices.diameter is not None:
         value = diameter_px / choices.diameter
         usual = FAINT_SD if contrast < LOW_CONTRAST else DIAMETER_SD[0 if track.is_round else 1]
-        relative = math.hypot(usual, track.diameter_uncertainty / diameter_px)
+        relative = math.hypot(usual, track.diameter_uncertainty / diameter_px, EDGE_SD / diameter_px)
         return Measured(value, relative * value, "px/m", "the diameter of the object")
     return None
 
 
 def detection_notes(detection: Detection, track: ObjectTrack) -> tuple[str, ...]:
     """Returns what is uncertain about the object that was found."""
-    notes = list(track.remarks)
+    notes = [f"{remark[:1].lower()}{remark[1:]}".removesuffix(".") for remark in track.remarks]
+    if detection.recording.repeated:
+        notes.append(
+            f"{detection.recording.repeated} frames repeat the one before and are left out: was the video converted "
+            "from another frame rate? The times of the others may then be off by a part of a frame"
+        )
     if detection.camera.stabilized:
         notes.append("the camera shakes: positions are those of the stabilized picture")
     if detection.best.contrast < LOW_CONTRAST:
@@ -309,6 +333,17 @@ def _motion_notes(fits: tuple[MotionFit, ...], fit: MotionFit, path: ImagePath) 
     if fit.explained < MIN_EXPLAINED:
         notes.append(f"{fit.kind} explains only {100 * max(fit.explained, 0):.0f} % of the motion")
     return notes
+
+
+def _depth_notes(drift: Measured | None) -> list[str]:
+    """Returns a note about an object that clearly moves along the view."""
+    if drift is None or abs(drift.value) < max(2 * drift.sd, NOTED_DRIFT):
+        return []
+    direction, part = ("towards" if drift.value > 0 else "away from"), 100 * abs(drift.value)
+    return [
+        f"the object moves {direction} the camera, by about {part:.0f} % of its distance in a second: the known length "
+        "is taken to lie where the object is in the middle of its motion"
+    ]
 
 
 def _view_notes(view: View, lens: Lens | None) -> list[str]:

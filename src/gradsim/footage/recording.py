@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsim.footage.repeats import repeated_frames
 from gradsim.scene.errors import OutOfRange, VideoFileError
 from gradsim.video.decode import DecodedFrame, LazyFrame, decode_lazily, decode_timed_frames, probe
 from gradsim.video.load import MOVIES, Frames, check_not_empty, selected_frames, truncation_error
@@ -32,19 +33,21 @@ class Recording:
 
     Args:
         path: The file.
-        numbers: Numbers of the frames in the file.
+        numbers: Numbers of the frames in the file; those that repeat the one before are left out.
         times: Presentation times of the frames [T] [s], strictly increasing, not necessarily evenly spaced.
         size: Height and width of the upright frames [px].
         reduced: Copy of the frames at low resolution [T, h, w, 3], 8 bits per channel.
         stamps: Times of the frames in ticks of the file [T]; None if the file does not state them.
+        repeated: Number of frames that were left out because they repeat the one before.
     """
 
     path: Path
-    numbers: range
+    numbers: Sequence[int]
     times: NDArray[np.float64]
     size: tuple[int, int]
     reduced: NDArray[np.uint8] = field(repr=False)
     stamps: tuple[int, ...] | None = field(repr=False, default=None)
+    repeated: int = 0
 
     def __len__(self) -> int:
         return len(self.times)
@@ -90,7 +93,24 @@ def open_recording(path: str | os.PathLike[str], *, frames: Frames = None, fps: 
     _check_count(file, numbers)
     found = _first_pass(file, numbers)
     times = np.asarray(numbers) / fps if fps is not None else _checked_times(file, numbers, found.times)
-    return replace(found, times=times)
+    return _without_repeats(replace(found, times=times))
+
+
+def _without_repeats(recording: Recording) -> Recording:
+    """Returns the recording without frames that repeat the one before, unless hardly any are left."""
+    repeated = repeated_frames(recording.reduced)
+    kept = np.flatnonzero(~repeated)
+    if len(kept) in (len(recording), *range(MIN_FRAMES)):
+        return recording
+    stamps = None if recording.stamps is None else tuple(recording.stamps[k] for k in kept)
+    return replace(
+        recording,
+        numbers=tuple(recording.numbers[int(k)] for k in kept),
+        times=recording.times[kept],
+        reduced=recording.reduced[kept],
+        stamps=stamps,
+        repeated=int(repeated.sum()),
+    )
 
 
 def reduced_short_side(count: int) -> int:

@@ -17,7 +17,7 @@ from gradsim.footage.background_motion import common_motion
 from gradsim.footage.exposure import ExposureDrift, exposure_drift
 from gradsim.footage.plate import Plate, background_plate, sample_numbers
 from gradsim.footage.recording import Recording
-from gradsim.scene.errors import MovingCamera
+from gradsim.scene.errors import MovingCamera, NoMovingObject
 
 ROWS, COLUMNS = 2, 3  # tiles
 CHECKED = 240  # frames in which the camera is checked; in all of them if it shakes
@@ -30,6 +30,8 @@ MIN_TILES = 3  # with texture
 SMALL_SHIFT = 1.0  # is not verified: it changes a tile too little [px of the reduced copy]
 MAX_REMAINDER = 0.75  # of the difference from the first frame, after the shift of a tile is undone
 MIN_TEXTURE = 8.0  # high quantile of the smoothed gradient of a tile with texture [8-bit values, Sobel]: noise has 1-2
+MIN_SIMILARITY = 0.15  # correlation of successive frames of a scene
+PAIRS = 16  # of successive frames that are compared
 EDGES = 85  # percentile of the gradients of a plate above which there is an edge
 MIN_RESPONSE = 0.3  # least height of a correlation peak: a tile without texture has a lower one
 
@@ -84,6 +86,7 @@ def still_picture(recording: Recording) -> StillPicture:
 
     Raises:
         MovingCamera: The camera moves, and its motion is not a common shift of the picture.
+        NoMovingObject: Successive frames have nothing in common, as in noise.
     """
     tiles, camera = _measured_motion(recording.reduced)
     frames = recording.reduced
@@ -94,6 +97,8 @@ def still_picture(recording: Recording) -> StillPicture:
     exposure = exposure_drift(frames, sampled_plate(frames, ExposureDrift.none(len(frames))))
     plate = sampled_plate(frames, exposure)
     motion = 0.0 if camera.stabilized else _whole_motion(frames, tiles, plate)
+    if plate.noise_level > MAX_NOISE:
+        _check_related(recording)
     if plate.noise_level > MAX_NOISE or motion:
         largest = max(motion, float(np.percentile(np.abs(tiles), 90)) if tiles.size else 0.0)
         pixels = recording.scale.max() * largest
@@ -101,6 +106,23 @@ def still_picture(recording: Recording) -> StillPicture:
         remedy = f"needs a still camera (noise at most {MAX_NOISE}): use a tripod, or select frames=(start, stop)"
         raise MovingCamera(str(recording.path), found, remedy)
     return StillPicture(frames, camera, exposure, plate)
+
+
+def _check_related(recording: Recording) -> None:
+    """Raises if successive frames do not resemble each other, so that there is no background at all."""
+    numbers = sample_numbers(len(recording) - 1, PAIRS)
+    alike = float(np.median([_similarity(*recording.reduced[k : k + 2]) for k in numbers]))
+    if alike < MIN_SIMILARITY:
+        found = f"successive frames have nothing in common (correlation {alike:.2f})"
+        remedy = "needs a background that stays: this is noise, a damaged file, or a camera that moves too fast"
+        raise NoMovingObject(str(recording.path), found, remedy)
+
+
+def _similarity(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
+    """Returns the correlation of two pictures [h, w, 3]; one if they have no contrast."""
+    deviations = [image.mean(-1) - image.mean() for image in (first, second)]
+    norms = [float(np.linalg.norm(own)) for own in deviations]
+    return float((deviations[0] * deviations[1]).sum()) / (norms[0] * norms[1]) if min(norms) > 0 else 1.0
 
 
 def _whole_motion(frames: NDArray[np.uint8], tiles: NDArray[np.float64], plate: Plate) -> float:

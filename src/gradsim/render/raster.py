@@ -13,7 +13,7 @@ import torch
 from gradsim import bridge
 from gradsim.render.execution import FrameLists, Inputs, JobTemplate, job_template, run
 from gradsim.render.job import TILE
-from gradsim.render.kernels.raster import RasterKernels, raster_kernels
+from gradsim.render.kernels.raster import RasterKernel, raster_kernel
 from gradsim.render.memory import empty
 from gradsim.render.renderer import Frames, Renderer
 from gradsim.render.triangles import Triangles, check_on_cpu
@@ -142,11 +142,11 @@ class _Call:
         )
         self.threads = bridge.kernel_threads()
 
-    def kernels(self, inputs: Inputs) -> RasterKernels:
+    def kernel(self, inputs: Inputs, direction: str) -> RasterKernel:
         bridge.initialize()
         real = bridge.real_type(inputs.vertices.dtype)
         rasterizer, count = self.rasterizer, inputs.attributes.shape[-1]
-        return raster_kernels(rasterizer.header, self.option_names, rasterizer.saved, real, count)
+        return raster_kernel(rasterizer.header, self.option_names, rasterizer.saved, real, count, direction)
 
 
 class _Rasterize(torch.autograd.Function):
@@ -173,7 +173,7 @@ class _Rasterize(torch.autograd.Function):
         job = call.template.create(inputs, lists, image=image, saved=saved, front_triangle=front)
         job.list_needed = call.template.list_length
         job.copies = not any(ctx.needs_input_grad)
-        run(call.kernels(inputs).forward, job, lists, call.threads)
+        run(call.kernel(inputs, "forward"), job, lists, call.threads)
         ctx.call, ctx.lists = call, lists
         ctx.save_for_backward(*inputs, image, saved, front)
         return image
@@ -195,7 +195,7 @@ class _Rasterize(torch.autograd.Function):
         forward = {"image": image, "saved": saved, "front_triangle": front}
         job = call.template.create(inputs, lists, **forward, image_adj=image_adj, **adjoints)
         job.chunk_count = chunks
-        if not run(call.kernels(inputs).backward, job, lists, call.threads):
+        if not run(call.kernel(inputs, "backward"), job, lists, call.threads):
             raise BrokenGradient("the gradient that reached the video is NaN or infinite: check the loss")
         background_adj = None
         if behind:  # the first saved value is the background's weight in the pixel

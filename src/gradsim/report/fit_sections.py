@@ -65,8 +65,7 @@ def values(fit: Fit, truth: Mapping[str, float]) -> str:
             _verdict_cell(judged),
         ]
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    scale = " of full scale" if isinstance(fit.trials[0].observations[0], Pixels) else ""
-    noise = f"Standard deviation of the residuals: {fit.noise:.2g}{scale}."
+    noise = f"Standard deviation of the residuals: {fit.noise:.2g}{_noise_unit(fit)}."
     own = (
         " Values that each trial has of its own are listed under Trials."
         if fit.scatter or len(rows) < len(fit.rows())
@@ -78,6 +77,15 @@ def values(fit: Fit, truth: Mapping[str, float]) -> str:
         f'<table class="cards">{head}<tbody>{"".join(rows)}</tbody></table>'
         f'<p class="note">{escape(note)}</p>{_alternatives(fit)}',
     )
+
+
+def _noise_unit(fit: Fit) -> str:
+    """Returns the unit of the residuals after a space; nothing if they have several."""
+    observed = fit.trials[0].observations
+    units = {own.unit for own in observed}
+    if isinstance(observed[0], Pixels):
+        return " of full scale"
+    return f" {units.pop()}" if len(units) == 1 and units.isdisjoint(("", "1")) else ""
 
 
 def _true_value_cell(true: float | None, low: float, high: float) -> str:

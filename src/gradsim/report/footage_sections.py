@@ -141,8 +141,9 @@ def contributions(fit: Fit, wanted: Any) -> str:
     rows = "".join(_contribution_row(name, fit.contributions[name], name in wanted) for name in names)
     head = table_head(("value", "part of the variance of its interval"), ())
     note = (
-        "A value is improved most by what has the largest part. The prior of camera.distance is the uncertainty of "
-        "the scale: a longer ruler, exactly in the plane of the motion, reduces it."
+        "A value is improved most by what has the largest part. The prior of camera.view_height, the height of the "
+        "picture in the plane of the motion, is the uncertainty of the scale: a longer ruler, exactly in this plane, "
+        "reduces it. The prior of camera.fov is that of the focal length: a calibrated lens reduces it."
     )
     return (
         f'<h3>What each prior contributes</h3><div class="wide"><table>{head}<tbody>{rows}</tbody></table></div>'

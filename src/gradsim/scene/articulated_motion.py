@@ -132,6 +132,11 @@ class ArticulatedMotion:
             parts.append(link.velocity[..., None, :] + torch.linalg.cross(spin, arms))
         return torch.cat(parts, -2)
 
+    def displaced(self, shift: torch.Tensor) -> ArticulatedMotion:
+        """Returns the motion with the base displaced by a vector [m], [3]."""
+        roots = torch.tensor([element.parent < 0 for element in self.elements], device=shift.device)[:, None]
+        return replace(self, offsets=self.offsets + torch.where(roots, shift.to(self.offsets), 0.0))
+
     def at(self, frames: slice) -> ArticulatedMotion:
         moving = {name: getattr(self, name)[..., frames, :, :] for name in ("coordinates", "speeds")}
         return replace(self, **moving)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gradsim.scene.body import NodeBody
+from gradsim.scene.damping import Rayleigh
 from gradsim.scene.elements import LinearTet, TetElement
 from gradsim.scene.errors import DegenerateElement, InvalidInput, OutOfRange, WrongShape, WrongType
 from gradsim.scene.looks import Look, check_look
@@ -117,7 +118,7 @@ def contact_of(body: Any, name: str, shape: Contact) -> Contact:
     return own if own is not None else shape
 
 
-PARTS = ("material", "bending", "fibres")  # of a body, with quantities of their own
+PARTS = ("material", "bending", "fibres", "rayleigh")  # of a body, with quantities of their own
 
 
 def _validate_body(body: Any, counts: dict[str, int]) -> None:
@@ -163,6 +164,7 @@ class Soft(NodeBody):
             takes the defaults of `SelfContact`.
         element: `LinearTet()`, or `SmoothedTet()`, which does not lock.
         fibres: Fibres in the solid; none if None.
+        rayleigh: Damping proportional to mass and stiffness, besides that of the material; none if None.
     """
 
     name: str
@@ -184,6 +186,7 @@ class Soft(NodeBody):
     self_contact: SelfContact | bool | None = None
     element: TetElement = LinearTet()
     fibres: Fibres | None = None
+    rayleigh: Rayleigh | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.mesh, TetMesh):
@@ -204,6 +207,9 @@ class Soft(NodeBody):
         check_self_contact(self, len(self.mesh.vertices))
         if self.fibres is not None:
             self._check_fibres(self.fibres)
+        given: Any = self.rayleigh
+        if given is not None and not isinstance(given, Rayleigh):
+            raise WrongType(f"{self.name}.rayleigh", type(given).__name__, "must be gs.Rayleigh(...)")
 
     def _check_further_material(self) -> None:
         """Raises if the body has something that only `gs.NeoHookean` has."""

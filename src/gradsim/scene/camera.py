@@ -28,8 +28,8 @@ class Camera:
     An image of H x W pixels spans [0, W] x [0, H], x to the right and y down: the centre of the first pixel lies at
     (0.5, 0.5). All quantities except `resolution` and `near` are differentiable and may have a batch.
 
-    The extrinsics are given by `eye` and `target`, by `target` and `distance`, or by `pose`; the intrinsics either by
-    `fov` or by `fx`, `fy`, `cx`, `cy` and `resolution`.
+    The extrinsics are given by `eye` and `target`, by `target` and `distance` or `view_height`, or by `pose`; the
+    intrinsics either by `fov` or by `fx`, `fy`, `cx`, `cy` and `resolution`.
 
     Example:
         `gs.Camera(eye=(0.0, 1.0, 5.0), target=(0.0, 0.5, 0.0), fov=40.0)`
@@ -40,6 +40,9 @@ class Camera:
         up: Direction that points up in the image, [..., 3]; (0, 1, 0) if None.
         distance: Distance of the camera from the target [m], [...], with `pitch`, `yaw` and `roll` in place of `eye`
             and `up`. Without angles the camera is level and looks along -z.
+        view_height: Height of what the picture shows in the plane through the target [m], [...], in place of
+            `distance`, which follows from it and from the intrinsics. The scale of the picture is then independent of
+            the field of view.
         pitch: Angle by which the camera is raised about the target and looks down [rad], [...].
         yaw: Angle by which it is moved to the right about the target and looks to the left [rad], [...].
         roll: Angle by which its top leans to the right [rad], [...].
@@ -61,6 +64,7 @@ class Camera:
     up: Quantity | None = quantity(None, "1", shape=(3,))
     fov: Quantity | None = quantity(None, "degrees", above=0.0, below=180.0)
     distance: Quantity | None = quantity(None, "m", above=0.0)
+    view_height: Quantity | None = quantity(None, "m", above=0.0)
     pitch: Quantity | None = quantity(None, "rad", above=-math.pi / 2, below=math.pi / 2)
     yaw: Quantity | None = quantity(None, "rad")
     roll: Quantity | None = quantity(None, "rad")
@@ -90,31 +94,45 @@ class Camera:
 
     def with_eye(self) -> Camera:
         """Returns the same camera given by `eye`, `target` and `up`, if it is given by its distance and angles."""
-        if self.distance is None:
+        if not self._given("distance", "view_height"):
             return self
-        distance, yaw, pitch, roll, target = _tensors(self.distance, self.yaw, self.pitch, self.roll, self.target)
+        given = self.distance if self.view_height is None else self._view_distance()
+        distance, yaw, pitch, roll, target = _tensors(given, self.yaw, self.pitch, self.roll, self.target)
         zero, (a, b) = torch.zeros_like(yaw * pitch), torch.broadcast_tensors(yaw, pitch)
         back = torch.stack([torch.sin(a) * torch.cos(b), torch.sin(b), torch.cos(a) * torch.cos(b)], -1)
         right = torch.stack([torch.cos(a), zero, -torch.sin(a)], -1)
         above = torch.linalg.cross(back, right)
         up = torch.cos(roll)[..., None] * above + torch.sin(roll)[..., None] * right
         eye = target + distance[..., None] * back
-        return replace(self, eye=eye, up=up, distance=None, pitch=None, yaw=None, roll=None)
+        return replace(self, eye=eye, up=up, distance=None, view_height=None, pitch=None, yaw=None, roll=None)
+
+    def _view_distance(self) -> torch.Tensor:
+        """Returns the distance from the target at which the picture shows `view_height` [m], [...]."""
+        if self.fov is not None:
+            height, fov = _tensors(self.view_height, self.fov)
+            return 0.5 * height / torch.tan(torch.deg2rad(0.5 * fov))
+        assert self.resolution is not None
+        height, focal = _tensors(self.view_height, self.fy)
+        return height * focal / self.resolution[0]
 
     def _check_alternatives(self) -> None:
         """Raises InvalidInput unless there is exactly one description of the extrinsics and at most one of the lens."""
         view, lens = self._given("eye", "target", "up"), self._given("fx", "fy", "cx", "cy", "resolution")
         orbit, angles = self._given("eye", "up"), self._given("pitch", "yaw", "roll")
-        if self.pose is not None and (view or angles or self.distance is not None):
-            given = ", ".join([*view, *self._given("distance"), *angles])
+        away = self._given("distance", "view_height")
+        if self.pose is not None and (view or angles or away):
+            given = ", ".join([*view, *away, *angles])
             raise InvalidInput("camera.pose", f"given with {given}", "give a pose, or eye and target, not both")
-        if self.distance is not None and orbit:
-            remedy = "give the distance from the target with pitch, yaw and roll, or eye and up, not both"
-            raise InvalidInput("camera.distance", f"given with {', '.join(orbit)}", remedy)
-        if angles and self.distance is None:
+        if len(away) == 2:
+            remedy = "give one of them: the other follows from the field of view"
+            raise InvalidInput("camera.view_height", "given with distance", remedy)
+        if away and orbit:
+            remedy = f"give the {away[0].replace('_', ' ')} with pitch, yaw and roll, or eye and up, not both"
+            raise InvalidInput(f"camera.{away[0]}", f"given with {', '.join(orbit)}", remedy)
+        if angles and not away:
             remedy = "angles need target= and distance=; a camera with eye= and target= has a direction already"
             raise InvalidInput(f"camera.{angles[0]}", "given without distance", remedy)
-        if self.pose is None and len(self._given("eye", "distance")) + len(self._given("target")) < 2:
+        if self.pose is None and len([*self._given("eye"), *away]) + len(self._given("target")) < 2:
             remedy = "give eye and target, target and distance, or a pose"
             raise InvalidInput("camera.eye/target", ", ".join(view) or "neither", remedy)
         if self.fov is not None and lens:
@@ -125,7 +143,7 @@ class Camera:
             )
 
     def _set_defaults(self) -> None:
-        if self.distance is not None:
+        if self._given("distance", "view_height"):
             for name in self._missing("pitch", "yaw", "roll"):
                 object.__setattr__(self, name, 0.0)
         elif self.pose is None and self.up is None:

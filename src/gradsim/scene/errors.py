@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 class GradsimError(Exception):
     """Base class of the errors that gradsim raises.
@@ -167,7 +169,12 @@ class Diverged(GradsimError, ArithmeticError):
         self.body, self.step, self.time, self.world = body, step, time, world
         self.dt, self.stable_dt = dt, stable_dt
         where = f"body '{body}' diverged (NaN or infinity) at t = {time:.6g} s (step {step}, world {world})"
-        if dt > stable_dt:
+        if math.isinf(stable_dt):
+            advice = (
+                "every step is stable, so the motion itself diverges or an implicit step did not converge: "
+                "check forces, actuation and contact stiffness, or raise substeps"
+            )
+        elif dt > stable_dt:
             advice = f"dt = {dt:.3g} s is above the estimated largest stable dt of {stable_dt:.3g} s: raise substeps"
         else:
             advice = (

@@ -16,7 +16,7 @@ import torch
 from gradsim.scene.autograd import once_differentiable
 from gradsim.scene.body import Body
 from gradsim.scene.errors import ContactWarning, Diverged, InvalidInput, OutOfRange, StabilityWarning, WrongType
-from gradsim.scene.integrators import Integrator, Midpoint
+from gradsim.scene.integrators import Integrator, Midpoint, Verlet
 from gradsim.scene.memory import check_memory
 from gradsim.scene.scene import Scene
 from gradsim.scene.smoke import Smoke
@@ -26,6 +26,7 @@ from gradsim.scene.trajectory import BodyMotion, Motions, State, Trajectory
 from gradsim.scene.transforms import are_transforms_active
 from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
 from gradsim.simulate.engine.engine import Engine, NonFiniteState, engine_for
+from gradsim.simulate.engine.implicit_system import check_implicit
 from gradsim.simulate.engine.memory import default_limit
 from gradsim.simulate.passing import warn_of_passing
 from gradsim.simulate.stability import StableStep, sinking, stable_step
@@ -62,9 +63,9 @@ def simulate(
         frames: Number of states to return, at times i / fps; the first is the initial state.
         fps: Frames per second [1/s].
         substeps: Time steps between two frames; dt = 1 / (fps substeps). Smoke needs few, and an even number.
-        integrator: Time integrator. The default is the second-order rule that `estimate` uses: at equal cost, fitted
-            parameters have a hundred times less bias than with `SymplecticEuler()`. The latter evaluates the forces
-            once per step instead of twice, and for stiff bodies without damping it is stable at larger steps.
+        integrator: Time integrator. The default is of second order: at equal cost, fitted parameters have a hundred
+            times less bias than with `SymplecticEuler()`. `Verlet()`, of second order too, evaluates the forces once
+            per step instead of twice, and for bodies of little damping it is stable at larger steps.
         start: State to continue from, such as another trajectory's `.final`; the scene's own initial state if None.
         dtype: torch.float64 or torch.float32; that of the scene's tensors if None, float64 if it has none.
         memory: Limit for what the backward pass stores [bytes]; a quarter of the machine's memory if None. Beyond it
@@ -88,6 +89,8 @@ def simulate(
     if integrator.carries and "joint" in compiled.topology.state_layout:
         kind = f"gs.{type(integrator).__name__}()"
         raise InvalidInput("integrator", kind, "does not advance articulated bodies: use gs.Midpoint()")
+    if integrator.implicit:
+        check_implicit(compiled.topology, compiled.device)
     limit = _memory_limit(memory)
     check_memory("frames", frames, float(compiled.signature.state_bytes) * frames, "simulate shorter parts")
     states: dict[str, torch.Tensor] = {}
@@ -195,7 +198,7 @@ def _warn(compiled: CompiledScene, time: Time, step: StableStep) -> None:
         needed = int(time.steps_per_frame * time.dt / step.dt) + 1
         warnings.warn(
             f"dt = {time.dt:.3g} s is above the largest stable dt of about {step.dt:.3g} s ({step.reason} of "
-            f"'{step.body}'): use substeps >= {needed}",
+            f"'{step.body}'): use substeps >= {needed}{_other_rule(compiled, time)}",
             StabilityWarning,
             stacklevel=4,
         )
@@ -206,6 +209,15 @@ def _warn(compiled: CompiledScene, time: Time, step: StableStep) -> None:
             ContactWarning,
             stacklevel=4,
         )
+
+
+def _other_rule(compiled: CompiledScene, time: Time) -> str:
+    """Returns the advice to use `Verlet` if it is stable with the given steps."""
+    parts = compiled.topology.state_layout
+    if time.integrator.carries or "node" not in parts or "joint" in parts:
+        return ""
+    dt = stable_step(compiled, Verlet()).dt
+    return f", or integrator=gs.Verlet(), stable up to {dt:.3g} s" if time.dt <= dt else ""
 
 
 def _memory_limit(memory: float | None) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -129,13 +129,13 @@ def decode_frames(file: Path | BytesIO, frames: range) -> Iterator[NDArray[np.un
 
 
 def decode_timed_frames(
-    file: Path | BytesIO, frames: range, *, short_side: int | None = None
+    file: Path | BytesIO, frames: Sequence[int], *, short_side: int | None = None
 ) -> Iterator[DecodedFrame]:
     """Yields the selected frames in order, with their times.
 
     Args:
         file: A video file.
-        frames: Numbers of the frames.
+        frames: Increasing numbers of the frames.
         short_side: Largest height or width of the images, whichever is shorter [px]. Larger frames are reduced by a
             whole factor, with 8 bits per channel: each pixel is the mean of an area. None keeps the size.
     """

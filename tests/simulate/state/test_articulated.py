@@ -147,6 +147,12 @@ def test_links_are_drawn_where_their_vertices_are():
     assert float((trajectory.vertices - marker[:, None]).norm(dim=-1).min(-1).values.max()) < 1e-12
 
 
+def test_a_displaced_motion_moves_all_links():
+    motion = run(TREE.build(TREE.values()), frames=2)["tree"]
+    shift = torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64)
+    torch.testing.assert_close(motion.displaced(shift).vertices, motion.vertices + shift, rtol=0, atol=1e-12)
+
+
 def test_a_motion_is_interpolated_between_frames():
     scene = TREE.build(TREE.values())
     coarse, fine = run(scene, frames=5, fps=50.0), run(scene, frames=17, fps=200.0, substeps=40)

@@ -154,7 +154,7 @@ def _hopper_values() -> Values:
         "rate": tensor(2.0),
         "stiffness": tensor(3.0),
         "foot": tensor([0.01, -0.25, 0.0]),
-        "reach": tensor(-0.048),
+        "reach": tensor(-0.062),
         "push_rate": tensor(-1.5),
         "door_angle": tensor(0.15),
         "door_rate": tensor(-3.0),
@@ -185,9 +185,7 @@ def _hopper_scene(p: Values) -> Scene:
         ),
         "leg": Link(hip, "trunk", p["hip"], p["hip_rotation"], **leg, mesh=capsule(0.02, 0.16, 12)),
         "foot": Link(Fixed(), "leg", p["foot"], mesh=icosphere(0.04, 1), collides=True),
-        "hand": Link(
-            slider, "trunk", (0.085, -0.16, -0.03), mass=0.2, inertia=np.eye(3) * 1e-3, mesh=_HAND, **touching
-        ),
+        "hand": Link(slider, "trunk", (0.09, -0.16, -0.05), mass=0.2, inertia=np.eye(3) * 1e-3, mesh=_HAND, **touching),
     }
     door = {
         "leaf": Link(

@@ -138,7 +138,8 @@ def _mixed_scene(p: Values) -> Scene:
     moving: list[dict[str, Any]] = [
         {"velocity": factor * p["velocity"], "angular_velocity": p["spin"]} for factor in (1.0, 0.5, -1.0)
     ]
-    (thrown, slow, back), places = moving, p["places"].unbind(-2)
+    thrown, slow, back = moving
+    places = [p["places"][..., k, :] for k in range(4)]
     return Scene(
         [
             Ball("ball", radius=p["radius"], mass=p["mass"], position=places[0], **thrown, **own),

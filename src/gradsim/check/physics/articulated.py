@@ -43,8 +43,10 @@ def rods() -> list[CheckResult]:
         )["rods"]
         angles = motion.angles[-1].cumsum(-1).numpy()
         error = float(np.abs(angles - ROD_ANGLES[time]).max())
-        name = f"error of the angles after {time:g} s, dt = {dt:g} s, RungeKutta4 [rad]"
-        results.append(expect_zero("double rods", name, error, tolerance))
+        tip = float(abs(np.sin(angles).sum() - np.sin(ROD_ANGLES[time]).sum()))
+        for name, value in (("angles [rad]", error), ("tip, sideways [m]", tip)):
+            text = f"error of the {name} after {time:g} s, dt = {dt:g} s, RungeKutta4"
+            results.append(expect_zero("double rods", text, value, tolerance))
     return results
 
 

@@ -127,9 +127,8 @@ def _features(pretrained: nn.Module, video: torch.Tensor) -> torch.Tensor:
 
 
 def _logarithms(training: Training) -> torch.Tensor:
-    settings = Settings("rigid", training.seed)
     numbers = training_numbers()[: training.videos]
-    return torch.tensor([true_values(settings.sample(number)) for number in numbers], dtype=torch.float64).log()
+    return torch.tensor([true_values(training.seed, number) for number in numbers], dtype=torch.float64).log()
 
 
 def _fit(

@@ -9,8 +9,9 @@ from functools import cache, cached_property
 import numpy as np
 import torch
 
+from gradsim.datasets import rigid
 from gradsim.datasets.items import STATE_NAMES, Settings, split_of
-from gradsim.datasets.objects import mesh, volume
+from gradsim.datasets.objects import mesh, object_volume
 from gradsim.datasets.recording import record
 from gradsim.datasets.sample import Sample
 from gradsim.fit.observations.states import States
@@ -120,7 +121,7 @@ def sample_volume(sample: Sample) -> float:
     (body,) = sample.scene.bodies
     assert isinstance(body, Rigid)
     shape = mesh(sample.object)
-    return volume(shape) * float(np.prod(np.asarray(body.size) / np.ptp(shape.vertices, axis=0)))
+    return object_volume(sample.object) * float(np.prod(np.asarray(body.size) / np.ptp(shape.vertices, axis=0)))
 
 
 def training_numbers() -> list[int]:
@@ -128,14 +129,13 @@ def training_numbers() -> list[int]:
     return [number for number in range(1000) if split_of(number) == "train"]
 
 
-def true_values(sample: Sample) -> list[float]:
-    """Returns the true values of a sample in the order of `PATHS`; the mass in kg."""
-    complete = Problem(sample, ALL, 0)
-    return [complete.truth[name] for name in ALL]
+def true_values(seed: int, number: int) -> list[float]:
+    """Returns the true values of a video in the order of `PATHS`; the mass in kg."""
+    truth = rigid.true_values(seed, number)
+    return [truth[path] * (truth["volume"] if name == "mass" else 1.0) for name, path in PATHS.items()]
 
 
 @cache
 def training_values(seed: int) -> np.ndarray:
     """Returns the true values of the training split, [800, 5] in the order of `PATHS`."""
-    settings = Settings("rigid", seed)
-    return np.array([true_values(settings.sample(number)) for number in training_numbers()])
+    return np.array([true_values(seed, number) for number in training_numbers()])

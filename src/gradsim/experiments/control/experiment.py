@@ -64,9 +64,9 @@ def case(family: TaskFamily, method: Method, seed: int) -> Case:
     return Case(f"{family.name}, {method.value}, seed {seed}", run)
 
 
-def families(only: Sequence[Subject] = ()) -> list[TaskFamily]:
-    """Returns the task families of some subjects, or all."""
-    return [family for family in TASK_FAMILIES if not only or family.subject in only]
+def families(only: Sequence[Subject] = (), *, published: bool = False) -> list[TaskFamily]:
+    """Returns the task families of some subjects, or all; with `published` those that the paper has."""
+    return [f for f in TASK_FAMILIES if (not only or f.subject in only) and (f.published or not published)]
 
 
 def experiment(
@@ -75,12 +75,13 @@ def experiment(
     seeds: int | None = None,
     *,
     held_out: bool = False,
+    published: bool = False,
 ) -> Experiment:
     """Errors of the first, the best and the last iterate.
 
     `rel error` is the relative error of a hidden value, `speed` the final speed [m/s] for goals at rest.
     """
-    chosen = families(only)
+    chosen = families(only, published=published)
     cases = [
         case(family, method, seed) for family in chosen for method in methods for seed in family.seeds(held_out)[:seeds]
     ]

@@ -11,11 +11,13 @@ from gradsim.experiments.control.catalogue import TASK_FAMILIES
 from gradsim.experiments.control.experiment import curve
 from gradsim.experiments.control.task import Method
 from gradsim.experiments.experiment import Row
+from gradsim.experiments.paper.deformable import STATES, VIDEO
 from gradsim.experiments.paper.landscapes import BULLET, LAME
 from gradsim.report.document import Chart
 
 COLORS = ("#2e86ab", "#3f9b63", "#d1495b", "#8895a5", "#b8860b", "#7a5195")
 FRAME_CHOICES = ("all frames", "first and last frame", "last frame")
+SEEN = {VIDEO: "video", STATES: "3D positions"}
 SMALLEST = 1e-16  # value shown on a logarithmic axis
 
 
@@ -60,6 +62,20 @@ def _lame_chart(row: Row) -> Chart:
         axes.set_ylabel("lambda [Pa]")
 
     return Chart("Loss over the Lamé parameters", draw, "mu [Pa]")
+
+
+def singular_value_chart(rows: Sequence[Row]) -> Chart:
+    """Returns the singular values of each object and kind of observation."""
+
+    def draw(axes: Any) -> None:
+        for color, row in zip(COLORS, rows, strict=False):
+            place = np.linspace(0.0, 1.0, len(row["values"]))
+            axes.plot(place, row["values"], color=color, linewidth=1.3, label=f"{row['object']}, {SEEN[row['method']]}")
+        axes.set_yscale("log")
+        axes.set_ylabel("singular value")
+        axes.legend(fontsize=7)
+
+    return Chart("Singular values", draw, "direction, as a fraction of the unknowns")
 
 
 def control_charts(rows: Sequence[Row]) -> tuple[Chart, ...]:

@@ -23,6 +23,7 @@ FOV = 1.0  # [%]
 # Axis of the camera and sign of a rotation. A positive yaw turns it to the right, a positive pitch upwards, and a
 # positive roll turns the image counter-clockwise.
 ROTATIONS = {"yaw": (1, -1.0), "pitch": (0, 1.0), "roll": (2, 1.0)}
+DISTANCES = ("camera.distance", "camera.view_height")
 SHIFTS = {"right": 0, "up": 1, "forward": 2}
 
 
@@ -51,7 +52,7 @@ def camera_nuisances(scene: Scene) -> Iterator[Nuisance]:
             SHIFT * distance,
             _shift_text(name),
             scene=_camera_change(_shift(axis)),
-            changes=("camera.pose",) if pose else ("camera.eye", *(("camera.distance",) if name == "forward" else ())),
+            changes=("camera.pose",) if pose else ("camera.eye", *(DISTANCES if name == "forward" else ())),
             moves=False,
         )
     yield Nuisance(

@@ -32,6 +32,7 @@ IMPACT_STEPS = 64  # time steps of an impact
 RAMP = 0.5  # depth over which contact becomes stiff, relative to the depth of an impact
 SLOPE_SD = 0.1  # of the dependence of restitution on speed [s/m]
 FLOOR_TILT = 0.02  # of the floor along the view, or of a ball that always bounces to one side [rad]
+MAX_RESTITUTION = 0.99  # below 1, so that differences at this bound stay valid
 FLOOR_SD = 2.0  # of a line of the floor that was given [px]
 PATH_MARGIN = 3.0  # bounds of the start, in diameters
 LEAST_DAMPING = 0.01  # of a double pendulum [1/s]
@@ -152,7 +153,7 @@ def floor(view: View, impact_y: float, restitution: float, impact_speeds: tuple[
         delta=RAMP * speed * CONTACT_TIME / math.pi,
         mu=0.0,  # friction acts on the horizontal motion, which is not used
         offset=offset,
-        restitution=unknown(min(max(restitution, 0.15), 0.97), low=0.1, high=1.0),
+        restitution=unknown(min(max(restitution, 0.15), 0.97), low=0.1, high=MAX_RESTITUTION),
         restitution_slope=_nuisance(Normal(0.0, SLOPE_SD)),
         restitution_speed=round(usual, 2),
     )

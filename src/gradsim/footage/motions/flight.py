@@ -38,4 +38,5 @@ def draft_flight(fit: MotionFit, view: View) -> Draft:
     view = view.scaled_by_gravity(fall)
     body = ball(view, point(fit, "start"), point(fit, "speed"))
     wanted = (f"{BODY}.velocity[0]", f"{BODY}.velocity[1]")
-    return draft_scene(view, body, wanted, gravity=view.gravity_quantity(fall))
+    camera = view.camera(lens_varies=True)  # perspective shows motion along the view
+    return draft_scene(view, body, wanted, gravity=view.gravity_quantity(fall), camera=camera)

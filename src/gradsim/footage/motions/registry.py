@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from gradsim.footage.measured import Measured
 from gradsim.footage.motions import bounce, double_pendulum, flight, oscillation, pendulum, slide
+from gradsim.footage.motions.depth import flight_drift
 from gradsim.footage.motions.draft import Draft
 from gradsim.footage.motions.path import MIN_FRAMES, ImagePath, MotionFit, moving_range
 from gradsim.footage.motions.view import View
@@ -23,6 +25,7 @@ class Motion:
         fit: Fits it to a path in the picture; None if the path cannot be this motion.
         draft: Returns the draft of a scene from the fit.
         objects: Number of objects whose paths are fitted together.
+        drift: Returns the speed towards the camera over the distance [1/s]; None if its path does not show it.
     """
 
     name: str
@@ -30,12 +33,19 @@ class Motion:
     fit: Callable[[ImagePath], MotionFit | None]
     draft: Callable[[MotionFit, View], Draft]
     objects: int = 1
+    drift: Callable[[ImagePath, MotionFit, View], Measured] | None = None
 
 
 MOTIONS: dict[str, Motion] = {
     motion.name: motion
     for motion in (
-        Motion(flight.NAME, "a body that falls or is thrown", flight.fit_flight, flight.draft_flight),
+        Motion(
+            flight.NAME,
+            "a body that falls or is thrown",
+            flight.fit_flight,
+            flight.draft_flight,
+            drift=flight_drift,
+        ),
         Motion(bounce.NAME, "a body that bounces on a floor", bounce.fit_bounce, bounce.draft_bounce),
         Motion(pendulum.NAME, "a pendulum", pendulum.fit_pendulum, pendulum.draft_pendulum),
         Motion(slide.NAME, "a body that slides along a straight line", slide.fit_slide, slide.draft_slide),
@@ -57,7 +67,7 @@ MOTIONS: dict[str, Motion] = {
 ALIASES = {
     **dict.fromkeys(("fall", "throw", "toss"), "flight"),
     "incline": "slide",
-    "spring": "oscillation",
+    **dict.fromkeys(("spring", "beam"), "oscillation"),
     "double-pendulum": "double_pendulum",
 }
 MIN_EXPLAINED = 0.9  # part of the deviation from uniform motion that a kind of motion must explain

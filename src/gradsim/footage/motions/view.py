@@ -13,7 +13,7 @@ from typing import Any
 from gradsim.footage.measured import Measured
 from gradsim.scene.camera import Camera
 from gradsim.scene.errors import InvalidInput
-from gradsim.scene.priors import Normal
+from gradsim.scene.priors import LogNormal, Normal
 from gradsim.scene.unknown import unknown
 
 STANDARD_GRAVITY = 9.81  # [m/s^2]
@@ -22,6 +22,8 @@ PITCH = math.radians(8.0)  # and of the pitch of one that was not
 YAW = math.radians(5.0)  # standard deviation of the angle between the plane of a pendulum and the picture [rad]
 LOCAL_GRAVITY = 0.02  # standard deviation of gravity between places on Earth [m/s^2]
 ANY_DIAMETER = 0.1  # of an object whose size does not matter [m]
+MAX_APPROACH = 0.4  # of an object towards the camera before the scale was measured, relative to the distance
+FOCAL_RANGE = 2.0  # factor between an uncertain focal length and its bounds
 FREE_RANGE = 4.0  # factor between the guess of an unknown distance and its bounds
 
 
@@ -75,6 +77,20 @@ class View:
         """Radius of the object [m]."""
         return 0.5 * (self.diameter_px / self.pixels_per_metre if self.diameter is None else self.diameter)
 
+    def at_start(self, drift: Measured, duration: float) -> View:
+        """Returns the view with the scale at the start of a motion, where the object has another distance.
+
+        Args:
+            drift: Speed of the object towards the camera, over its distance [1/s].
+            duration: Time from the start until the object is where the scale was measured [s].
+        """
+        if self.scale is None:
+            return self
+        smaller = 1.0 / (1.0 + min(max(drift.value * duration, -MAX_APPROACH), MAX_APPROACH))
+        relative = math.hypot(self.scale.relative_sd, drift.sd * duration * smaller)
+        scale = replace(self.scale, value=smaller * self.scale.value, sd=smaller * relative * self.scale.value)
+        return replace(self, scale=scale, diameter_px=smaller * self.diameter_px)
+
     def scaled_by_gravity(self, acceleration: float) -> View:
         """Returns the view with a scale from the acceleration of a fall [px/s^2], if no scale is known."""
         return self.with_scale_guess(abs(acceleration) / self.gravity_or_standard)
@@ -122,25 +138,44 @@ class View:
         return 0.0, unknown(guess, low=FREE_RANGE * guess, high=guess / FREE_RANGE), 0.0
 
     def camera(
-        self, *, target: Any = (0.0, 0.0, 0.0), roll: float = 0.0, levelled: bool = True, faces: bool = True
+        self,
+        *,
+        target: Any = (0.0, 0.0, 0.0),
+        roll: float = 0.0,
+        levelled: bool = True,
+        faces: bool = True,
+        lens_varies: bool = False,
     ) -> Camera:
-        """Returns the camera; its pitch and roll are known roughly, its distance as well as the scale.
+        """Returns the camera; its pitch, roll and scale are known roughly.
 
         Args:
             target: Point in the plane of the motion in the middle of the picture [m].
             roll: Angle by which its top leans to the right in the axes of the scene [rad].
-            faces: Whether the plane of the motion faces the camera, or only nearly so.
             levelled: Whether pitch and roll may be off; if not, errors of the direction of gravity take their place.
+            faces: Whether the plane of the motion faces the camera, or only nearly so.
+            lens_varies: Whether the field of view is known only as well as the focal length.
         """
-        distance = self.distance
+        height = self.size[0] / self.pixels_per_metre
         sd = math.inf if self.scale is None else self.scale.relative_sd
-        prior = Normal(distance, sd * distance) if math.isfinite(sd) else None
-        low, high = distance / FREE_RANGE, distance * FREE_RANGE
-        away: Any = unknown(distance, low, high, prior=prior, nuisance=prior is not None)
+        prior = Normal(height, sd * height) if math.isfinite(sd) else None
+        extent: Any = unknown(height, height / FREE_RANGE, height * FREE_RANGE, prior=prior, nuisance=prior is not None)
         pitched: Any = unknown(0.0, -1.0, 1.0, prior=Normal(0.0, self.pitch), nuisance=True)
         rolled: Any = unknown(roll, prior=Normal(roll, self.tilt), nuisance=True)
         angles: dict[str, Any] = {"pitch": pitched, "roll": rolled} if levelled else {"roll": roll}
         if not faces:
             angles["yaw"] = unknown(0.0, prior=Normal(0.0, YAW), nuisance=True)
-        fov = math.degrees(2 * math.atan(0.5 * self.size[0] / self.focal.value))
-        return Camera(target=target, distance=away, fov=fov, **angles)
+        return Camera(target=target, view_height=extent, fov=self._field_of_view(varies=lens_varies), **angles)
+
+    def _field_of_view(self, *, varies: bool) -> Any:
+        """Returns the vertical field of view [degrees], an unknown if it varies and the focal length is uncertain."""
+        fov = self._degrees(self.focal.value)
+        if not varies or self.focal.sd == 0:
+            return fov
+        radians = math.radians(fov)
+        prior = LogNormal(fov, self.focal.relative_sd * math.sin(radians) / radians)
+        ends = self._degrees(FOCAL_RANGE * self.focal.value), self._degrees(self.focal.value / FOCAL_RANGE)
+        return unknown(fov, *ends, prior=prior, nuisance=True)
+
+    def _degrees(self, focal: float) -> float:
+        """Returns the vertical field of view of a focal length [degrees]."""
+        return math.degrees(2 * math.atan(0.5 * self.size[0] / focal))

@@ -8,7 +8,7 @@ import ctypes
 import functools
 import threading
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import warp as wp
 
@@ -37,16 +37,11 @@ class RasterKernel:
         ctypes.memmove(address, local.address, size)
 
 
-class RasterKernels(NamedTuple):
-    forward: RasterKernel
-    backward: RasterKernel
-
-
 @functools.cache
-def raster_kernels(
-    header: Path, options: tuple[str, ...], saved: tuple[str, ...], real: Any, attribute_count: int
-) -> RasterKernels:
-    """Returns the kernels of a rasterizer, compiled and loaded.
+def raster_kernel(
+    header: Path, options: tuple[str, ...], saved: tuple[str, ...], real: Any, attribute_count: int, direction: str
+) -> RasterKernel:
+    """Returns a kernel of a rasterizer, compiled and loaded; each has a module of its own.
 
     Args:
         header: Defines `<stem>_forward<T, A>(RasterJob<T>&)` and `<stem>_backward<T, A>(RasterJob<T>&)`.
@@ -54,25 +49,20 @@ def raster_kernels(
         saved: Names of the values saved for each pixel: columns `<stem>_saved::name` of `job.saved` in C++.
         real: Warp scalar type, T.
         attribute_count: Attributes of a corner, A.
+        direction: "forward" or "backward".
     """
     stem, scalar = header.stem, scalar_name(real)
     own = (Enumeration(f"{stem}_option", options), Enumeration(f"{stem}_saved", saved))
     definitions = (RASTER_JOB, ATTRIBUTE, ATTRIBUTE_COUNT, EDGE, TEXTURE, TILE, *own)
-    module = kernel_module(f"{stem}{attribute_count}", real, NATIVE / "frame.h", header, definitions=definitions)
+    name = f"{stem}{attribute_count}_{direction}"
+    module = kernel_module(name, real, NATIVE / "frame.h", header, definitions=definitions)
 
-    @wp.func_native(f"gradsim::{stem}_forward<{scalar}, {attribute_count}>(*(gradsim::RasterJob<{scalar}>*)job);")
-    def forward(job: wp.uint64): ...
-
-    @wp.func_native(f"gradsim::{stem}_backward<{scalar}, {attribute_count}>(*(gradsim::RasterJob<{scalar}>*)job);")
-    def backward(job: wp.uint64): ...
+    @wp.func_native(f"gradsim::{stem}_{direction}<{scalar}, {attribute_count}>(*(gradsim::RasterJob<{scalar}>*)job);")
+    def draw(job: wp.uint64): ...
 
     @wp.kernel(enable_backward=False, module=module)
-    def raster_forward(job: wp.uint64):
-        forward(job)
-
-    @wp.kernel(enable_backward=False, module=module)
-    def raster_backward(job: wp.uint64):
-        backward(job)
+    def raster(job: wp.uint64):
+        draw(job)
 
     wp.load_module(module, device="cpu")
-    return RasterKernels(RasterKernel(raster_forward), RasterKernel(raster_backward))
+    return RasterKernel(raster)

@@ -35,6 +35,7 @@ from gradsim.scene.bodies import Region
 from gradsim.scene.body import Body
 from gradsim.scene.camera import Camera
 from gradsim.scene.closed_surfaces import outward
+from gradsim.scene.damping import Rayleigh
 from gradsim.scene.elements import LinearTet, SmoothedTet
 from gradsim.scene.errors import InvalidInput, WrongType
 from gradsim.scene.files.values import ARRAY, FILE, NODES, check_keys, quantity_type, type_key
@@ -65,7 +66,7 @@ TypesByName = dict[str, Any]  # name in an annotation -> pydantic type
 
 # Classes whose fields are written without a type key, each after the classes it contains.
 ELEMENTS = (LinearTet, SmoothedTet)
-UNTAGGED = (Look, Checker, Motion, SelfContact, Contact, Bending, Fibres, Push, Drag, Region, Camera, Ground)
+UNTAGGED = (Look, Checker, Motion, SelfContact, Contact, Bending, Fibres, Rayleigh, Push, Drag, Region, Camera, Ground)
 MESH_BUILDERS = (
     box,
     capsule,

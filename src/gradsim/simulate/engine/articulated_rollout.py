@@ -8,7 +8,7 @@ their world (`native/linked_rollout.h`).
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import warp as wp
 
@@ -24,23 +24,22 @@ STATE = 7  # scalars of a joint: coordinates and rates
 WRENCH = 6  # of a link in contact: force and torque
 
 
-class ArticulatedRolloutKernels(NamedTuple):
-    """Kernels that take all steps of a graph, forward and backward."""
-
-    forward: Any
-    adjoint: Any
-
-
 @functools.cache
-def articulated_rollout_kernels(
-    real: Any, integrator: Integrator, lanes: int, linked: bool
-) -> ArticulatedRolloutKernels:
-    """Returns the kernels of an integrator with `lanes` worlds per thread, with or without links in contact."""
+def articulated_rollout_kernel(real: Any, integrator: Integrator, lanes: int, linked: bool, adjoint: bool) -> Any:
+    """Returns the kernel that takes all steps of a graph, or their adjoint; each has a module of its own.
+
+    Args:
+        real: Warp scalar type.
+        integrator: The integrator.
+        lanes: Worlds per thread.
+        linked: Whether links are in contact.
+        adjoint: Whether the kernel is the adjoint.
+    """
     types = types_of(real)
     reals, ints, structures, c = types.reals, types.ints, wp.array(dtype=wp.uint8, ndim=2), types.name
-    tableau = Tableau(integrator)
+    tableau, suffix = Tableau(integrator), "_adjoint" if adjoint else ""
     name = "linked_rollout" if linked else "articulated_rollout"
-    stem = f"{name}_{tableau.name}_{'one' if lanes == 1 else 'worlds'}"
+    stem = f"{name}_{tableau.name}_{'one' if lanes == 1 else 'worlds'}{suffix}"
     definitions = (*SHARED_DEFINITIONS, KINDS, JOINTS, tableau)
     module = kernel_module(stem, real, HEADERS / f"{name}.h", definitions=definitions)
     number = c if lanes == 1 else f"gradsim::Lanes<{c}>"
@@ -49,13 +48,8 @@ def articulated_rollout_kernels(
         arguments += f", *(const gradsim::RigidBodies<{c}>*)bodies.data"
         arguments += f", pairs.shape[0] ? (const gradsim::PairArrays<{c}>*)pairs.data : nullptr"
 
-    @wp.func_native(f"gradsim::{name}<{c}, {number}>({arguments});")
+    @wp.func_native(f"gradsim::{name}{suffix}<{c}, {number}>({arguments});")
     def rollout_joints(
-        thread: int, steps: int, clock: ints, dt: reals, joints: structures, bodies: structures, pairs: structures
-    ): ...
-
-    @wp.func_native(f"gradsim::{name}_adjoint<{c}, {number}>({arguments});")
-    def rollout_joints_adjoint(
         thread: int, steps: int, clock: ints, dt: reals, joints: structures, bodies: structures, pairs: structures
     ): ...
 
@@ -65,13 +59,7 @@ def articulated_rollout_kernels(
     ):
         rollout_joints(wp.tid(), steps, clock, dt, joints, bodies, pairs)
 
-    @wp.kernel(enable_backward=False, module=module)
-    def articulated_rollout_adjoint(
-        steps: int, clock: ints, dt: reals, joints: structures, bodies: structures, pairs: structures
-    ):
-        rollout_joints_adjoint(wp.tid(), steps, clock, dt, joints, bodies, pairs)
-
-    return ArticulatedRolloutKernels(articulated_rollout, articulated_rollout_adjoint)
+    return articulated_rollout
 
 
 @dataclass(frozen=True)
@@ -107,7 +95,6 @@ def launch_articulated_rollout(
 ) -> None:
     """Advances all joints by the steps of a graph, or takes their adjoint back over them; also `rigid` if linked."""
     linked = rigid is not None and rollout.is_linked
-    kernels = articulated_rollout_kernels(dt.dtype, rollout.integrator, rollout.lanes, linked)
-    kernel = kernels.adjoint if adjoint else kernels.forward
+    kernel = articulated_rollout_kernel(dt.dtype, rollout.integrator, rollout.lanes, linked, adjoint)
     others = (rigid.structures, rigid.pairs.structure) if rigid is not None and linked else (rollout.structures,) * 2
     wp.launch(kernel, rollout.threads, inputs=[steps, clock, dt, rollout.structures, *others], device="cpu")

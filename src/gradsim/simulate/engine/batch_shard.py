@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from gradsim import bridge
-from gradsim.scene.integrators import Integrator
+from gradsim.scene.integrators import ImplicitMidpoint, Integrator
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.engine.articulated_rollout import ArticulatedRollout
+from gradsim.simulate.engine.implicit_system import ImplicitSystem
 from gradsim.simulate.engine.launch import PartArrays, PortableForce, PortableSystem, RolloutClock, stage_weights
 from gradsim.simulate.engine.layout import Layout
 from gradsim.simulate.engine.memory import GRAPH_STEPS
@@ -126,7 +127,15 @@ class BatchShard(ShardMemory):
             anchors = {name: self.buffers[f"node_anchor.{name}"].array for name in ANCHOR_BUFFERS}
             anchors["anchor_stage"] = bridge.scalars((3,), self.dtype, self.device).array
             anchor_blocks = self.layout.blocks("node_anchor")
+        forces = tuple(self.layout.native_force(f) for f in self.topology.forces if f.acts_on == ("node",))
+        implicit = None
+        if isinstance(self.integrator, ImplicitMidpoint):
+            unused = max(NODE_ROW * self._node_anchors, *(table.tensor.numel() for table in self.parameters.values()))
+            names = [force.family for force in forces]
+            self._implicit = ImplicitSystem(self.topology, self.integrator, names, unused, self.dtype)
+            implicit = self._implicit.structure
         return WorldRollout(
+            implicit=implicit,
             anchors=anchors,
             anchor_blocks=anchor_blocks,
             integrator=self.integrator,
@@ -134,7 +143,7 @@ class BatchShard(ShardMemory):
             blocks=self.layout.blocks("node"),
             buffers=buffers,
             parameters=self.parameters["node"],
-            forces=tuple(self.layout.native_force(f) for f in self.topology.forces if f.acts_on == ("node",)),
+            forces=forces,
             couplings=tuple(self.layout.native_coupling(f) for f in self.topology.forces if f.couples),
             signals=self.layout.signals(self.samples),
             prescribed=self.layout.prescribed_nodes(),

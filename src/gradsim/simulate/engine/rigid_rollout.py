@@ -8,7 +8,7 @@ contact points of one body if there is a single world. The portable kernels are 
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import warp as wp
 
@@ -20,43 +20,35 @@ from gradsim.simulate.engine.world_rollout import HEADERS
 from gradsim.simulate.forces.family import types_of
 
 
-class RigidRolloutKernels(NamedTuple):
-    """Kernels that take all steps of a graph, forward and backward."""
-
-    forward: Any
-    adjoint: Any
-
-
 @functools.cache
-def rigid_rollout_kernels(real: Any, integrator: Integrator, lanes: int, paired: bool) -> RigidRolloutKernels:
-    """Returns the kernels of an integrator with `lanes` worlds per thread, of single bodies or of bodies that touch."""
+def rigid_rollout_kernel(real: Any, integrator: Integrator, lanes: int, paired: bool, adjoint: bool) -> Any:
+    """Returns the kernel that takes all steps of a graph, or their adjoint; each has a module of its own.
+
+    Args:
+        real: Warp scalar type.
+        integrator: The integrator.
+        lanes: Worlds per thread.
+        paired: Whether bodies touch each other, so that a thread advances all bodies of a world.
+        adjoint: Whether the kernel is the adjoint.
+    """
     types = types_of(real)
     reals, ints, structures, c = types.reals, types.ints, wp.array(dtype=wp.uint8, ndim=2), types.name
-    tableau = Tableau(integrator)
+    tableau, suffix = Tableau(integrator), "_adjoint" if adjoint else ""
     name = "pair_rollout" if paired else "rigid_rollout"
-    stem = f"{name}_{tableau.name}_{'points' if lanes == 1 else 'worlds'}"
+    stem = f"{name}_{tableau.name}_{'points' if lanes == 1 else 'worlds'}{suffix}"
     module = kernel_module(stem, real, HEADERS / f"{name}.h", definitions=(*SHARED_DEFINITIONS, tableau))
     number = c if lanes == 1 else f"gradsim::Lanes<{c}>"
     arguments = f"thread, steps, clock.data, dt.data, *(const gradsim::RigidBodies<{c}>*)bodies.data"
     arguments += f", *(const gradsim::PairArrays<{c}>*)pairs.data" if paired else ""
 
-    @wp.func_native(f"gradsim::{name}<{c}, {number}>({arguments});")
+    @wp.func_native(f"gradsim::{name}{suffix}<{c}, {number}>({arguments});")
     def rollout_body(thread: int, steps: int, clock: ints, dt: reals, bodies: structures, pairs: structures): ...
-
-    @wp.func_native(f"gradsim::{name}_adjoint<{c}, {number}>({arguments});")
-    def rollout_body_adjoint(
-        thread: int, steps: int, clock: ints, dt: reals, bodies: structures, pairs: structures
-    ): ...
 
     @wp.kernel(enable_backward=False, module=module)
     def rigid_rollout(steps: int, clock: ints, dt: reals, bodies: structures, pairs: structures):
         rollout_body(wp.tid(), steps, clock, dt, bodies, pairs)
 
-    @wp.kernel(enable_backward=False, module=module)
-    def rigid_rollout_adjoint(steps: int, clock: ints, dt: reals, bodies: structures, pairs: structures):
-        rollout_body_adjoint(wp.tid(), steps, clock, dt, bodies, pairs)
-
-    return RigidRolloutKernels(rigid_rollout, rigid_rollout_adjoint)
+    return rigid_rollout
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,6 @@ class RigidRollout:
 
 def launch_rigid_rollout(rollout: RigidRollout, clock: Any, dt: Any, steps: int, *, adjoint: bool) -> None:
     """Advances all rigid bodies by the steps of a graph, or takes their adjoint back over them."""
-    kernels = rigid_rollout_kernels(dt.dtype, rollout.integrator, rollout.lanes, rollout.group > 1)
-    kernel = kernels.adjoint if adjoint else kernels.forward
+    kernel = rigid_rollout_kernel(dt.dtype, rollout.integrator, rollout.lanes, rollout.group > 1, adjoint)
     inputs = [steps, clock, dt, rollout.structures, rollout.pairs.structure]
     wp.launch(kernel, rollout.threads // rollout.group, inputs=inputs, device="cpu")

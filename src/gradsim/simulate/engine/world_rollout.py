@@ -11,7 +11,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import warp as wp
 
@@ -19,6 +19,7 @@ from gradsim.bridge import Table
 from gradsim.native import kernel_module
 from gradsim.native.structures import Constants
 from gradsim.scene.integrators import Integrator
+from gradsim.simulate.engine.implicit_structures import IMPLICIT_DEFINITIONS, IMPLICIT_HEADER, IMPLICIT_SYSTEM
 from gradsim.simulate.engine.signals import SignalArrays
 from gradsim.simulate.engine.structures import (
     FORCE,
@@ -47,34 +48,37 @@ HEADERS = Path(__file__).parent.parent / "native"
 COMMON_FORCES = (EXTERNAL, SPRINGS, TRIANGLES, BENDING, TETRAHEDRA, NODE_CONTACT)  # of most scenes without rigid bodies
 
 
-class WorldRolloutKernels(NamedTuple):
-    """Kernels that take all steps of a graph, forward and backward."""
-
-    forward: Any
-    adjoint: Any
-
-
 @functools.cache
-def world_rollout_kernels(real: Any, integrator: Integrator, *, common: bool) -> WorldRolloutKernels:
-    """Returns the kernels of an integrator.
+def world_rollout_kernel(real: Any, integrator: Integrator, *, common: bool, adjoint: bool) -> Any:
+    """Returns the kernel that takes all steps of a graph, or their adjoint; each has a module of its own.
 
     Args:
         real: Warp scalar type.
         integrator: The integrator.
         common: Only what `COMMON_FORCES` on nodes need: such a module compiles in a fraction of the time.
+        adjoint: Whether the kernel is the adjoint.
     """
     types = types_of(real)
     reals, ints, c, structures = types.reals, types.ints, types.name, wp.array(dtype=wp.uint8, ndim=2)
-    tableau = Tableau(integrator)
+    tableau, suffix = Tableau(integrator), "_adjoint" if adjoint else ""
     families = COMMON_FORCES if common else NATIVE_FORCES
+    if integrator.implicit and not common:
+        families = tuple(family for family in NATIVE_FORCES if family.acts_on == ("node",))
     forces = [HEADERS / name for name in dict.fromkeys(str(family.native) for family in families)]
-    parts = Constants("world_parts", bodies=int(not common))
+    parts = Constants("world_parts", bodies=int(not common and not integrator.implicit))
     module = kernel_module(
-        f"{'node' if common else 'world'}_rollout_{tableau.name}",
+        f"{'node' if common else 'world'}_rollout_{tableau.name}{suffix}",
         real,
         *forces,
         HEADERS / "world_rollout.h",
-        definitions=(*SHARED_DEFINITIONS, parts, ForceList(families), tableau),
+        *([IMPLICIT_HEADER] if integrator.implicit else []),
+        definitions=(
+            *SHARED_DEFINITIONS,
+            parts,
+            ForceList(families),
+            tableau,
+            *(IMPLICIT_DEFINITIONS if integrator.implicit else ()),
+        ),
     )
     world = (
         f"gradsim::World<{c}> world = {{"
@@ -87,31 +91,25 @@ def world_rollout_kernels(real: Any, integrator: Integrator, *, common: bool) ->
         f" gradsim::RolloutClock<{c}>(clock.data, dt.data),"
         f" pairs.shape[0] ? (const gradsim::PairArrays<{c}>*)pairs.data : nullptr, {{}}, {{}}}};"
     )
+    system = f", *(const gradsim::ImplicitSystem<{c}>*)system.data" if integrator.implicit else ""
+    function = f"{'implicit' if integrator.implicit else 'world'}_rollout{suffix}"
 
-    def rollout_kernel(name: str) -> Any:
-        @wp.func_native(f"{world} gradsim::{name}(world, steps);")
-        def rollout_world(
-            thread: int, steps: int, clock: ints, dt: reals,
-            nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
-            pairs: structures, prescribed: structures,
-        ): ...  # fmt: skip
+    @wp.func_native(f"{world} gradsim::{function}(world{system}, steps);")
+    def rollout_world(
+        thread: int, steps: int, clock: ints, dt: reals,
+        nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
+        pairs: structures, prescribed: structures, system: structures,
+    ): ...  # fmt: skip
 
-        def kernel(
-            steps: int, clock: ints, dt: reals,
-            nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
-            pairs: structures, prescribed: structures,
-        ):  # fmt: skip
-            rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs, prescribed)
+    @wp.kernel(enable_backward=False, module=module)
+    def world_rollout(
+        steps: int, clock: ints, dt: reals,
+        nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
+        pairs: structures, prescribed: structures, system: structures,
+    ):  # fmt: skip
+        rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs, prescribed, system)
 
-        return _kernel(kernel, name, module)
-
-    return WorldRolloutKernels(rollout_kernel("world_rollout"), rollout_kernel("world_rollout_adjoint"))
-
-
-def _kernel(function: Any, name: str, module: Any) -> Any:
-    """Returns a kernel with its own name, which Warp needs if one Python function defines several kernels."""
-    function.__name__ = function.__qualname__ = name
-    return wp.kernel(function, enable_backward=False, module=module)
+    return world_rollout
 
 
 @dataclass(frozen=True)
@@ -148,6 +146,7 @@ class WorldRollout:
     anchors: dict[str, Any] = field(default_factory=dict)  # buffers of sticking friction; empty without
     anchor_blocks: int = 0  # in a world
     prescribed: Any = None  # native structure of the nodes that follow a prescribed motion, and its arrays
+    implicit: Any = None  # native structure of the linear systems of an implicit integrator
     history: tuple[Any, ...] = ()  # of x, v and f, and of the anchors
     structures: tuple[Any, ...] = ()  # native structures as Warp arrays
     common: bool = False  # whether the module of `COMMON_FORCES` is enough
@@ -181,6 +180,7 @@ class WorldRollout:
             packed([native_signal(signal) for signal in self.signals], SIGNAL),
             pairs if pairs is not None else packed([], PAIRS),
             packed([] if self.prescribed is None else [self.prescribed[0]], PRESCRIBED_NODES),
+            packed([], IMPLICIT_SYSTEM) if self.implicit is None else self.implicit,
         )
         known = {family.name for family in COMMON_FORCES}
         common = rigid is None and not self.couplings and all(force.family in known for force in self.forces)
@@ -207,6 +207,5 @@ def native_signal(signal: SignalArrays) -> Any:
 
 def launch_world_rollout(rollout: WorldRollout, clock: Any, dt: Any, steps: int, *, adjoint: bool) -> None:
     """Advances all worlds by the steps of a graph, or takes their adjoint back over them."""
-    kernels = world_rollout_kernels(dt.dtype, rollout.integrator, common=rollout.common)
-    kernel = kernels.adjoint if adjoint else kernels.forward
+    kernel = world_rollout_kernel(dt.dtype, rollout.integrator, common=rollout.common, adjoint=adjoint)
     wp.launch(kernel, rollout.world_count, inputs=[steps, clock, dt, *rollout.structures], device="cpu")

@@ -6,11 +6,13 @@ from gradsim.scene.errors import InvalidInput
 from gradsim.scene.forces import Force
 from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.bending import BENDING, HINGES
+from gradsim.simulate.forces.bulk_viscosity import BULK_VISCOSITY
 from gradsim.simulate.forces.colliders import COLLIDERS
 from gradsim.simulate.forces.connections import CONNECTIONS
 from gradsim.simulate.forces.drag import DRAG
 from gradsim.simulate.forces.external import EXTERNAL
 from gradsim.simulate.forces.family import ForceFamily, ParameterFamily
+from gradsim.simulate.forces.mass_damping import MASS_DAMPING
 from gradsim.simulate.forces.node_contact import NODE_CONTACT
 from gradsim.simulate.forces.node_pairs import NODE_PAIRS
 from gradsim.simulate.forces.node_rigid_contact import NODE_RIGID_CONTACT
@@ -38,6 +40,8 @@ FORCE_FAMILIES: tuple[ForceFamily, ...] = (
     STANDARD_NEO_HOOKEAN,
     MOONEY_RIVLIN,
     FIBRES,
+    MASS_DAMPING,
+    BULK_VISCOSITY,
     NODE_CONTACT,
     NODE_PAIRS,
     RIGID_CONTACT,

@@ -25,6 +25,8 @@ from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
 from gradsim.scene.elements import SmoothedTet
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, types_of
+from gradsim.simulate.forces.smoothing_order import smoothing_order
+from gradsim.simulate.forces.tet_functions import tet_functions
 from gradsim.simulate.forces.tetrahedra import PARAMETERS, tet_shapes
 
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ if TYPE_CHECKING:
 
 ROWS = Rows("smoothed_tet", "mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
 EDGES = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])  # of a tetrahedron
-EDGE_ROW, NODE_ROW, TET_ROW = 32, 4, 18  # scalars of working memory, as in `native/smoothed_tetrahedra.h`
+# Numbers of rows of working memory, as in `native/smoothed_tetrahedra.h`
+TET_ROW, EDGE_ROW, NODE_ROW, SAVED, EDGE_MEANS, NODE_MEANS = 27, 21, 4, 18, 3, 2
 EDGE_LAM = 0.625  # of mu: that part of lam stays with the edges
 
 
@@ -61,6 +64,11 @@ def smoothing_domains(tets: np.ndarray) -> Domains:
     kinds = (offsets, order // domains.shape[1])
     offsets, members = (array.astype(np.int32) for array in kinds)
     return Domains(offsets, members, edge_count, tet_edges.astype(np.int32), tet_nodes.astype(np.int32))
+
+
+def domains_split(domains: Domains) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the edges [T, 6] and the nodes [T, 4] of each tetrahedron, each counted from 0."""
+    return domains.tet_edges, domains.tet_nodes - domains.edge_count
 
 
 def smoothed_tet_elements(body: Soft, place: "Placement") -> Elements:
@@ -107,9 +115,11 @@ def smoothed_tet_rate(view: "StabilityView") -> tuple[float, float]:
     return stiffness * compliance, view.largest(view.row("damping") * shear) * compliance
 
 
-def domains_of(topology: "Topology") -> Domains:
-    """Returns the smoothing domains of all bodies of a world."""
-    return topology.constant("smoothing domains", lambda: smoothing_domains(topology.arrays["smoothed_tet.nodes"]))
+def domains_of(topology: "Topology", family: str = "smoothed_tet") -> Domains:
+    """Returns the smoothing domains of all bodies of a world with elements of a family."""
+    return topology.constant(
+        ("smoothing domains", family), lambda: smoothing_domains(topology.arrays[f"{family}.nodes"])
+    )
 
 
 def smoothed_tet_arrays(layout: "Layout") -> tuple[Any, ...]:
@@ -127,75 +137,47 @@ def smoothed_tet_arrays(layout: "Layout") -> tuple[Any, ...]:
 
 
 def native_arrays(layout: "Layout") -> tuple[Any, ...]:
-    """Returns elements in blocks, domains of each element, and volumes of the domains with working memory."""
-    topology, columns = layout.topology, layout.columns["smoothed_tet"]
-    domains, lanes = domains_of(topology), columns // layout.blocks("smoothed_tet")
-    lists = domains.tet_edges, domains.tet_nodes - domains.edge_count
-    counts = [-(-int(own.max() + 1) // lanes) * lanes for own in lists]
-    last = np.minimum(np.arange(columns), len(domains.tet_edges) - 1)
-    fixed = np.concatenate([counts, *(own[last].T.ravel() for own in lists)]).astype(np.int32)
+    """Returns elements in blocks, the order of the domains, and volumes of the domains with working memory."""
+    topology, blocks = layout.topology, layout.blocks("smoothed_tet")
+    lanes = layout.columns["smoothed_tet"] // blocks
+    domains = domains_of(topology)
+    plan = topology.constant(("smoothing order", lanes), lambda: smoothing_order(domains, lanes, blocks))
+    tet_stride, edge_stride = (-(-numbers // lanes) * lanes for numbers in (TET_ROW, EDGE_ROW))
+    (tet_slots, edge_slots), edge_count = plan.slots, len(plan.edge_slots) * lanes
+    counts = len(plan.ends), tet_slots, edge_slots, edge_count, -(-len(plan.node_order) // lanes) * lanes
+    parts = (
+        counts,
+        plan.ends,
+        plan.tet_slots * lanes * tet_stride,
+        plan.edge_slots * lanes * edge_stride,
+        plan.tet_edges * edge_stride,
+        plan.tet_nodes * NODE_ROW,
+        plan.first,
+        plan.spans,
+        plan.members * tet_stride,
+    )
+    fixed = np.concatenate([np.ravel(part) for part in parts]).astype(np.int32)
+    memory = (tet_slots * (tet_stride + SAVED) + tet_stride + edge_slots * edge_stride) * lanes
+    memory += blocks * lanes * len(ROWS) + edge_count * EDGE_MEANS + counts[-1] * (2 * NODE_ROW + NODE_MEANS)
     volume = topology.arrays["smoothed_tet.volume"]
-    per_volume = []
-    for own, count in zip(lists, counts, strict=True):
-        total = np.bincount(own.ravel(), np.repeat(volume / own.shape[1], own.shape[1]), count)
-        per_volume.append(np.where(total > 0, 1.0 / np.where(total > 0, total, 1.0), 0.0))
-    memory = np.zeros(counts[0] * EDGE_ROW + counts[1] * NODE_ROW + columns * TET_ROW)
-    blocks = layout.element_blocks("smoothed_tet", "nodes", "rest", "volume")
-    return *blocks, layout.constant(fixed), layout.constant(np.concatenate([*per_volume, memory]))
+    per_volume = [np.zeros(count) for count in counts[3:]]
+    for found, own, order in zip(per_volume, domains_split(domains), (plan.edge_order, plan.node_order), strict=True):
+        found[: len(order)] = 1.0 / np.bincount(own.ravel(), np.repeat(volume / own.shape[1], own.shape[1]))[order]
+    reals = np.concatenate([*per_volume, np.zeros(memory)])
+    elements = layout.element_blocks("smoothed_tet", "nodes", "rest", "volume")
+    return *elements, layout.constant(fixed), layout.constant(reals)
 
 
 @functools.cache
 def smoothed_tet_kernels(real: Any) -> ForceKernels:
     types = types_of(real)
-    vec3, mat33, vec3s, reals, ints, table = types.vec3, types.mat33, types.vec3s, types.reals, types.ints, types.table
+    mat33, vec3s, reals, ints, table = types.mat33, types.vec3s, types.reals, types.ints, types.table
     tets, mat33s = wp.array(dtype=wp.vec4i), wp.array(dtype=mat33)
     module = kernel_module("smoothed_tetrahedra", real)
     one, half, four, six, share = (real(a) for a in (1.0, 0.5, 4.0, 6.0, EDGE_LAM))
     MU, LAM, DAMPING, ACTUATION = ROWS.mu, ROWS.lam, ROWS.damping, ROWS.actuation
 
-    @wp.func
-    def gradient(tet: wp.vec4i, B: mat33, x: vec3s):
-        a = x[tet[0]]
-        return wp.matrix_from_cols(x[tet[1]] - a, x[tet[2]] - a, x[tet[3]] - a) * B
-
-    @wp.func
-    def cofactor(F: mat33):
-        c0 = vec3(F[0, 0], F[1, 0], F[2, 0])
-        c1 = vec3(F[0, 1], F[1, 1], F[2, 1])
-        c2 = vec3(F[0, 2], F[1, 2], F[2, 2])
-        return wp.matrix_from_cols(wp.cross(c1, c2), wp.cross(c2, c0), wp.cross(c0, c1))
-
-    @wp.func
-    def cofactor_gradient(F: mat33, A: mat33):
-        """Gradient of <A, cof F> with respect to F."""
-        c0 = vec3(F[0, 0], F[1, 0], F[2, 0])
-        c1 = vec3(F[0, 1], F[1, 1], F[2, 1])
-        c2 = vec3(F[0, 2], F[1, 2], F[2, 2])
-        a0 = vec3(A[0, 0], A[1, 0], A[2, 0])
-        a1 = vec3(A[0, 1], A[1, 1], A[2, 1])
-        a2 = vec3(A[0, 2], A[1, 2], A[2, 2])
-        return wp.matrix_from_cols(
-            wp.cross(c1, a2) + wp.cross(a1, c2),
-            wp.cross(c2, a0) + wp.cross(a2, c0),
-            wp.cross(c0, a1) + wp.cross(a0, c1),
-        )
-
-    @wp.func
-    def determinant(F: mat33):
-        c0 = vec3(F[0, 0], F[1, 0], F[2, 0])
-        return wp.dot(c0, wp.cross(vec3(F[0, 1], F[1, 1], F[2, 1]), vec3(F[0, 2], F[1, 2], F[2, 2])))
-
-    @wp.func
-    def add_stress(tet: wp.vec4i, B: mat33, P: mat33, f: vec3s):
-        """Adds the forces of a stress times volume."""
-        H = P * wp.transpose(B)
-        h0 = vec3(H[0, 0], H[1, 0], H[2, 0])
-        h1 = vec3(H[0, 1], H[1, 1], H[2, 1])
-        h2 = vec3(H[0, 2], H[1, 2], H[2, 2])
-        wp.atomic_add(f, tet[0], h0 + h1 + h2)
-        wp.atomic_sub(f, tet[1], h0)
-        wp.atomic_sub(f, tet[2], h1)
-        wp.atomic_sub(f, tet[3], h2)
+    gradient, cofactor, cofactor_gradient, determinant, add_stress = tet_functions(real)
 
     @wp.struct
     class EdgeMean:

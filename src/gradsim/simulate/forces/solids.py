@@ -12,7 +12,7 @@ with k = bulk + (2 c10 - 4 c01)/3, so that `bulk` is the bulk modulus at small s
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import warp as wp
@@ -20,15 +20,16 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
+from gradsim.scene.damping import strain_rate_damping
 from gradsim.scene.solids import MooneyRivlin, StandardNeoHookean, StVenantKirchhoff
-from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
+from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, Source, types_of
 from gradsim.simulate.forces.tetrahedra import tet_elements
 
 if TYPE_CHECKING:
     from gradsim.simulate.compile.topology import Placement
     from gradsim.simulate.stability import StabilityView
 
-LAME = {"mu": "material.mu", "lam": "material.lam", "damping": "material.damping"}
+LAME: dict[str, Source] = {"mu": "material.mu", "lam": "material.lam", "damping": strain_rate_damping}
 STVK_ROWS = Rows("stvk", *LAME)  # [Pa], [Pa], [Pa s]
 LOG_ROWS = Rows("log_solid", *LAME)
 MOONEY_ROWS = Rows("mooney", "c10", "c01", "bulk", "damping")  # [Pa], [Pa], [Pa], [Pa s]
@@ -132,7 +133,7 @@ def _mooney_rate(view: "StabilityView") -> tuple[float, float]:
     return stiffness * compliance, view.largest(view.row("damping") * stretch) * compliance
 
 
-def _solid(name: str, rows: Any, material: type, rate: Any, parameters: dict[str, str]) -> ForceFamily:
+def _solid(name: str, rows: Any, material: type, rate: Any, parameters: Mapping[str, Source]) -> ForceFamily:
     return ForceFamily(
         name=name,
         rows=rows,
@@ -151,9 +152,8 @@ def _solid(name: str, rows: Any, material: type, rate: Any, parameters: dict[str
 
 ST_VENANT_KIRCHHOFF = _solid("stvk", STVK_ROWS, StVenantKirchhoff, _lame_rate, LAME)
 STANDARD_NEO_HOOKEAN = _solid("log_solid", LOG_ROWS, StandardNeoHookean, _lame_rate, LAME)
-MOONEY_RIVLIN = _solid(
-    "mooney", MOONEY_ROWS, MooneyRivlin, _mooney_rate, {name: f"material.{name}" for name in MOONEY_ROWS.names}
-)
+MOONEY = {name: f"material.{name}" for name in ("c10", "c01", "bulk")} | {"damping": strain_rate_damping}
+MOONEY_RIVLIN = _solid("mooney", MOONEY_ROWS, MooneyRivlin, _mooney_rate, MOONEY)
 
 
 def fibre_elements(body: Soft, place: "Placement") -> Elements:

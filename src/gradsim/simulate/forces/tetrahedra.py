@@ -20,10 +20,11 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
+from gradsim.scene.damping import strain_rate_damping
 from gradsim.scene.elements import LinearTet
 from gradsim.scene.materials import NeoHookean, YoungSolid
 from gradsim.scene.meshes import TetMesh
-from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
+from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, Source, types_of
 
 if TYPE_CHECKING:
     from gradsim.simulate.compile.topology import Placement
@@ -33,7 +34,12 @@ ROWS = Rows("tet", "mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [
 
 
 NEO_HOOKEAN = (NeoHookean, YoungSolid)
-PARAMETERS = {"mu": "material.mu", "lam": "material.lam", "damping": "material.damping", "actuation": "actuation"}
+PARAMETERS: dict[str, Source] = {
+    "mu": "material.mu",
+    "lam": "material.lam",
+    "damping": strain_rate_damping,
+    "actuation": "actuation",
+}
 
 
 def tet_elements(body: Soft, place: "Placement") -> Elements:

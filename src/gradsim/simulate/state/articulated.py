@@ -112,7 +112,7 @@ def _frames(body: Articulated, batcher: SceneBatcher) -> tuple[torch.Tensor, tor
     return offset, multiply(multiply(before, rotation), align)
 
 
-def _link_mass(link: Link, batcher: SceneBatcher) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def link_mass(link: Link, batcher: SceneBatcher) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Returns mass [B, 1], centre [B, 1, 3] and inertia about it [B, 1, 3, 3] in the axes of the link."""
     if link.mass is None and link.density is None:
         return batcher(np.zeros(()), 1), batcher(np.zeros(3), 1, (3,)), batcher(np.zeros((3, 3)), 1, (3, 3))
@@ -139,7 +139,7 @@ def _link_mass(link: Link, batcher: SceneBatcher) -> tuple[torch.Tensor, torch.T
 def piece_mass(body: Articulated, link: str, batcher: SceneBatcher) -> torch.Tensor:
     """Returns the mass of the rigid piece that a link is part of, [B, 1]; that of the body if it has none."""
     links = [own for own in piece_links(body, link) if own.mass is not None or own.density is not None]
-    return torch.stack([_link_mass(own, batcher)[0] for own in links or body.links.values()]).sum(0)
+    return torch.stack([link_mass(own, batcher)[0] for own in links or body.links.values()]).sum(0)
 
 
 def _mass_rows(body: Articulated, batcher: SceneBatcher) -> torch.Tensor:
@@ -147,7 +147,7 @@ def _mass_rows(body: Articulated, batcher: SceneBatcher) -> torch.Tensor:
     zeros = (np.zeros(()), np.zeros(3), np.zeros((3, 3)))
     empty = tuple(batcher(value, 1, value.shape) for value in zeros)
     links = [(body.links[element.link], element.carries) for element in body.elements]
-    masses = [_link_mass(link, batcher) if carries else empty for link, carries in links]
+    masses = [link_mass(link, batcher) if carries else empty for link, carries in links]
     mass, center, inertia = (torch.cat(list(parts), 1) for parts in zip(*masses, strict=True))
     identity = torch.eye(3, dtype=mass.dtype, device=mass.device)
     square = (center * center).sum(-1)[..., None, None] * identity - center[..., :, None] * center[..., None, :]

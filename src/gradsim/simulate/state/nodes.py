@@ -87,12 +87,10 @@ def _node_masses(body: Any, topology: Topology, batcher: SceneBatcher) -> torch.
     first, end = topology.ranges["node", body.name]
     if isinstance(body, Springs) or body.density is None:
         return batcher(body.mass, end - first)
-    solid = isinstance(body, Soft)
     nodes = body.mesh.tets if isinstance(body, Soft) else body.mesh.faces
-    family = next(name for name in ("tet", "smoothed_tet", "triangle") if (name, body.name) in topology.ranges)
-    measures = topology.tensor(f"{family}.{'volume' if solid else 'area'}", batcher.dtype, batcher.device)
-    start, stop = topology.ranges[family, body.name]
-    mass = batcher(body.density, len(nodes)) * measures[start:stop] / nodes.shape[1]
+    measures = body.mesh.volumes if isinstance(body, Soft) else body.mesh.areas
+    own = torch.tensor(measures, dtype=batcher.dtype, device=batcher.device)
+    mass = batcher(body.density, len(nodes)) * own / nodes.shape[1]
     corners = torch.as_tensor(nodes.astype(np.int64).ravel(), device=batcher.device)
     empty = torch.zeros(batcher.world_count, end - first, dtype=batcher.dtype, device=batcher.device)
     return empty.index_add(1, corners, mass.repeat_interleave(nodes.shape[1], 1))
