@@ -44,6 +44,14 @@ def check_closed(name: str, mesh: TriMesh) -> None:
         raise InvalidInput(name, f"enclosed volume {worst:.3g} m^3{which}", remedy)
 
 
+def is_box(mesh: TriMesh) -> bool:
+    """Returns whether a closed mesh is a box along the axes: it encloses as much as its bounding box."""
+    size = np.ptp(mesh.vertices, axis=0)
+    a, b, c = np.moveaxis(mesh.vertices[mesh.faces] - mesh.vertices.min(0), 1, 0)
+    volume = np.einsum("ij,ij->", np.cross(a, b), c) / 6.0
+    return bool(abs(volume - size.prod()) < 1e-9 * size.prod())
+
+
 def outward(mesh: TriMesh) -> TriMesh:
     """Returns the surface with all faces oriented outward.
 

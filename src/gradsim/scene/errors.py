@@ -193,7 +193,7 @@ class BrokenGradient(GradsimError, ArithmeticError):
 
 
 class ContactWarning(UserWarning):
-    """A body is too heavy for the stiffness of its contact.
+    """A body is too heavy for the stiffness of its contact, or passes through one that it does not touch.
 
     Example:
         `warnings.simplefilter("error", gs.ContactWarning)`

@@ -28,6 +28,7 @@ from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
 from gradsim.simulate.engine.engine import Engine, NonFiniteState, engine_for
 from gradsim.simulate.engine.implicit_system import check_implicit
 from gradsim.simulate.engine.memory import default_limit
+from gradsim.simulate.passing import warn_of_passing
 from gradsim.simulate.stability import StableStep, sinking, stable_step
 from gradsim.simulate.state.nodes import NODES
 from gradsim.simulate.state.registry import STATE_PARTS
@@ -99,6 +100,7 @@ def simulate(
         if isinstance(body, Smoke):
             states |= smoke_states(body, compiled, start, time, limit)
     times = _times(frames, time.fps, compiled.batcher.begin, compiled.dtype, compiled.device).clone()
+    warn_of_passing(scene, compiled, states)
     begin = compiled.batcher.begin
     LOG.debug("simulated %d frames of %d steps, batch %s", frames, substeps, compiled.batch)
     return trajectory_of(scene, compiled, times, states, (begin, begin + (frames - 1) / time.fps))

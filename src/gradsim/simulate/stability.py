@@ -178,6 +178,21 @@ class StabilityView:
 
         return self._cached(("compliance", family, self.owner), build)
 
+    def touched_compliances(self) -> tuple[float, float]:
+        """Returns the acceleration of a node, and of a point of the rigid body, per unit of force on it [1/kg]."""
+        topology, family = self.compiled.topology, self.family.name
+
+        def build() -> tuple[float, float]:
+            first = topology.ranges[family, self.owner][0]
+            body = topology.owner("rigid", int(topology.arrays[f"{family}.bodies"][first]))
+            node = topology.owner("node", int(topology.arrays[f"{family}.nodes"][first, 0]))
+            rows, (_, reach) = self.compiled.distinct_columns("rigid", body), _flat_and_reach(self.compiled, body)
+            inverse_masses = self.compiled.array("node")[:, 0, slice(*topology.ranges["node", node])]
+            rigid = rows[RIGID.inverse_mass] + _largest_moment(rows) * reach**2
+            return self.largest(inverse_masses), self.largest(rigid)
+
+        return self._cached(("touched", family, self.owner), build)
+
     def connection_compliance(self) -> float:
         """Returns the relative acceleration of both points of a connection per unit of force in it [1/kg]."""
         topology, family = self.compiled.topology, self.family.name
@@ -230,6 +245,13 @@ def _point_compliance(rows: Any, reach: float) -> float:
     """Returns the largest acceleration of a rigid body's point per unit of force on it [1/kg]."""
     moments = rows[RIGID.inverse_inertia_xx] + rows[RIGID.inverse_inertia_yy] + rows[RIGID.inverse_inertia_zz]
     return StabilityView.largest(rows[RIGID.inverse_mass] + moments * reach**2)
+
+
+def _largest_moment(rows: Any) -> Any:
+    """Returns a bound on the largest eigenvalue of a rigid body's inverse inertia [1/(kg m^2)]."""
+    xx, yy, zz, yz, zx, xy = (rows[RIGID.inverse_inertia_xx + k] for k in range(6))
+    sums = xx + abs(xy) + abs(zx), yy + abs(xy) + abs(yz), zz + abs(zx) + abs(yz)
+    return functools.reduce(np.maximum, sums)
 
 
 def _rigid_compliances(compiled: CompiledScene, body: str) -> tuple[float, float]:

@@ -30,8 +30,13 @@ def values_of(kind):
         "position": [0.0, 0.1, 0.0],
         "center": [0.01, 0.005, -0.01],
     }
-    shape = {"radius": 0.1} if kind == "ball" else {"size": [0.2, 0.16, 0.18], "rounding": 0.03}
-    return tensors({**given, **shape})
+    shapes = {
+        "ball": {"radius": 0.1},
+        "box": {"size": [0.2, 0.16, 0.18], "rounding": 0.03},
+        "mesh": {"size": [0.2, 0.16, 0.18]},
+        "capsule": {},
+    }
+    return tensors({**given, **shapes[kind]})
 
 
 def hit(p, soft=False):
@@ -42,10 +47,14 @@ def hit(p, soft=False):
         body = gs.Cloth("body", SHEET, 0.5, material=gs.Membrane(100.0, 100.0, 0.1), position=(0.0, 0.23, 0.0))
     common = {"mass": p["mass"], "position": p["position"], "velocity": p["velocity"], "center": p["center"]}
     common["angular_velocity"] = p["spin"]
+    turned = {"rotation": (0.2, 0.1, 0.3, 1.0), **common}
     if "radius" in p:
         hard = gs.Ball("hard", radius=p["radius"], **common)
+    elif "size" in p:
+        mesh = gs.meshes.box(0.2) if "rounding" in p else gs.meshes.cylinder(0.1, 0.2)
+        hard = gs.Rigid("hard", mesh, size=p["size"], **turned)
     else:
-        hard = gs.Rigid("hard", gs.meshes.box(0.2), size=p["size"], rotation=(0.2, 0.1, 0.3, 1.0), **common)
+        hard = gs.Rigid("hard", gs.meshes.capsule(0.08, 0.1), **turned)
     names = ("ke", "kd", "kf", "mu", "delta", "thickness", "rounding")
     between = gs.NodeContact("between", body="body", rigid="hard", **{name: p[name] for name in names if name in p})
     return gs.Scene([body, hard], gravity=(0.0, 0.0, 0.0), forces=[between])
@@ -56,8 +65,10 @@ def test_gradients_hold_at_useful_steps():
     assert not missed
 
 
-@pytest.mark.parametrize("kind", ["ball", "box"])
-@pytest.mark.parametrize("soft", [False, True], ids=["cloth", "soft"])
+@pytest.mark.parametrize(
+    ("kind", "soft"),
+    [("ball", False), ("box", False), ("box", True), ("capsule", True), ("mesh", False), ("mesh", True)],
+)
 def test_native_contact_equals_portable_contact(kind, soft):
     values = {name: torch.stack([v, v * 1.03]) for name, v in values_of(kind).items()}
     assert_native_equals_portable(hit(values, soft), gs.Midpoint(), steps=90, dt=4e-4)
@@ -69,8 +80,10 @@ def test_scene_files_and_errors(tmp_path):
     loaded = gs.load_scene(tmp_path / "scene.yaml")
     assert torch.equal(gs.simulate(loaded, **TIME).vertices, gs.simulate(scene, **TIME).vertices)
     bodies = [gs.Cloth("body", SHEET, 0.5), gs.Rigid("hard", gs.meshes.icosphere(0.1), mass=1.0)]
-    with pytest.raises(InvalidInput, match="whose mesh is an upright box"):
-        gs.Scene(bodies, forces=[gs.NodeContact("between", body="body", rigid="hard")])
+    with pytest.raises(InvalidInput, match="is no box: only the edges of boxes"):
+        gs.Scene(bodies, forces=[gs.NodeContact("between", body="body", rigid="hard", rounding=0.01)])
+    with pytest.raises(OutOfRange, match="less than 0.3 of the shortest side of 'hard'"):
+        gs.Scene(bodies, forces=[gs.NodeContact("between", body="body", rigid="hard", thickness=0.1)])
     with pytest.raises(UnknownName, match="the bodies that it can act on are body"):
         gs.Scene(bodies, forces=[gs.NodeContact("between", body="sheet", rigid="hard")])
     bodies[1] = gs.Rigid("hard", gs.meshes.box(0.1), mass=1.0)

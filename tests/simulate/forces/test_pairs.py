@@ -10,7 +10,8 @@ import gradsim as gs
 from gradsim.check.gradient_problems.pairs import BOX_PAIR
 from gradsim.check.pair_gradients import check_pair_gradients
 from gradsim.check.physics.pairs import ball_collision, restitution_of_pair
-from gradsim.simulate.forces.colliders import box_samples, collider_shape, is_box, mesh_samples
+from gradsim.scene.closed_surfaces import is_box
+from gradsim.simulate.forces.colliders import box_samples, collider_shape, mesh_samples
 from gradsim.simulate.forces.distance_grid import distance_grid, signed_distances
 from gradsim.simulate.forces.pair_laws import pair_laws
 

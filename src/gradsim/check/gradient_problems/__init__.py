@@ -9,9 +9,11 @@ from gradsim.check.gradient_problems.motion import CLAMP, DRIVEN_ARM, MOVING_SHA
 from gradsim.check.gradient_problems.node_contact import (
     BLOCK_AND_BALL,
     BLOCK_AND_BOX,
+    BLOCK_AND_MESH,
     BLOCKS,
     SHEET_AND_BALL,
     SHEET_AND_BOX,
+    SHEET_AND_CAPSULE,
     SHEETS,
 )
 from gradsim.check.gradient_problems.pairs import BALL_PAIR, BOX_PAIR, CAPSULE_PAIR, MESH_PAIR, MIXED_PAIRS
@@ -77,4 +79,6 @@ PROBLEMS: tuple[GradientProblem, ...] = (
     SHEET_AND_BOX,
     BLOCK_AND_BALL,
     BLOCK_AND_BOX,
+    SHEET_AND_CAPSULE,
+    BLOCK_AND_MESH,
 )

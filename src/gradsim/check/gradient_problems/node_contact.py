@@ -1,4 +1,4 @@
-"""Contact of nodes: sheets and soft blocks with each other, and both with a moving ball and box."""
+"""Contact of nodes: sheets and soft blocks with each other, and both with moving rigid bodies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradsim.scene.node_contact import NodeContact
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.self_contact import SelfContact
-from gradsim.scene.surfaces import box
+from gradsim.scene.surfaces import box, capsule, cylinder
 
 _SHEET = meshes.grid(0.4, 6)
 _BLOCK = meshes.tet_box((0.2, 0.2, 0.2), (2, 2, 2))
@@ -103,6 +103,18 @@ def _box_scene(p: Values, soft: Callable[[], Body] = _sheet) -> Scene:
     return _hit(p, soft(), Rigid, mesh=box(0.2), size=p["size"], rotation=(0.2, 0.1, 0.3, 1.0))
 
 
+def _capsule_scene(p: Values) -> Scene:
+    return _hit(p, _sheet(), Rigid, mesh=capsule(0.08, 0.1), rotation=(0.2, 0.1, 0.3, 1.0))
+
+
+def _cylinder_scene(p: Values) -> Scene:
+    return _hit(p, _block(), Rigid, mesh=cylinder(0.1, 0.2), size=p["size"], rotation=(0.2, 0.1, 0.3, 1.0))
+
+
+def _cylinder_values() -> Values:
+    return _rigid_values({"size": tensor([0.2, 0.16, 0.18])})
+
+
 def _ball_values() -> Values:
     return _rigid_values({"radius": tensor(0.1)})
 
@@ -120,4 +132,8 @@ BLOCK_AND_BALL = GradientProblem(
 )
 BLOCK_AND_BOX = GradientProblem(
     "a box flies into a soft block", "deformable object", partial(_box_scene, soft=_block), _box_values
+)
+SHEET_AND_CAPSULE = GradientProblem("a capsule flies into a sheet", "cloth", _capsule_scene, partial(_rigid_values, {}))
+BLOCK_AND_MESH = GradientProblem(
+    "a mesh flies into a soft block", "deformable object", _cylinder_scene, _cylinder_values
 )

@@ -10,9 +10,11 @@ import torch
 from gradsim.check.gradient_problems.node_contact import (
     BLOCK_AND_BALL,
     BLOCK_AND_BOX,
+    BLOCK_AND_MESH,
     BLOCKS,
     SHEET_AND_BALL,
     SHEET_AND_BOX,
+    SHEET_AND_CAPSULE,
     SHEETS,
 )
 from gradsim.check.physics.measure import NO_GRAVITY, PhysicsCheck, node_masses
@@ -51,7 +53,8 @@ def _momenta(scene: Scene, motion: Trajectory) -> tuple[torch.Tensor, torch.Tens
 def conservation() -> list[CheckResult]:
     """Checks momentum and angular momentum in collisions; between nodes the latter only without friction."""
     results = []
-    for problem in (SHEETS, BLOCKS, SHEET_AND_BALL, SHEET_AND_BOX, BLOCK_AND_BALL, BLOCK_AND_BOX):
+    rigid = (SHEET_AND_BALL, SHEET_AND_BOX, SHEET_AND_CAPSULE, BLOCK_AND_BALL, BLOCK_AND_BOX, BLOCK_AND_MESH)
+    for problem in (SHEETS, BLOCKS, *rigid):
         values = problem.values()
         if "friction" in values:
             values["friction"] = 0.0 * values["friction"]

@@ -12,7 +12,7 @@ from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.engine.articulated_rollout import ArticulatedRollout
 from gradsim.simulate.engine.launch import PortableForce, PrescribedState
-from gradsim.simulate.engine.pair_arrays import PairArrays, pair_arrays
+from gradsim.simulate.engine.pair_arrays import PairArrays, native_grids, pair_arrays
 from gradsim.simulate.engine.point_blocks import point_blocks, point_order
 from gradsim.simulate.engine.portable_joints import PortableDynamics, PortableLinks
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
@@ -111,12 +111,13 @@ class Layout:
         self.topology, self.world_count, self.parameters = topology, world_count, parameters
         self.dtype, self.device, self.native = dtype, device, native
         self.columns = column_counts(topology, dtype, native)
+        self.lanes = lane_count(dtype)
 
     def constant(self, array: np.ndarray, columns: str = "") -> Any:
         """As `bridge.constant`."""
         return bridge.constant(array, self.dtype, self.device, columns)
 
-    def spread(self, array: np.ndarray, step: int = 0) -> np.ndarray:
+    def spread(self, array: np.ndarray, step: int | np.ndarray = 0) -> np.ndarray:
         """Repeats an array of one world for all worlds, with indices increased by `step` per world."""
         offsets = np.arange(self.world_count).reshape(-1, *([1] * array.ndim)) * step
         return (array[None] + offsets).reshape(-1, *array.shape[1:]).astype(array.dtype)
@@ -257,17 +258,22 @@ class Layout:
 
     def native_coupling(self, family: ForceFamily) -> NativeForce:
         """Returns the arguments of a native force between nodes and rigid bodies; body indices count within a world."""
+        parameters = (self.parameters[family.name],)
+        if family.native_arrays is not None and family.native_count is not None:
+            return NativeForce(family.name, family.native_count(self), family.native_arrays(self), parameters)
         constants = []
         for key, index in family.indices.items():
             own = self.topology.arrays[f"{family.name}.{key}"]
-            if index.into == "node":
-                places = self.spread(own * np.int32(NODE_ROW), NODE_ROW * self.columns["node"])
-                constants.append(self.constant(places.ravel()))
-            else:
-                constants.append(self.constant(self.spread(own)))
-        return NativeForce(
-            family.name, self.topology.elements[family.name], tuple(constants), (self.parameters[family.name],)
-        )
+            constants.append(self.node_places(own) if index.into == "node" else self.constant(self.spread(own)))
+        return NativeForce(family.name, self.topology.elements[family.name], tuple(constants), parameters)
+
+    def node_places(self, nodes: np.ndarray) -> Any:
+        """Returns the places of nodes in the buffers, for node numbers of one world."""
+        return self.constant(self.spread(nodes * np.int32(NODE_ROW), NODE_ROW * self.columns["node"]).ravel())
+
+    def native_grids(self, family: str) -> tuple[Any, Any]:
+        """Returns the native structures of the distance grids of a family's shapes, and their coefficients."""
+        return native_grids(self, family)
 
     def prescribed_nodes(self) -> tuple[Any, ...] | None:
         """Returns the native structure of the nodes that follow a prescribed motion, with its arrays; None without."""

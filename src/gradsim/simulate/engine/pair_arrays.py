@@ -51,7 +51,7 @@ def pair_arrays(layout: Layout, buffers: dict[str, Any], lanes: int, width: int)
     ends = np.cumsum(shapes["sizes"])[:-1]
     samples = zip(*(np.split(arrays[f"collider.{name}"], ends) for name in ("samples", "weights")), strict=True)
     blocks = np.concatenate([[0], np.cumsum(-(-shapes["sizes"] // width))])
-    grids, coefficients = _grids(layout)
+    grids, coefficients = native_grids(layout, "collider")
     constants = {
         "groups": arrays["pair.groups"],
         "numbers": arrays["pair.numbers"],
@@ -120,15 +120,15 @@ def _anchor_memory(layout: Layout, buffers: dict[str, Any], lanes: int, width: i
     return PairArrays(fields, (*given.values(), scratch), row)
 
 
-def _grids(layout: Layout) -> tuple[Any, Any]:
-    """Returns the native structures of the distance grids of all shapes, and their coefficients."""
+def native_grids(layout: Layout, family: str) -> tuple[Any, Any]:
+    """Returns the native structures of the distance grids of a family's shapes, and their coefficients."""
     arrays = layout.topology.arrays
-    coefficients = layout.constant(arrays["collider.coefficients"])
-    counts = arrays["collider.grid_shapes"].astype(np.int64)
+    coefficients = layout.constant(arrays[f"{family}.coefficients"])
+    counts = arrays[f"{family}.grid_shapes"].astype(np.int64)
     starts = np.cumsum(counts.prod(1)) - counts.prod(1)
     size = layout.dtype.itemsize
     structures = []
-    for (nx, ny, nz), place, start in zip(counts, arrays["collider.grid_places"], starts, strict=True):
+    for (nx, ny, nz), place, start in zip(counts, arrays[f"{family}.grid_places"], starts, strict=True):
         grid = DISTANCE_GRID(nx=int(nx), ny=int(ny), nz=int(nz), per_spacing=place[3], padding=place[4])
         grid.origin[:] = place[:3]
         grid.coefficients = (coefficients.ptr or 0) + int(start) * size

@@ -1,14 +1,28 @@
 """Signed distance of a point from the shape of a rigid body, `colliders.py`."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import warp as wp
 
 from gradsim.simulate.forces.colliders import KINDS
 from gradsim.simulate.forces.family import types_of
 
+if TYPE_CHECKING:
+    from gradsim.simulate.engine.layout import Layout
+
 FAR = 1.0e6  # distance outside a grid [m]
+
+
+def grid_constants(layout: "Layout", family: str) -> tuple[Any, ...]:
+    """Returns nodes and first coefficients of the distance grids of a family's shapes, places, and coefficients."""
+    shapes, places, coefficients = (
+        layout.topology.arrays[f"{family}.{name}"] for name in ("grid_shapes", "grid_places", "coefficients")
+    )
+    nodes = shapes.prod(1)
+    grids = np.column_stack([shapes, np.cumsum(nodes) - nodes]).astype(np.int32)
+    return tuple(layout.constant(array) for array in (grids.ravel(), places.ravel(), coefficients))
 
 
 @functools.cache

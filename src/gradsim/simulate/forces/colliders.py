@@ -18,6 +18,7 @@ import numpy as np
 from gradsim.cache import Cache
 from gradsim.native.structures import Enumeration, Rows
 from gradsim.scene.ball import Ball
+from gradsim.scene.closed_surfaces import is_box
 from gradsim.scene.meshes import TriMesh
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
@@ -93,14 +94,6 @@ def is_capsule(body: Rigid) -> bool:
     return call is not None and call.builder == "capsule" and not body.is_scaled
 
 
-def is_box(mesh: TriMesh) -> bool:
-    """Returns whether a closed mesh is a box along the axes: it encloses as much as its bounding box."""
-    size = np.ptp(mesh.vertices, axis=0)
-    a, b, c = np.moveaxis(mesh.vertices[mesh.faces] - mesh.vertices.min(0), 1, 0)
-    volume = np.einsum("ij,ij->", np.cross(a, b), c) / 6.0
-    return bool(abs(volume - size.prod()) < 1e-9 * size.prod())
-
-
 def box_samples(size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns samples on the surface of the box from -1 to 1, and weights; cells are about cubes for this size."""
     cells = np.clip(np.round(BOX_CELLS * size / size.prod() ** (1 / 3)), 2, 4 * BOX_CELLS).astype(int)
@@ -160,24 +153,33 @@ def collider_elements(body: Rigid, place: "Placement") -> Elements:
     arrays: dict[str, np.ndarray] = {"shapes": np.array([number], dtype=np.int32)}
     shape = collider_shape(body)
     own = [shape] if is_new else []
-    grids = [shape.grid for shape in own]
-    arrays["kinds"] = np.array([shape.kind for shape in own], dtype=np.int32)
+    arrays |= distance_arrays(own)
     arrays["sizes"] = np.array([len(shape.samples) for shape in own], dtype=np.int32)
     arrays["samples"] = np.concatenate([np.zeros((0, 3)), *(shape.samples for shape in own)])
     arrays["weights"] = np.concatenate([np.zeros(0), *(shape.weights for shape in own)])
     arrays["reach"] = np.array([np.linalg.norm(shape.samples, axis=1).max() for shape in own])
-    arrays["grid_shapes"] = np.array([grid.shape if grid else (0, 0, 0) for grid in grids], dtype=np.int32).reshape(
-        -1, 3
-    )
-    arrays["grid_places"] = np.array(
-        [(*grid.origin, 1.0 / grid.spacing, grid.padding) if grid else (0.0,) * 5 for grid in grids]
-    ).reshape(-1, 5)
-    arrays["coefficients"] = np.concatenate([np.zeros(0), *(grid.coefficients for grid in grids if grid)])
     return Elements(1, arrays)
 
 
+def distance_arrays(shapes: list[ColliderShape]) -> dict[str, np.ndarray]:
+    """Returns the kinds of shapes and their distance grids, as arrays of a topology."""
+    grids = [shape.grid for shape in shapes]
+    counts = [grid.shape if grid else (0, 0, 0) for grid in grids]
+    places = [(*grid.origin, 1.0 / grid.spacing, grid.padding) if grid else (0.0,) * 5 for grid in grids]
+    return {
+        "kinds": np.array([shape.kind for shape in shapes], dtype=np.int32),
+        "grid_shapes": np.array(counts, dtype=np.int32).reshape(-1, 3),
+        "grid_places": np.array(places).reshape(-1, 5),
+        "coefficients": np.concatenate([np.zeros(0), *(grid.coefficients for grid in grids if grid)]),
+    }
+
+
 def collider_columns(body: Rigid, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
-    """Returns extent, radius and offset of a body's shape, [B, rows, 1]."""
+    return batcher.concatenate(collider_rows(body, batcher), -1).transpose(1, 2)
+
+
+def collider_rows(body: Rigid, batcher: "SceneBatcher", rounding: Any = None) -> tuple[Any, Any, Any]:
+    """Returns extent, radius and offset of a body's shape, [B, 1, width] each; boxes may have another rounding [m]."""
     factors = batcher.scale(body)
     scale = batcher.per_element(np.ones(3) if factors is None else factors, 1, (3,))
     offset = -center_of_mass(body, batcher)
@@ -190,11 +192,12 @@ def collider_columns(body: Rigid, scene: Scene, topology: "Topology", batcher: "
     elif is_box(body.mesh):
         low, high = body.mesh.vertices.min(0), body.mesh.vertices.max(0)
         half = scale * scale.new_tensor((high - low) / 2.0)
-        radius = 2.0 * ROUNDING * half.amin(-1, keepdim=True)
+        default = 2.0 * ROUNDING * half.amin(-1, keepdim=True)
+        radius = default if rounding is None else batcher(rounding, 1)[..., None]
         extent, offset = half - radius, offset + scale * scale.new_tensor((low + high) / 2.0)
     else:
         extent, radius = scale, 0.0 * scale[..., :1]
-    return batcher.concatenate([extent, radius, offset], -1).transpose(1, 2)
+    return extent, radius, offset
 
 
 COLLIDERS = ParameterFamily(

@@ -15,9 +15,9 @@ from gradsim.bridge import initialize
 from gradsim.cache import Cache
 from gradsim.native import kernel_module
 from gradsim.scene.meshes import TriMesh
+from gradsim.scene.node_contact import MESH_REACH
 
 CELLS = 32  # along the longest side of the mesh
-PADDING = 0.3  # of the longest side: distances are known up to here outside the bounding box
 MARGIN = 2  # cells beyond that, which the splines at the border need
 
 _grids: Cache["DistanceGrid"] = Cache(32)
@@ -50,7 +50,7 @@ def distance_grid(mesh: TriMesh) -> DistanceGrid:
 def _build(mesh: TriMesh) -> DistanceGrid:
     low, high = mesh.vertices.min(0), mesh.vertices.max(0)
     size = float((high - low).max())
-    spacing, padding = size / CELLS, PADDING * size
+    spacing, padding = size / CELLS, MESH_REACH * size
     reach = padding + MARGIN * spacing
     counts = np.ceil((high - low + 2.0 * reach) / spacing).astype(int) + 1
     origin = (low + high) / 2 - spacing * (counts - 1) / 2

@@ -216,7 +216,9 @@ class ForceFamily(ParameterFamily):
             element if None.
         native: Header with the functions `<name>_force` and `<name>_force_adjoint`; None if there is no native kernel.
         per_world: Whether the native kernel takes all elements of a world at once instead of blocks of lanes.
-        native_arrays: Function (layout) -> constants of a native kernel that takes all blocks of a world at once.
+        native_arrays: Function (layout) -> constants of a native kernel that takes all blocks of a world at once, or of
+            one between parts of the state.
+        native_count: Function (layout) -> elements of the latter in one world.
         stable_rate: Function of a `StabilityView` that returns the largest squared frequency [1/s^2] and damping rate
             [1/s] of an owner's elements.
         reason: What limits the time step, for messages.
@@ -235,6 +237,7 @@ class ForceFamily(ParameterFamily):
     native: str | None = None
     per_world: bool = False
     native_arrays: Callable[[Any], tuple[Any, ...]] | None = None
+    native_count: Callable[[Any], int] | None = None
     stable_rate: Callable[["StabilityView"], tuple[float, float]] = no_rate
     reason: str = ""
 

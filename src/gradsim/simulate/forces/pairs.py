@@ -23,7 +23,7 @@ from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
-from gradsim.simulate.forces.collider_distance import distance_functions
+from gradsim.simulate.forces.collider_distance import distance_functions, grid_constants
 from gradsim.simulate.forces.colliders import KINDS
 from gradsim.simulate.forces.colliders import ROWS as COLLIDER_ROWS
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, types_of
@@ -70,9 +70,7 @@ def pair_arrays(layout: "Layout") -> tuple[Any, ...]:
     """Returns bodies, laws and first anchors of the pairs, the shapes of bodies, and their samples and grids."""
     arrays, elements = layout.topology.arrays, layout.topology.elements
     first, second, laws = touching(layout.topology)
-    own = {name: arrays[f"collider.{name}"] for name in ("kinds", "sizes", "grid_shapes", "reach", "grid_places")}
-    nodes = own["grid_shapes"].prod(1)
-    grids = np.column_stack([own["grid_shapes"], np.cumsum(nodes) - nodes]).astype(np.int32)
+    own = {name: arrays[f"collider.{name}"] for name in ("kinds", "sizes", "reach")}
     anchors = arrays.get("pair_anchor.firsts", np.full((len(first), 2), -1, np.int32))
     return (
         *(layout.constant(layout.spread(bodies, elements["rigid"])) for bodies in (first, second)),
@@ -84,9 +82,7 @@ def pair_arrays(layout: "Layout") -> tuple[Any, ...]:
         layout.constant(arrays["collider.samples"], "vector"),
         layout.constant(arrays["collider.weights"]),
         layout.constant(own["reach"]),
-        layout.constant(grids.ravel()),
-        layout.constant(own["grid_places"].ravel()),
-        layout.constant(arrays["collider.coefficients"]),
+        *grid_constants(layout, "collider"),
     )
 
 
