@@ -77,7 +77,7 @@ class ClampedBeam:
         mass = DENSITY * float(np.prod(self.size)) / len(mesh.vertices)
         push = np.zeros((len(times), 3))
         push[:, 1] = self.load * mass * np.sin(2.0 * np.pi * FORCING * times)
-        force = {"force": gs.Signal(torch.tensor(push))} if self.driven else {}
+        force: dict[str, Any] = {"force": gs.Signal(torch.tensor(push))} if self.driven else {}
         body = gs.Soft("beam", mesh, material=material, density=DENSITY, pinned=pinned, **force)
         return gs.Scene([body], gravity=(0.0, 0.0 if self.driven else -1.6 * self.load, 0.0))
 
