@@ -30,13 +30,14 @@ def test_cloth_that_falls_through_a_rigid_body(mesh):
         gs.simulate(apart, **TIME)
 
 
-def test_bodies_that_touch_or_are_tied_are_not_named():
+def test_bodies_that_touch_are_tied_or_pass_through_each_other_by_request_are_not_named():
     between = gs.NodeContact("between", body="sheet", rigid="obstacle", ke=50.0, kd=0.2, thickness=0.01)
     rope = gs.Tether("rope", body="sheet", nodes=[12], rigid="obstacle", stiffness=1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for force in (between, rope):
             gs.simulate(gs.Scene([SHEET, still(gs.meshes.box(0.2))], forces=[force]), **TIME)
+        gs.simulate(gs.Scene([SHEET, still(gs.meshes.box(0.2))], pairs=False), **TIME)
 
 
 @pytest.mark.parametrize("upper", ["cloth", "soft"])

@@ -35,7 +35,7 @@ def scene_with(look: gs.Look) -> gs.Scene:
     )
     sheet = gs.Cloth("sheet", gs.meshes.grid(0.7, 4), mass=0.1, position=(0.7, 1.0, 0.0), look=look)
     camera = gs.Camera(eye=(0.5, 1.2, 4.0), target=(0.1, 0.7, 0.0), fov=40)
-    return gs.Scene([cube, sheet], ground=gs.Ground(kd=10.0), camera=camera)
+    return gs.Scene([cube, sheet], ground=gs.Ground(kd=10.0), camera=camera, pairs=False)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 Rigid bodies touch by default. Nodes touch a rigid body through `gs.NodeContact`, and each other through `self_contact`,
 both of which the user asks for: a cloth that falls through a box otherwise does so silently. The check looks for nodes
 inside a body in which they were not at first, at some of the frames and in the first world of a batch. Nodes that a
-tether connects with the body are expected there. Sheets have no inside, so that two of them are not checked.
+tether connects with the body are expected there, and so are all in a scene with `pairs=False`. Sheets have no inside, so
+that two of them are not checked.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ DEPTH = 0.02  # of a body's shortest side, for nodes that count as inside
 
 def warn_of_passing(scene: Scene, compiled: CompiledScene, states: Mapping[str, torch.Tensor]) -> None:
     """Warns once of each pair of bodies of which one passes through the other; `states` are [..., T, count, width]."""
-    pairs = [*_rigid_pairs(scene), *_soft_pairs(scene)]
+    pairs = [] if scene.pairs is False else [*_rigid_pairs(scene), *_soft_pairs(scene)]
     known: set[tuple[str, str]] = compiled.topology.constant("bodies that pass through each other", set)
     pairs = [pair for pair in pairs if (pair[0].name, pair[1].name) not in known]
     frames = states["node.x"].shape[-3] if pairs else 0
