@@ -167,9 +167,10 @@ def _is_found(prepared: Prepared, truth: SyntheticTruth | None) -> str:
     """Whether every tracked object is a true one, another each, from the centres in the frames of the motion."""
     if truth is None:
         return "-"
-    found = set()
+    found, numbers = set(), np.asarray(prepared.recording.numbers)  # of the frames that are not left out
     for track in prepared.tracks:
-        centers = truth.centers[track.frames] - truth.shake[track.frames][:, None]
+        shown = numbers[track.frames]
+        centers = truth.centers[shown] - truth.shake[shown][:, None]
         errors = np.median(np.linalg.norm(track.centers[:, None] - centers, axis=-1), axis=0)
         if float(errors.min()) < FOUND * track.diameter:
             found.add(int(np.argmin(errors)))

@@ -3,7 +3,7 @@
 Rigid bodies touch by default. Nodes touch a rigid body through `gs.NodeContact`, and each other through `self_contact`,
 both of which the user asks for: a cloth that falls through a box otherwise does so silently. The check looks for nodes
 inside a body in which they were not at first, at some of the frames and in the first world of a batch. Nodes that a
-tether connects with the body are expected there, and so are all in a scene with `pairs=False`. Sheets have no inside, so
+tether connects with the body are expected there, and all are with `pairs=False`. Sheets have no inside, so
 that two of them are not checked.
 """
 
