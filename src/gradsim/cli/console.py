@@ -21,4 +21,4 @@ def result_console(as_json: Path | None) -> Console:
 def announce_compilation(dtype: torch.dtype = torch.float64) -> None:
     """Prints that kernels will be compiled, if the kernel cache contains none of this precision."""
     if not kernels_cached(dtype):
-        stderr.print("compiling kernels: the first run on this machine takes about 15 s longer", soft_wrap=True)
+        stderr.print("compiling kernels: the first run on this machine takes longer", soft_wrap=True)
