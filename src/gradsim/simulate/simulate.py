@@ -25,9 +25,10 @@ from gradsim.scene.time import Time, check_integrator
 from gradsim.scene.trajectory import BodyMotion, Motions, State, Trajectory
 from gradsim.scene.transforms import are_transforms_active
 from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
-from gradsim.simulate.engine.engine import Engine, NonFiniteState, engine_for
+from gradsim.simulate.engine.engine import Engine, engine_for
 from gradsim.simulate.engine.implicit_system import check_implicit
 from gradsim.simulate.engine.memory import default_limit
+from gradsim.simulate.engine.passes import NonFiniteState
 from gradsim.simulate.passing import warn_of_passing
 from gradsim.simulate.stability import StableStep, sinking, stable_step
 from gradsim.simulate.state.nodes import NODES

@@ -22,13 +22,18 @@ from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.scene import Scene
 from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
 from gradsim.simulate.compile.topology import Topology
-from gradsim.simulate.forces.colliders import KINDS as COLLIDER_KINDS
-from gradsim.simulate.forces.colliders import ROWS as COLLIDER
+from gradsim.simulate.compliance import (
+    flat_and_reach,
+    largest_entry,
+    largest_moment,
+    linked_compliance,
+    pair_compliances,
+    point_compliance,
+    rigid_compliances,
+)
 from gradsim.simulate.forces.contact_law import ROWS as CONTACT
 from gradsim.simulate.forces.family import ForceFamily, no_rate
 from gradsim.simulate.state.articulated import ARTICULATED_DYNAMICS
-from gradsim.simulate.state.joint_stability import JointJacobians, link_compliance, quaternion_matrix
-from gradsim.simulate.state.kernels.rigid import FORMS
 from gradsim.simulate.state.kernels.rigid import ROWS as RIGID
 
 V = TypeVar("V")
@@ -150,11 +155,11 @@ class StabilityView:
 
         The first is that of normal forces, the second that of friction, which turns a ball.
         """
-        return _rigid_compliances(self.compiled, self.owner)
+        return rigid_compliances(self.compiled, self.owner)
 
     def contact_count(self) -> float:
         """Returns how many points of a rigid body can be in contact with a plane at once."""
-        return _flat_and_reach(self.compiled, self.owner)[0]
+        return flat_and_reach(self.compiled, self.owner)[0]
 
     def inverse_mass(self) -> float:
         """Returns the largest inverse mass of a rigid body [1/kg]."""
@@ -173,8 +178,8 @@ class StabilityView:
             own = slice(*topology.ranges[family, self.owner])
             nodes, bodies = (topology.arrays[f"{family}.{name}"][own] for name in ("nodes", "bodies"))
             body = topology.owner("rigid", int(bodies[0]))
-            rows, (_, reach) = self.compiled.distinct_columns("rigid", body), _flat_and_reach(self.compiled, body)
-            return self.largest(self.compiled.array("node")[:, 0, nodes]) + len(nodes) * _point_compliance(rows, reach)
+            rows, (_, reach) = self.compiled.distinct_columns("rigid", body), flat_and_reach(self.compiled, body)
+            return self.largest(self.compiled.array("node")[:, 0, nodes]) + len(nodes) * point_compliance(rows, reach)
 
         return self._cached(("compliance", family, self.owner), build)
 
@@ -186,9 +191,9 @@ class StabilityView:
             first = topology.ranges[family, self.owner][0]
             body = topology.owner("rigid", int(topology.arrays[f"{family}.bodies"][first]))
             node = topology.owner("node", int(topology.arrays[f"{family}.nodes"][first, 0]))
-            rows, (_, reach) = self.compiled.distinct_columns("rigid", body), _flat_and_reach(self.compiled, body)
+            rows, (_, reach) = self.compiled.distinct_columns("rigid", body), flat_and_reach(self.compiled, body)
             inverse_masses = self.compiled.array("node")[:, 0, slice(*topology.ranges["node", node])]
-            rigid = rows[RIGID.inverse_mass] + _largest_moment(rows) * reach**2
+            rigid = rows[RIGID.inverse_mass] + largest_moment(rows) * reach**2
             return self.largest(inverse_masses), self.largest(rigid)
 
         return self._cached(("touched", family, self.owner), build)
@@ -210,17 +215,17 @@ class StabilityView:
     def _connected(self, body: str, field: str) -> float:
         point = np.stack([np.ravel(np.asarray(self.row(f"{field}_{axis}"))) for axis in "xyz"], -1)  # [B, 3]
         if ("link", body) in self.compiled.topology.ranges:
-            return _link_compliance(self.compiled, body, point[:, None])
+            return linked_compliance(self.compiled, body, point[:, None])
         rows = self.compiled.distinct_columns("rigid", body)
         center = np.stack([np.ravel(np.asarray(rows[RIGID.center_x + k])) for k in range(3)], -1)
-        return _point_compliance(rows, float(np.linalg.norm(point - center, axis=-1).max()))
+        return point_compliance(rows, float(np.linalg.norm(point - center, axis=-1).max()))
 
     def pair_compliances(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns the relative acceleration of two bodies in contact per unit of force for every law [1/kg], [B, laws].
 
         The first is that of normal forces, the second that of friction. Of each group, the body of least mass counts.
         """
-        return self._cached(("compliance", "pairs"), lambda: _pair_compliances(self.compiled))
+        return self._cached(("compliance", "pairs"), lambda: pair_compliances(self.compiled))
 
     def initial_speed(self) -> float:
         """Returns the largest initial speed of the body's nodes [m/s]."""
@@ -232,146 +237,10 @@ class StabilityView:
         topology = self.compiled.topology
         return topology.constant(function, lambda: function(topology))
 
-    @staticmethod
-    def largest(values: Any) -> float:
-        """Returns the largest entry of an array, or a number itself."""
-        return float(values.max() if isinstance(values, np.ndarray) else values)
+    largest = staticmethod(largest_entry)
 
     def _cached(self, key: Any, build: Callable[[], V]) -> V:
         return self.compiled.batcher.cached(("stability", key), build)
-
-
-def _point_compliance(rows: Any, reach: float) -> float:
-    """Returns the largest acceleration of a rigid body's point per unit of force on it [1/kg]."""
-    moments = rows[RIGID.inverse_inertia_xx] + rows[RIGID.inverse_inertia_yy] + rows[RIGID.inverse_inertia_zz]
-    return StabilityView.largest(rows[RIGID.inverse_mass] + moments * reach**2)
-
-
-def _largest_moment(rows: Any) -> Any:
-    """Returns a bound on the largest eigenvalue of a rigid body's inverse inertia [1/(kg m^2)]."""
-    xx, yy, zz, yz, zx, xy = (rows[RIGID.inverse_inertia_xx + k] for k in range(6))
-    sums = xx + abs(xy) + abs(zx), yy + abs(xy) + abs(yz), zz + abs(zx) + abs(yz)
-    return functools.reduce(np.maximum, sums)
-
-
-def _rigid_compliances(compiled: CompiledScene, body: str) -> tuple[float, float]:
-    if ("link", body) in compiled.topology.ranges:
-        compliance = _surface_compliance(compiled, body) * _contact_geometry(compiled.topology, body)[1]
-        return compliance, compliance
-    if _contact_geometry(compiled.topology, body)[0] == FORMS.ball:
-        return _ball_compliance(compiled, body)
-    points, reach = _flat_and_reach(compiled, body)
-    compliance = _point_compliance(compiled.distinct_columns("rigid", body), reach) * points
-    return compliance, compliance
-
-
-def _ball_compliance(compiled: CompiledScene, body: str) -> tuple[float, float]:
-    """Returns the acceleration of a ball's contact point per unit of normal force and of friction on it [1/kg].
-
-    A normal force turns the ball only if the centre of mass is not that of the sphere.
-    """
-    rows = compiled.distinct_columns("rigid", body)
-    offset = np.sqrt(sum(np.square(rows[RIGID.center_x + k]) for k in range(3)))
-    moment = functools.reduce(np.maximum, (rows[RIGID.inverse_inertia_xx + k] for k in range(3)))
-    arms = offset, offset + rows[RIGID.scale_x]
-    normal, slip = (StabilityView.largest(rows[RIGID.inverse_mass] + moment * arm**2) for arm in arms)
-    return normal, slip
-
-
-def _pair_compliances(compiled: CompiledScene) -> tuple[np.ndarray, np.ndarray]:
-    arrays = compiled.topology.arrays
-    rigid, collider = compiled.array("rigid"), compiled.array("collider")
-    shapes = arrays["collider.shapes"]
-    scaled = collider[:, :3].max(1, keepdims=True) * arrays["collider.reach"][shapes]
-    extent = np.where(arrays["collider.kinds"][shapes] == COLLIDER_KINDS.grid, scaled, collider[:, :3])
-    arms = np.abs(collider[:, COLLIDER.offset_x :]) + extent  # along the axes of the body, [B, 3, bodies]
-    groups = arrays["pair.groups"]
-    numbers = arrays["pair.numbers"].reshape(groups.max() + 1, -1)
-    found = []
-    for reach in (arms, arms + collider[:, COLLIDER.radius, None]):
-        own = _reached_compliance(rigid, reach).T
-        for link in compiled.topology.owners.get("link", ()):
-            own[compiled.topology.ranges["rigid", link][0]] = _surface_compliance(compiled, link)
-        largest = np.zeros((len(numbers), own.shape[1]))
-        np.maximum.at(largest, groups, own)
-        laws = np.zeros((numbers.max() + 1, own.shape[1]))
-        np.maximum.at(laws, numbers[numbers >= 0], (largest[:, None] + largest)[numbers >= 0])
-        found.append(laws.T)
-    return found[0], found[1]
-
-
-def _reached_compliance(rigid: np.ndarray, arms: np.ndarray) -> np.ndarray:
-    """Returns a bound on the acceleration of points within these arms per unit of force on one [1/kg], [B, bodies]."""
-    xx, yy, zz, yz, xz, xy = (rigid[:, RIGID.inverse_inertia_xx + k] for k in range(6))
-    xy, xz, yz = np.abs(xy), np.abs(xz), np.abs(yz)
-    moments = np.stack([xx + xy + xz, yy + xy + yz, zz + xz + yz], 1)  # rows of the matrix bound its quadratic form
-    squares = arms**2
-    across = squares.sum(1, keepdims=True) - squares
-    return np.asarray(rigid[:, RIGID.inverse_mass] + (moments * across).sum(1))
-
-
-def _surface_compliance(compiled: CompiledScene, body: str) -> float:
-    """Returns the largest acceleration of a link's surface per unit of force on it [1/kg], at the initial state."""
-
-    def build() -> float:
-        index = compiled.topology.ranges["rigid", body][0]
-        return _link_compliance(compiled, body, _link_corners(compiled, body, index))
-
-    return compiled.cached(("surface compliance", body), build)
-
-
-def _link_compliance(compiled: CompiledScene, body: str, points: np.ndarray) -> float:
-    """Returns the same for points of a link in its axes [m], [B, P, 3]."""
-    topology, arrays = compiled.topology, compiled.topology.arrays
-    link = topology.ranges["link", body][0]
-    element = int(arrays["link.joints"][link])
-    owner = topology.owner("joint", element)
-    first = topology.ranges["joint", owner][0]
-    jacobians = compiled.cached(("jacobians", owner), lambda: _jacobians(compiled, owner))
-    turn = quaternion_matrix(np.asarray(compiled.array("link")[:, :, link], dtype=np.float64))
-    return link_compliance(jacobians, element - first, points @ turn)
-
-
-def _jacobians(compiled: CompiledScene, body: str) -> JointJacobians:
-    first, end = compiled.topology.ranges["joint", body]
-    kinds, parents = (compiled.topology.arrays[f"joint.{name}"][first:end] for name in ("kinds", "parents"))
-    return JointJacobians(
-        np.asarray(compiled.array("joint")[:, :, first:end], dtype=np.float64),
-        compiled.state("joint.q")[:, first:end].cpu().numpy().astype(np.float64),
-        kinds,
-        np.where(parents >= 0, parents - first, -1),
-    )
-
-
-def _link_corners(compiled: CompiledScene, body: str, index: int) -> np.ndarray:
-    """Returns the corners of a box around the surface of a link [m], [1, 8, 3]."""
-    arrays = compiled.topology.arrays
-    begin = int(arrays["rigid.sizes"][:index].sum())
-    points = arrays["rigid.points"][begin : begin + int(arrays["rigid.sizes"][index])]
-    low, high = points.min(0), points.max(0)
-    if arrays["rigid.forms"][index] == FORMS.ball:
-        high = np.full(3, float(np.max(compiled.distinct_columns("rigid", body)[RIGID.scale_x])))
-        low = -high
-    return np.stack(np.meshgrid(*np.stack([low, high], 1), indexing="ij"), -1).reshape(1, -1, 3)
-
-
-def _contact_geometry(topology: Topology, body: str) -> tuple[int, int, float]:
-    """Returns the form of a rigid body, how many points can touch a plane, and the largest distance of one [m]."""
-
-    def build() -> tuple[int, int, float]:
-        index, arrays = topology.ranges["rigid", body][0], topology.arrays
-        form, flat, reach = (arrays[f"rigid.{name}"].item(index) for name in ("forms", "flat", "reach"))
-        return form, flat, reach
-
-    return topology.constant(("contact geometry", body), build)
-
-
-def _flat_and_reach(compiled: CompiledScene, body: str) -> tuple[float, float]:
-    """Returns how many points of a rigid body can touch a plane at once, and the largest distance of one [m]."""
-    form, flat, reach = _contact_geometry(compiled.topology, body)
-    if form != FORMS.mesh:
-        reach *= float(np.max(compiled.distinct_columns("rigid", body)[RIGID.scale_x : RIGID.scale_z + 1]))
-    return flat, reach
 
 
 def sinking(compiled: CompiledScene) -> list[tuple[str, float, float]]:
@@ -402,10 +271,10 @@ def _weakest_contact(compiled: CompiledScene, body: str) -> float:
 def _rest_depth(compiled: CompiledScene, body: str) -> tuple[float, float]:
     """Returns the depth to which a rigid body sinks in at rest [m], and its size [m]."""
     rows = compiled.distinct_columns("rigid", body)
-    points, reach = _flat_and_reach(compiled, body)
+    points, reach = flat_and_reach(compiled, body)
     weakest = compiled.batcher.cached(("weakest contact", body), partial(_weakest_contact, compiled, body))
     gx, gy, gz = rows[GRAVITY], rows[GRAVITY + 1], rows[GRAVITY + 2]
-    weight = StabilityView.largest((gx * gx + gy * gy + gz * gz) ** 0.5 / rows[RIGID.inverse_mass])
+    weight = largest_entry((gx * gx + gy * gy + gz * gz) ** 0.5 / rows[RIGID.inverse_mass])
     depth = weight / (weakest * points) if weakest > 0.0 else math.inf  # no contact force
     return depth, 2.0 * reach
 
