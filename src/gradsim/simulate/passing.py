@@ -36,7 +36,9 @@ DEPTH = 0.02  # of a body's shortest side, for nodes that count as inside
 
 def warn_of_passing(scene: Scene, compiled: CompiledScene, states: Mapping[str, torch.Tensor]) -> None:
     """Warns once of each pair of bodies of which one passes through the other; `states` are [..., T, count, width]."""
-    pairs = [] if scene.pairs is False else [*_rigid_pairs(scene), *_soft_pairs(scene)]
+    if scene.pairs is False or len(scene.bodies) < 2 or "node.x" not in states:
+        return
+    pairs = [*_rigid_pairs(scene), *_soft_pairs(scene)]
     known: set[tuple[str, str]] = compiled.topology.constant("bodies that pass through each other", set)
     pairs = [pair for pair in pairs if (pair[0].name, pair[1].name) not in known]
     frames = states["node.x"].shape[-3] if pairs else 0

@@ -24,7 +24,7 @@ from gradsim.simulate.engine.structures import ANCHOR_BUFFERS, NODE_BUFFERS, NOD
 from gradsim.simulate.engine.world_rollout import WorldRollout
 from gradsim.simulate.state.anchors import RIGID_ANCHORS
 
-CACHED_HISTORY = 1 << 20  # history that fits into the caches of most machines [bytes]
+CACHED_HISTORY = 1 << 21  # history of a launch that fits into the second-level caches of two cores [bytes]
 
 
 class BatchShard(ShardMemory):
