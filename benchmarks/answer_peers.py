@@ -16,7 +16,7 @@ import gradsim as gs
 from benchmarks.questions import QUESTIONS, Asked
 from gradsim.datasets.recording import soft_ground
 
-PEER_SECONDS = 60.0  # a peer's budget
+PEER_SECONDS = 30.0  # a peer's budget
 PEER_RATE = 0.05  # of Adam, in logarithms of the values
 
 
