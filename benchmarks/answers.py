@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -77,6 +78,7 @@ def measure_answers(
     """
     chosen = {name: question for name, question in QUESTIONS.items() if only in name}
     left_out = tuple(name for name, question in chosen.items() if question.needs_data and data is None)
+    available = [peer for peer in PEERS if peer != "CMA-ES" or find_spec("cma") is not None]  # of the extra bench
     rows, others = [], []
     for name, question in chosen.items():
         if name in left_out:
@@ -84,7 +86,7 @@ def measure_answers(
         progress(name)
         rows.append(_in_new_process(_answer, name, data))
         if peers and question.has_peers:
-            for peer in PEERS:
+            for peer in available:
                 progress(f"{name}: {peer}")
                 others.append(_in_new_process(ask_peer, name, peer, rows[-1].half_width))
     return AnswerResults(tuple(rows), tuple(others), left_out, this_machine("torch", "warp-lang"))
