@@ -44,6 +44,24 @@ def test_saturated_pixels_are_left_out():
     assert video_noise(clipped, None, None) == pytest.approx(0.02, rel=0.02)
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.0, 0.0), (-0.005, 0.01), (1.0, 1.0), (0.0, 1.0)])
+@pytest.mark.parametrize("rounded", [False, True])
+def test_noise_that_is_cut_off_everywhere_is_measured(low, high, rounded):
+    generator = torch.Generator().manual_seed(3)
+    level = low + (high - low) * torch.rand(48, 48, 3, generator=generator, dtype=torch.float64)
+    video = (level.round() if high - low == 1.0 else level).expand(30, -1, -1, -1).clone()
+    for k in range(30):
+        video[k, 20:28, k : k + 8] = torch.tensor([0.8, 0.4, 0.3], dtype=torch.float64)  # something that moves
+    video = (video + noise(video.shape, 0.01)).clamp(0.0, 1.0)
+    measured = video_noise((video * 255).round() / 255 if rounded else video, None, None)
+    assert measured == pytest.approx(0.01, rel=0.05)
+
+
+def test_noise_below_the_steps_of_a_black_background_is_not_measured():
+    video = noise((30, 48, 48, 3), 0.002).clamp(0.0, 1.0)
+    assert video_noise((video * 255).round() / 255, None, None) is None
+
+
 def test_a_video_that_is_saturated_or_moves_everywhere_has_no_measured_noise():
     assert video_noise(torch.ones(10, 16, 16, 3, dtype=torch.float64), None, None) is None
     assert video_noise(still(2), None, None) is None

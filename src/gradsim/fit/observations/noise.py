@@ -9,6 +9,8 @@ import torch
 START_QUANTILE = 0.1  # share of the pixels that are assumed static at first: those that change least
 NORMAL_LIMIT = 3.5  # largest temporal variance of a static pixel, as a quantile of a normal distribution
 SATURATION_MARGIN = 3.0  # smallest distance of a pixel from the ends of the range, in standard deviations
+MIN_SHARE, MAX_SHARE = 0.3, 0.9  # of the values of a pixel inside the range, where the rest are cut off
+MOVING_FACTOR = 4.0  # largest variance of such a pixel relative to the median; larger ones show something that moves
 MIN_PIXELS = 32  # fewest static pixels from which the noise is estimated
 ITERATIONS = 20
 LEVELS = 255  # steps of 8-bit values
@@ -19,7 +21,8 @@ def video_noise(video: torch.Tensor, channels: torch.Tensor | None, usable: torc
 
     A pixel is static if its temporal variance is compatible with the noise, which is estimated from static pixels: both
     are found by iteration from the pixels that change least. Pixels near the ends of the range are saturated: their
-    noise is cut off.
+    noise is cut off. If all static pixels are, as before a black background, the noise is what a cut-off normal
+    distribution with their mean square and their share of values inside the range would have.
 
     Args:
         video: Colours [T, H, W, 3].
@@ -38,6 +41,8 @@ def video_noise(video: torch.Tensor, channels: torch.Tensor | None, usable: torc
     rounding = 1.0 / LEVELS if is_8_bit(colors) else 0.0
     gain = 1.0 if channels is None else float((channels**2).sum(1).mean())  # variance of a channel for unit colours
     variance = _static_variance(colors, mixed, rounding * math.sqrt(gain))
+    if variance is None and (clipped := _clipped_variance(colors, rounding)) is not None:
+        variance = gain * clipped
     if variance is None:
         return None
     if rounding:
@@ -78,6 +83,30 @@ def _static_variance(colors: torch.Tensor, mixed: torch.Tensor, step: float) -> 
         if abs(variance - before) <= 1e-6 * variance:
             break
     return variance
+
+
+def _clipped_variance(colors: torch.Tensor, step: float) -> float | None:
+    """Returns the variance of the noise from pixels [T, P, 3] whose values are cut off at 0 or 1 for a part of the time.
+
+    A normal distribution with standard deviation s and mean a s has a share q(a) of positive values, and the mean square
+    s^2 ((a^2 + 1) q + a p(a)) if negative ones are set to zero, p its density.
+    """
+    found = []
+    values = colors.flatten(1)
+    for height in (values, 1.0 - values):  # above black, below white
+        height = (height - step / 2).clamp_min(0.0)  # rounded values are positive from half a step on
+        share = (height > 0.0).to(height.dtype).mean(0)
+        chosen = (share >= MIN_SHARE) & (share <= MAX_SHARE)
+        share = share[chosen]
+        mean = torch.special.ndtri(share)
+        density = torch.exp(-(mean**2) / 2) / math.sqrt(2 * math.pi)
+        found.append((height[:, chosen] ** 2).mean(0) / ((mean**2 + 1) * share + mean * density))
+    variances = torch.cat(found)
+    if len(variances) < MIN_PIXELS:
+        return None
+    static = variances[variances <= MOVING_FACTOR * variances.median()]
+    variance = float(static.mean())
+    return variance if variance > (2 * step) ** 2 else None  # finer noise is lost in the steps
 
 
 class _Extremes:
