@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 import torch
 
+from gradsim.fit.least_squares import singular_values
+
 CHECK_INTERVAL = 4  # products between tests of convergence
 BREAKDOWN = 1e-12  # relative norm of a new direction that consists of rounding errors
 
@@ -98,7 +100,7 @@ class Bidiagonalization:
         B = torch.zeros(count + 1, count, dtype=torch.float64)
         B.diagonal().copy_(torch.tensor(self._alpha, dtype=B.dtype))
         B.diagonal(-1).copy_(torch.tensor(self._beta, dtype=B.dtype))
-        left, self._singular, self._right = torch.linalg.svd(B, full_matrices=False)
+        left, self._singular, self._right = singular_values(B)
         self._components = self._norm * left[0] if count else left.new_zeros(0)
 
     def _reduced(self, damping: float) -> torch.Tensor:

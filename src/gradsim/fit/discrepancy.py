@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
+from gradsim.fit.least_squares import singular_values
 from gradsim.fit.linearized import MIN_EVIDENCE, Block, Linearization
 
 LENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0)  # correlation lengths that are compared [frames]
@@ -178,7 +179,7 @@ def _restricted_likelihood(problem: _Stacked, variance: float, length: float) ->
         return -math.inf
     whitened = torch.linalg.solve_triangular(factor, problem.values[:, None], upper=False)
     design = torch.linalg.solve_triangular(factor, problem.design, upper=False)
-    u, s, _ = torch.linalg.svd(design, full_matrices=False)
+    u, s, _ = singular_values(design)
     kept = s > 1e-10 * s.max().clamp_min(1e-300)
     u, s = u[:, kept], s[kept]
     left = whitened - u @ (u.T @ whitened)

@@ -38,7 +38,34 @@ def least_squares(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
 
     With the default of `torch.linalg.lstsq`, gelsy, the last bits of the solution differ from call to call.
     """
-    return torch.linalg.lstsq(lhs, rhs, driver="gelsd").solution
+    try:
+        return torch.linalg.lstsq(lhs, rhs, driver="gelsd").solution
+    except torch.linalg.LinAlgError:  # see `singular_values`
+        if lhs.ndim == 2:
+            return _least_norm(lhs, rhs)
+        return torch.stack([least_squares(*system) for system in zip(lhs, rhs, strict=True)])
+
+
+def _least_norm(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
+    """Returns the solution of least norm of one system, from the singular values above rounding."""
+    u, s, vh = singular_values(lhs)
+    kept = s > max(lhs.shape) * torch.finfo(s.dtype).eps * s.max()
+    return vh[kept].T @ ((u[:, kept].T @ rhs) / s[kept, None])
+
+
+def singular_values(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Returns the thin singular value decomposition u, s, vh of a matrix [M, N].
+
+    LAPACK's gesdd, which `torch.linalg.svd` calls, does not converge for a few ordinary matrices; it then gets a
+    triangular factor, which has the same singular values.
+    """
+    try:
+        u, s, vh = torch.linalg.svd(matrix, full_matrices=False)
+        return u, s, vh
+    except torch.linalg.LinAlgError:
+        q, r = torch.linalg.qr(matrix)
+        u, s, vh = torch.linalg.svd(r, full_matrices=False)
+        return q @ u, s, vh
 
 
 def squared_norms(r: torch.Tensor) -> torch.Tensor:

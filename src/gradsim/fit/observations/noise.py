@@ -86,10 +86,10 @@ def _static_variance(colors: torch.Tensor, mixed: torch.Tensor, step: float) -> 
 
 
 def _clipped_variance(colors: torch.Tensor, step: float) -> float | None:
-    """Returns the variance of the noise from pixels [T, P, 3] whose values are cut off at 0 or 1 for a part of the time.
+    """Returns the variance of the noise from pixels [T, P, 3] whose values are cut off at 0 or 1 in some frames.
 
-    A normal distribution with standard deviation s and mean a s has a share q(a) of positive values, and the mean square
-    s^2 ((a^2 + 1) q + a p(a)) if negative ones are set to zero, p its density.
+    A normal distribution with standard deviation s and mean a s has a share q(a) of positive values, and the mean
+    square s^2 ((a^2 + 1) q + a p(a)) if negative ones are set to zero, with the density p.
     """
     found = []
     values = colors.flatten(1)
