@@ -1,0 +1,293 @@
+"""Trials of a compound double pendulum from tracks of its joint and of its end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradsim.fit.bar_guess import BarGuess, Paths, guess_bars
+from gradsim.fit.observations.points import Marker
+from gradsim.fit.observations.tracks import Tracks
+from gradsim.fit.result import Fit
+from gradsim.fit.trial_model import RATE
+from gradsim.fit.trials import Trial
+from gradsim.scene.articulated import Articulated, Link
+from gradsim.scene.camera import Camera, checked_pixels
+from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
+from gradsim.scene.joints import Revolute
+from gradsim.scene.priors import Normal
+from gradsim.scene.scene import Scene
+from gradsim.scene.unknown import Unknown, unknown
+
+BODY = "bars"
+GRAVITY = 9.81  # [m/s^2]
+DOWN = (0.0, 0.0, 1.0, 0.0)  # rotation of the base: the bars' y axes point down where the angles are zero
+TILT = 0.3  # standard deviation of the sideways component of gravity [m/s^2]: a camera that was levelled by eye
+SWING = 8.0  # length of a segment, in square roots of length over gravity: about one and a quarter small swings
+FRICTION = 1e-3  # guess of the dry friction of a joint, relative to the weight of the first bar at its length
+MIN_FRAMES = 20  # of a segment
+RANGE = 4.0  # factor between a guess and its bounds
+ANGLE_RANGE = 1.0  # between the guess of an angle at the start and its bounds [rad]
+RATE_RANGE = 5.0  # of its rate, in addition to its size [rad/s]
+
+Array = NDArray[np.float64]
+
+
+def pendulum_trials(
+    tracks: Any,
+    *,
+    fps: float | Unknown,
+    size: tuple[int, int] | None = None,
+    scale: float | Unknown | None = None,
+    frames: int | None = None,
+    noise: float | None = None,
+    known: Fit | None = None,
+) -> list[Trial]:
+    """Returns the trials of a compound double pendulum, for `gs.estimate`, from tracks of points on its bars.
+
+    The bars may have any masses, centres and inertias. Only some combinations of them affect a motion: each bar moves
+    as a point mass at its effective length, the length of a simple pendulum of the same period. The scene has a body
+    `bars` with unknown pivot, lengths, effective lengths, ratio of the masses and damping of both joints; the mass of
+    the first bar is 1, as only ratios matter. Gravity may be tilted by a few degrees in the picture. Angles and rates
+    at the start belong to each trial. All guesses come from the tracks. Long recordings are cut into segments, since
+    small errors grow exponentially in a chaotic motion.
+
+    Example:
+        `fit = gs.estimate(gs.pendulum_trials([first, second], fps=gs.unknown(48.0, low=30.0, high=80.0)))`
+
+    Args:
+        tracks: Positions of the joint between the bars and of a point near the end of the second bar, [T, 2, 2], or
+            of the pivot, the joint and that point, [T, 3, 2]; or a list of these, one per recording. NaN where a point
+            is not seen. Positions are in metres, x to the right and y up; with `size` in pixels, y down.
+        fps: Frames per second [1/s], or an unknown with bounds. Its guess is taken from the tracks.
+        size: Height and width of the pictures [px], if `tracks` are in pixels.
+        scale: Metres per pixel, known or unknown; None estimates it, which needs a known frame rate: gravity determines
+            one of the two.
+        frames: Largest number of frames of a segment; by default about one and a quarter small swings.
+        noise: Standard deviation of a coordinate, in the unit of the tracks; measured in the residuals if None.
+        known: A fit of other trials of the same pendulum. Its values are kept, and only the starts are unknown.
+    """
+    recordings = [_checked(own, number) for number, own in enumerate(_as_list(tracks))]
+    size = None if size is None else checked_pixels("size", size)
+    _check_units(fps, size, scale)
+    if frames is not None and (isinstance(frames, bool) or not isinstance(frames, int) or frames < MIN_FRAMES):
+        raise OutOfRange("frames", frames, f"must be a whole number >= {MIN_FRAMES}")
+    whole = guess_bars([_paths(own, size) for own in recordings])
+    count = frames or max(MIN_FRAMES, round(SWING * _swing_frames(whole)))
+    pieces = [piece for own in recordings for piece in _segments(own, count)]
+    guess = guess_bars([_paths(own, size) for own in pieces])
+    units = _units(guess, fps, scale, pixels=size is not None)
+    if known is None:
+        shared, rate = _shared(guess, units, size), units.fps
+    else:
+        shared, rate = _of_fit(known), float(known.values.get(RATE, units.rate))
+    trials = []
+    for number, (piece, start) in enumerate(zip(pieces, guess.starts, strict=True)):
+        scene = _scene(shared, start * np.array([1.0, 1.0, units.rate, units.rate]))
+        trials.append(Trial(scene, _observed(piece, size, noise), fps=rate, name=f"segment {number}"))
+    return trials
+
+
+@dataclass(frozen=True)
+class _Units:
+    """Frame rate and length of a unit of the tracks."""
+
+    rate: float  # guess [1/s]
+    length: float  # guess [m]
+    fps: float | Unknown
+    scale: float | Unknown  # [m]
+
+
+def _as_list(tracks: Any) -> list[Any]:
+    if isinstance(tracks, (list, tuple)) and tracks and np.ndim(tracks[0]) == 3:
+        return list(tracks)
+    return [tracks]
+
+
+def _checked(tracks: Any, number: int) -> Array:
+    try:
+        array = np.asarray(tracks, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError):
+        raise WrongType(f"tracks[{number}]", type(tracks).__name__, "must be an array [T, 2, 2] or [T, 3, 2]") from None
+    if array.ndim != 3 or array.shape[1] not in (2, 3) or array.shape[2] != 2:
+        remedy = "must be [T, 2, 2], of the joint and the end, or [T, 3, 2], of the pivot, the joint and the end"
+        raise WrongShape(f"tracks[{number}]", array.shape, remedy)
+    seen = np.isfinite(array[:, -2:]).all((1, 2))
+    if seen.sum() < MIN_FRAMES:
+        raise InvalidInput(f"tracks[{number}]", f"{seen.sum()} frames with both points", f"needs {MIN_FRAMES} or more")
+    return array
+
+
+def _check_units(fps: Any, size: Any, scale: Any) -> None:
+    if not isinstance(fps, Unknown) and (isinstance(fps, bool) or not isinstance(fps, (int, float)) or not fps > 0):
+        raise OutOfRange("fps", fps, "must be a number > 0 or gs.unknown(60.0, low=..., high=...)")
+    if size is None and scale is not None:
+        raise InvalidInput("scale", scale, "belongs to tracks in pixels: give size=(height, width) of the pictures")
+    loose = [own is None or (isinstance(own, Unknown) and own.prior is None) for own in (fps, scale)]
+    if size is not None and ((isinstance(fps, Unknown) and scale is None) or all(loose)):
+        remedy = "gravity determines the scale or the frame rate, not both: give one of them, or a prior"
+        raise InvalidInput("scale", "unknown, as is fps", remedy)
+
+
+def _paths(tracks: Array, size: tuple[int, int] | None) -> Paths:
+    """Returns the points of a recording, y up; pixels from the middle of the picture."""
+    if size is not None:
+        tracks = (tracks - np.array([size[1] / 2, size[0] / 2])) * np.array([1.0, -1.0])
+    return Paths(tracks[:, -2], tracks[:, -1], tracks[:, 0] if tracks.shape[1] == 3 else None)
+
+
+def _swing_frames(guess: BarGuess) -> float:
+    """Returns the square root of length over gravity, in frames."""
+    return math.sqrt(sum(guess.lengths) / 2 / float(np.hypot(*guess.gravity)))
+
+
+def _segments(tracks: Array, count: int) -> list[Array]:
+    """Cuts a recording into parts of nearly equal length of at most `count` frames that start with seen points."""
+    parts = math.ceil(len(tracks) / count)
+    found = [part for part in np.array_split(tracks, parts)]
+    seen = [np.isfinite(part[:, -2:]).all((1, 2)) for part in found]
+    return [part[int(np.argmax(own)) :] for part, own in zip(found, seen, strict=True) if own.sum() >= MIN_FRAMES // 2]
+
+
+def _units(guess: BarGuess, fps: float | Unknown, scale: float | Unknown | None, *, pixels: bool) -> _Units:
+    """Returns the units of the tracks: whichever of frame rate and scale is unknown follows from gravity."""
+    pull = float(np.hypot(*guess.gravity))  # [unit / frame^2]
+    if not pixels:
+        scale = 1.0
+    if isinstance(fps, Unknown):
+        assert scale is not None  # see _check_units
+        length = float(scale.guess) if isinstance(scale, Unknown) else scale
+        rate = _inside(math.sqrt(GRAVITY / (pull * length)), fps)
+        return _Units(rate, length, replace(fps, guess=np.array(rate)), scale)
+    if isinstance(scale, (int, float)):
+        return _Units(fps, scale, fps, scale)
+    length = GRAVITY / (pull * fps**2)
+    if scale is None:
+        return _Units(fps, length, fps, _positive(length))
+    length = _inside(length, scale)
+    return _Units(fps, length, fps, replace(scale, guess=np.array(length)))
+
+
+def _inside(value: float, bounds: Unknown) -> float:
+    """Returns a value moved a little inside the bounds of an unknown."""
+    low = -math.inf if bounds.low is None else float(bounds.low)
+    high = math.inf if bounds.high is None else float(bounds.high)
+    margin = 0.02 * (high - low) if math.isfinite(high - low) else 0.0
+    return min(max(value, low + margin), high - margin)
+
+
+def _positive(guess: float) -> Unknown:
+    return unknown(guess, low=guess / RANGE, high=guess * RANGE)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """What all trials share."""
+
+    position: tuple[Any, Any]  # of the pivot [m]
+    lengths: tuple[Any, Any]  # [m]
+    effective: tuple[Any, Any]  # [m]
+    ratio: Any
+    damping: tuple[Any, Any]  # [N m s], for a mass of 1 kg of the first bar
+    friction: tuple[Any, Any]  # [N m], likewise
+    sideways: Any  # gravity along x [m/s^2]
+    view_height: Any  # [m]; None for positions in space
+
+
+def _shared(guess: BarGuess, units: _Units, size: tuple[int, int] | None) -> _Shared:
+    """Returns the unknowns that all trials share."""
+    metre = units.length
+    reach = metre * guess.lengths[0]
+    x, y = (float(value) * metre for value in guess.pivot)
+    strong = reach**2 * math.sqrt(GRAVITY / reach)  # damping that would stop the first bar within a swing [N m s]
+    damping = [float(np.clip(value * metre**2 * units.rate, 1e-4 * strong, strong)) for value in guess.damping]
+    first, second = (unknown(value, low=0.0, high=2 * strong) for value in damping)
+    tilt = float(np.clip(GRAVITY * guess.gravity[0] / np.hypot(*guess.gravity), -TILT, TILT))
+    return _Shared(
+        position=(unknown(x, low=x - reach, high=x + reach), unknown(y, low=y - reach, high=y + reach)),
+        lengths=(_positive(metre * guess.lengths[0]), _positive(metre * guess.lengths[1])),
+        effective=(_positive(metre * guess.effective[0]), _positive(metre * guess.effective[1])),
+        ratio=_positive(guess.ratio),
+        damping=(first, second),
+        friction=(_friction(reach), _friction(reach)),
+        sideways=unknown(tilt, prior=Normal(0.0, TILT)),
+        view_height=None if size is None else _view_height(units.scale, size[0]),
+    )
+
+
+def _friction(length: float) -> Unknown:
+    """Returns an unknown dry friction of a joint, for a mass of 1 kg at a length [m]."""
+    weight = GRAVITY * length
+    return unknown(FRICTION * weight, low=0.0, high=0.1 * weight)
+
+
+def _view_height(scale: float | Unknown, height: int) -> float | Unknown:
+    """Returns what a picture shows [m] for a scale [m/px]."""
+    if not isinstance(scale, Unknown):
+        return scale * height
+    prior: Any = scale.prior
+    if isinstance(prior, Normal):
+        prior = Normal(np.asarray(prior.mean) * height, np.asarray(prior.sd) * height)
+    elif prior is not None:
+        prior = replace(prior, median=np.asarray(prior.median) * height)
+    bounds = [None if own is None else float(own) * height for own in (scale.low, scale.high)]
+    return unknown(float(scale.guess) * height, *bounds, prior=prior)
+
+
+def _of_fit(fit: Fit) -> _Shared:
+    """Returns the values of a fit of other trials."""
+    scene = fit.scene
+    bars: Any = scene[BODY]
+    upper, lower, end = (bars.links[name] for name in ("upper", "lower", "end"))
+    return _Shared(
+        position=(float(bars.position[0]), float(bars.position[1])),
+        lengths=(float(lower.position[1]), float(end.position[1])),
+        effective=(float(upper.center[1]), float(lower.center[1])),
+        ratio=float(lower.mass),
+        damping=(float(upper.joint.damping), float(lower.joint.damping)),
+        friction=(float(upper.joint.friction), float(lower.joint.friction)),
+        sideways=float(scene.gravity[0]),  # type: ignore[index]
+        view_height=None if scene.camera is None else float(scene.camera.view_height),  # type: ignore[arg-type]
+    )
+
+
+def _scene(shared: _Shared, start: Array) -> Scene:
+    """Returns the scene of a trial from guesses of both angles from straight down and of their rates [4]."""
+    a, b, u, v = start.tolist()
+    angles, rates = (a, b - a), (u, v - u)
+    joints = [
+        Revolute(angle=_angle(angle), rate=_rate(rate), damping=damping, friction=friction)
+        for angle, rate, damping, friction in zip(angles, rates, shared.damping, shared.friction, strict=True)
+    ]
+    upper = Link(joints[0], mass=1.0, center=(0.0, shared.effective[0], 0.0))
+    place, center = (0.0, shared.lengths[0], 0.0), (0.0, shared.effective[1], 0.0)
+    lower = Link(joints[1], "upper", place, mass=shared.ratio, center=center)
+    end = Link(parent="lower", position=(0.0, shared.lengths[1], 0.0))
+    links = {"upper": upper, "lower": lower, "end": end}
+    bars = Articulated(BODY, links, position=(*shared.position, 0.0), rotation=DOWN)
+    camera = None if shared.view_height is None else Camera(target=(0.0, 0.0, 0.0), view_height=shared.view_height)
+    return Scene([bars], gravity=(shared.sideways, -GRAVITY, 0.0), camera=camera)
+
+
+def _angle(guess: float) -> Unknown:
+    return unknown(guess, low=guess - ANGLE_RANGE, high=guess + ANGLE_RANGE, per_trial=True)
+
+
+def _rate(guess: float) -> Unknown:
+    margin = RATE_RANGE + abs(guess)
+    return unknown(guess, low=guess - margin, high=guess + margin, per_trial=True)
+
+
+def _observed(tracks: Array, size: tuple[int, int] | None, noise: float | None) -> Tracks:
+    """Returns the tracks of a segment: of the joint and the end, and of the pivot if it was tracked."""
+    points = [Marker(BODY, link=name) for name in ("upper", "lower", "end")[-tracks.shape[1] :]]
+    if size is not None:
+        return Tracks(points, tracks, size, noise=noise)
+    positions = np.concatenate([tracks, np.zeros_like(tracks[..., :1])], -1)
+    weights = np.ones_like(positions) * np.array([1.0, 1.0, 0.0])  # the third coordinate was not measured
+    return Tracks(points, positions=positions, weights=weights, noise=noise)
