@@ -62,9 +62,11 @@ class Arms:
         return AXES[joint % len(AXES)]
 
     def unknowns(self, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-        """Returns masses and initial angles, a tensor [B] per joint: one that a scene shares has no graph of its own."""
+        """Returns masses and initial angles, a leaf [B] for each joint."""
         columns = {name: getattr(self, name).T for name in ("mass", "angle")}
-        return {f"{name}{k}": torch.tensor(own, dtype=dtype) for name, all in columns.items() for k, own in enumerate(all)}
+        return {
+            f"{name}{k}": torch.tensor(own, dtype=dtype) for name, all in columns.items() for k, own in enumerate(all)
+        }
 
     def scene(self, unknowns: dict[str, torch.Tensor]) -> gs.Scene:
         """Returns all worlds as one scene with a batch dimension."""

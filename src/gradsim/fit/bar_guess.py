@@ -9,6 +9,7 @@ in a few combinations of these numbers, which follow from angles, rates and acce
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 DEGREE = 4  # of the local polynomials
+START_DEGREE = 3  # of the polynomial through the first frames
 WINDOWS = (7, 9, 13, 19, 27, 39)  # frames through which a polynomial is fitted
 MAX_TURN = 2.2  # of a bar within a window, which a polynomial of this degree follows [rad]
 RATIO_RANGE = (0.02, 50.0)  # of masses
@@ -41,7 +43,6 @@ class BarGuess:
     ratio: float  # mass at the second effective length, relative to that at the first
     damping: tuple[float, float]  # of both joints, relative to the mass at the first effective length
     gravity: Array  # [2], y up
-    starts: tuple[Array, ...]  # by recording: both angles from straight down, and their rates per frame [4]
 
 
 def guess_bars(recordings: list[Paths]) -> BarGuess:
@@ -49,14 +50,33 @@ def guess_bars(recordings: list[Paths]) -> BarGuess:
     pivot = _pivot(recordings)
     first = float(np.nanmedian(np.concatenate([_norm(own.joint - pivot) for own in recordings])))
     second = float(np.nanmedian(np.concatenate([_norm(own.end - own.joint) for own in recordings])))
-    angles = [np.stack([_angle(own.joint - pivot), _angle(own.end - own.joint)], -1) for own in recordings]
+    angles = [_angles(own, pivot) for own in recordings]
+    window = _window(angles)
+    numbers = _regression(np.concatenate([_derivatives(own, window) for own in angles]), first)
+    return BarGuess(pivot, (first, second), **numbers)
+
+
+def guess_start(recording: Paths, pivot: Array) -> Array:
+    """Returns both angles from straight down at the first frame, and their rates per frame, [4]."""
+    angles = _angles(recording, pivot)
+    count = _window([angles])
+    found = []
+    for angle in angles.T:
+        seen = np.flatnonzero(np.isfinite(angle))[:count]
+        found.append(np.polyfit(seen, angle[seen], START_DEGREE)[::-1])
+    return np.array([found[0][0], found[1][0], found[0][1], found[1][1]])
+
+
+def _angles(recording: Paths, pivot: Array) -> Array:
+    """Returns both angles from straight down [T, 2]."""
+    return np.stack([_angle(recording.joint - pivot), _angle(recording.end - recording.joint)], -1)
+
+
+def _window(angles: list[Array]) -> int:
+    """Returns the number of frames through which a polynomial follows the angles."""
     turns = np.concatenate([np.abs(np.diff(own, axis=0)) for own in angles])
     turn = float(np.nanquantile(turns, 0.9))
-    window = max([count for count in WINDOWS if count * turn <= MAX_TURN], default=WINDOWS[0])
-    moving = [_derivatives(own, window) for own in angles]
-    numbers = _regression(np.concatenate(moving), first)
-    starts = tuple(_start(own, window) for own in angles)
-    return BarGuess(pivot, (first, second), starts=starts, **numbers)
+    return max([count for count in WINDOWS if count * turn <= MAX_TURN], default=WINDOWS[0])
 
 
 def _norm(vectors: Array) -> Array:
@@ -109,16 +129,7 @@ def _derivatives(angles: Array, window: int) -> Array:
     return rows[np.isfinite(rows).all(1)]
 
 
-def _start(angles: Array, window: int) -> Array:
-    """Returns both angles and rates at the first frame [4], by parabolas through the first frames."""
-    found = []
-    for angle in angles.T:
-        seen = np.flatnonzero(np.isfinite(angle))[: max(window // 2 + 1, 5)]
-        found.append(np.polyfit(seen, angle[seen], 2)[::-1])
-    return np.array([found[0][0], found[1][0], found[0][1], found[1][1]])
-
-
-def _regression(rows: Array, first: float) -> dict[str, object]:
+def _regression(rows: Array, first: float) -> dict[str, Any]:
     """Returns the numbers of motion from angles, rates and accelerations of both bars [N, 6].
 
     With E the second effective length, l the first bar's length, gravity (x, y) and r the ratio of the masses:
@@ -135,8 +146,7 @@ def _regression(rows: Array, first: float) -> dict[str, object]:
     length = float(np.clip(length, 0.05 * first, 20 * first))
     effective, ratio = _upper_bar(inertia, moment, length, first)
     damping = (max(brake, 0.0) * ratio * length, max(drag, 0.0) * ratio * length)
-    gravity = np.array([x, y]) if y < 0 else np.array([0.0, -1e-3 * first])
-    return {"effective": (effective, length), "ratio": ratio, "damping": damping, "gravity": gravity}
+    return {"effective": (effective, length), "ratio": ratio, "damping": damping, "gravity": np.array([x, y])}
 
 
 def _upper_bar(inertia: float, moment: float, length: float, first: float) -> tuple[float, float]:

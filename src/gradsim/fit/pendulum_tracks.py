@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsim.fit.bar_guess import BarGuess, Paths, guess_bars
+from gradsim import meshes
+from gradsim.fit.bar_guess import BarGuess, Paths, guess_bars, guess_start
 from gradsim.fit.observations.points import Marker
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.result import Fit
@@ -20,6 +20,7 @@ from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.camera import Camera, checked_pixels
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
 from gradsim.scene.joints import Revolute
+from gradsim.scene.meshes import TriMesh
 from gradsim.scene.priors import Normal
 from gradsim.scene.scene import Scene
 from gradsim.scene.unknown import Unknown, unknown
@@ -30,6 +31,9 @@ DOWN = (0.0, 0.0, 1.0, 0.0)  # rotation of the base: the bars' y axes point down
 TILT = 0.3  # standard deviation of the sideways component of gravity [m/s^2]: a camera that was levelled by eye
 SWING = 8.0  # length of a segment, in square roots of length over gravity: about one and a quarter small swings
 FRICTION = 1e-3  # guess of the dry friction of a joint, relative to the weight of the first bar at its length
+MAX_RATE_ERROR = 2.5  # factor between a frame rate and the one that follows from gravity
+BAR_WIDTH = 0.15  # of a bar that is drawn, relative to its length
+POINT = np.zeros((3, 3))  # inertia of a point mass about itself
 MIN_FRAMES = 20  # of a segment
 RANGE = 4.0  # factor between a guess and its bounds
 ANGLE_RANGE = 1.0  # between the guess of an angle at the start and its bounds [rad]
@@ -46,6 +50,7 @@ def pendulum_trials(
     scale: float | Unknown | None = None,
     frames: int | None = None,
     noise: float | None = None,
+    robust: Any = None,
     known: Fit | None = None,
 ) -> list[Trial]:
     """Returns the trials of a compound double pendulum, for `gs.estimate`, from tracks of points on its bars.
@@ -70,6 +75,7 @@ def pendulum_trials(
             one of the two.
         frames: Largest number of frames of a segment; by default about one and a quarter small swings.
         noise: Standard deviation of a coordinate, in the unit of the tracks; measured in the residuals if None.
+        robust: Threshold of the Huber loss, `gs.Huber` or `gs.Cauchy`, in the same unit, against outliers.
         known: A fit of other trials of the same pendulum. Its values are kept, and only the starts are unknown.
     """
     recordings = [_checked(own, number) for number, own in enumerate(_as_list(tracks))]
@@ -77,20 +83,47 @@ def pendulum_trials(
     _check_units(fps, size, scale)
     if frames is not None and (isinstance(frames, bool) or not isinstance(frames, int) or frames < MIN_FRAMES):
         raise OutOfRange("frames", frames, f"must be a whole number >= {MIN_FRAMES}")
-    whole = guess_bars([_paths(own, size) for own in recordings])
-    count = frames or max(MIN_FRAMES, round(SWING * _swing_frames(whole)))
-    pieces = [piece for own in recordings for piece in _segments(own, count)]
-    guess = guess_bars([_paths(own, size) for own in pieces])
+    options = {"noise": noise, "robust": robust}
+    if known is not None:
+        return _trials_of(known, recordings, fps, size, frames, options)
+    guess = guess_bars([_paths(own, size) for own in recordings])
     units = _units(guess, fps, scale, pixels=size is not None)
-    if known is None:
-        shared, rate = _shared(guess, units, size), units.fps
-    else:
-        shared, rate = _of_fit(known), float(known.values.get(RATE, units.rate))
-    trials = []
-    for number, (piece, start) in enumerate(zip(pieces, guess.starts, strict=True)):
-        scene = _scene(shared, start * np.array([1.0, 1.0, units.rate, units.rate]))
-        trials.append(Trial(scene, _observed(piece, size, noise), fps=rate, name=f"segment {number}"))
-    return trials
+    shared = _shared(guess, units, size)
+    count = frames or max(MIN_FRAMES, round(SWING * _swing_frames(guess)))
+    return _trials(recordings, shared, units.fps, units.rate, guess.pivot, count, size, options)
+
+
+def _trials(
+    recordings: list[Array],
+    shared: _Shared,
+    fps: float | Unknown,
+    rate: float,
+    pivot: Array,
+    count: int,
+    size: tuple[int, int] | None,
+    options: dict[str, Any],
+) -> list[Trial]:
+    """Returns the trials of all segments of at most `count` frames; `pivot` [2] is in the unit of the tracks."""
+    found = []
+    for piece in (piece for own in recordings for piece in _segments(own, count)):
+        start = guess_start(_paths(piece, size), pivot) * np.array([1.0, 1.0, rate, rate])
+        observed = _observed(piece, size, options)
+        found.append(Trial(_scene(shared, start), observed, fps=fps, name=f"segment {len(found)}"))
+    return found
+
+
+def _trials_of(
+    known: Fit, recordings: list[Array], fps: Any, size: Any, frames: int | None, options: Any
+) -> list[Trial]:
+    """Returns the trials of a pendulum of which only the starts are unknown."""
+    shared = _of_fit(known)
+    rate = float(known.values[RATE]) if RATE in known.values else fps
+    if isinstance(rate, Unknown):
+        raise InvalidInput("fps", "unknown", "the known fit has no frame rate of its own: give a number")
+    metre = 1.0 if size is None else shared.view_height / size[0]
+    count = frames or max(len(own) for own in recordings)
+    pivot = np.array(shared.position) / metre
+    return _trials(recordings, shared, float(rate), float(rate), pivot, count, size, options)
 
 
 @dataclass(frozen=True)
@@ -149,28 +182,41 @@ def _swing_frames(guess: BarGuess) -> float:
 def _segments(tracks: Array, count: int) -> list[Array]:
     """Cuts a recording into parts of nearly equal length of at most `count` frames that start with seen points."""
     parts = math.ceil(len(tracks) / count)
-    found = [part for part in np.array_split(tracks, parts)]
+    found = np.array_split(tracks, parts)
     seen = [np.isfinite(part[:, -2:]).all((1, 2)) for part in found]
     return [part[int(np.argmax(own)) :] for part, own in zip(found, seen, strict=True) if own.sum() >= MIN_FRAMES // 2]
 
 
 def _units(guess: BarGuess, fps: float | Unknown, scale: float | Unknown | None, *, pixels: bool) -> _Units:
     """Returns the units of the tracks: whichever of frame rate and scale is unknown follows from gravity."""
+    if not guess.gravity[1] < 0:
+        raise InvalidInput(
+            "tracks", "gravity points up in them", "y points up in metres, and down in pixels: give size"
+        )
     pull = float(np.hypot(*guess.gravity))  # [unit / frame^2]
     if not pixels:
         scale = 1.0
     if isinstance(fps, Unknown):
         assert scale is not None  # see _check_units
         length = float(scale.guess) if isinstance(scale, Unknown) else scale
-        rate = _inside(math.sqrt(GRAVITY / (pull * length)), fps)
+        rate = _inside(_checked_rate(math.sqrt(GRAVITY / (pull * length)), float(fps.guess)), fps)
         return _Units(rate, length, replace(fps, guess=np.array(rate)), scale)
     if isinstance(scale, (int, float)):
+        _checked_rate(math.sqrt(GRAVITY / (pull * scale)), fps)
         return _Units(fps, scale, fps, scale)
     length = GRAVITY / (pull * fps**2)
     if scale is None:
         return _Units(fps, length, fps, _positive(length))
     length = _inside(length, scale)
     return _Units(fps, length, fps, replace(scale, guess=np.array(length)))
+
+
+def _checked_rate(found: float, stated: float) -> float:
+    """Returns the frame rate at which the tracks fall with gravity, if it is near the one that is stated."""
+    if not 1 / MAX_RATE_ERROR < found / stated < MAX_RATE_ERROR:
+        value = f"bars that fall with gravity at about {found:.3g} frames per second, not {stated:g}"
+        raise InvalidInput("tracks", value, "must be in metres, or in pixels with size= and scale=: check the units")
+    return found
 
 
 def _inside(value: float, bounds: Unknown) -> float:
@@ -264,14 +310,25 @@ def _scene(shared: _Shared, start: Array) -> Scene:
         Revolute(angle=_angle(angle), rate=_rate(rate), damping=damping, friction=friction)
         for angle, rate, damping, friction in zip(angles, rates, shared.damping, shared.friction, strict=True)
     ]
-    upper = Link(joints[0], mass=1.0, center=(0.0, shared.effective[0], 0.0))
+    first, second = (_bar(_number(length)) for length in shared.lengths)
+    upper = Link(joints[0], mass=1.0, center=(0.0, shared.effective[0], 0.0), inertia=POINT, mesh=first)
     place, center = (0.0, shared.lengths[0], 0.0), (0.0, shared.effective[1], 0.0)
-    lower = Link(joints[1], "upper", place, mass=shared.ratio, center=center)
+    lower = Link(joints[1], "upper", place, mass=shared.ratio, center=center, inertia=POINT, mesh=second)
     end = Link(parent="lower", position=(0.0, shared.lengths[1], 0.0))
     links = {"upper": upper, "lower": lower, "end": end}
     bars = Articulated(BODY, links, position=(*shared.position, 0.0), rotation=DOWN)
     camera = None if shared.view_height is None else Camera(target=(0.0, 0.0, 0.0), view_height=shared.view_height)
     return Scene([bars], gravity=(shared.sideways, -GRAVITY, 0.0), camera=camera)
+
+
+def _number(value: float | Unknown) -> float:
+    return float(value.guess) if isinstance(value, Unknown) else value
+
+
+def _bar(length: float) -> TriMesh:
+    """Returns what a bar is drawn as: a box from its hinge on."""
+    box = meshes.box((BAR_WIDTH * length, length, BAR_WIDTH * length / 2))
+    return TriMesh(box.vertices + np.array([0.0, length / 2, 0.0]), box.faces)
 
 
 def _angle(guess: float) -> Unknown:
@@ -283,11 +340,11 @@ def _rate(guess: float) -> Unknown:
     return unknown(guess, low=guess - margin, high=guess + margin, per_trial=True)
 
 
-def _observed(tracks: Array, size: tuple[int, int] | None, noise: float | None) -> Tracks:
+def _observed(tracks: Array, size: tuple[int, int] | None, options: dict[str, Any]) -> Tracks:
     """Returns the tracks of a segment: of the joint and the end, and of the pivot if it was tracked."""
     points = [Marker(BODY, link=name) for name in ("upper", "lower", "end")[-tracks.shape[1] :]]
     if size is not None:
-        return Tracks(points, tracks, size, noise=noise)
+        return Tracks(points, tracks, size, **options)
     positions = np.concatenate([tracks, np.zeros_like(tracks[..., :1])], -1)
     weights = np.ones_like(positions) * np.array([1.0, 1.0, 0.0])  # the third coordinate was not measured
-    return Tracks(points, positions=positions, weights=weights, noise=noise)
+    return Tracks(points, positions=positions, weights=weights, **options)
