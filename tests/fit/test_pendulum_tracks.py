@@ -8,7 +8,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 import gradsim as gs
-from gradsim.fit.bar_guess import Paths, guess_bars, guess_start
+from gradsim.fit.rod_guess import Paths, guess_rods, guess_start
 
 L1, L2, C1, C2, M1, M2, I1, I2 = 0.30, 0.25, 0.14, 0.11, 1.0, 0.8, 0.009, 0.005  # [m], [kg], [kg m^2]
 DAMPING, FRICTION, DRAG, TILT = (2e-3, 1e-3), (1e-3, 5e-4), 1e-4, 0.01  # [N m s], [N m], [N m s^2], [rad]
@@ -56,7 +56,7 @@ def effective():
 def test_guesses_are_near_the_truth():
     recordings = [record(start, 120, k) for k, start in enumerate(STARTS[:3])]
     paths = [Paths(own[:, 0], own[:, 1], None) for own in recordings]
-    guess = guess_bars(paths)
+    guess = guess_rods(paths)
     assert guess.lengths == pytest.approx((L1, L2), rel=2e-3)
     assert (*guess.effective, guess.ratio) == pytest.approx(effective(), rel=0.05)
     assert guess.gravity * FPS**2 == pytest.approx([9.81 * np.sin(TILT), -9.81], abs=0.15)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsim import meshes
-from gradsim.fit.bar_guess import BarGuess, Paths, guess_bars, guess_start
 from gradsim.fit.observations.points import Marker
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.result import Fit
+from gradsim.fit.rod_guess import Paths, RodGuess, guess_rods, guess_start
 from gradsim.fit.trial_model import RATE
 from gradsim.fit.trials import Trial
 from gradsim.scene.articulated import Articulated, Link
@@ -32,7 +32,7 @@ TILT = 0.3  # standard deviation of the sideways component of gravity [m/s^2]: a
 SWING = 8.0  # length of a segment, in square roots of length over gravity: about one and a quarter small swings
 FRICTION = 1e-3  # guess of the dry friction of a joint, relative to the weight of the first bar at its length
 MAX_RATE_ERROR = 2.5  # factor between a frame rate and the one that follows from gravity
-BAR_WIDTH = 0.15  # of a bar that is drawn, relative to its length
+ROD_WIDTH = 0.15  # of a bar that is drawn, relative to its length
 POINT = np.zeros((3, 3))  # inertia of a point mass about itself
 MIN_FRAMES = 20  # of a segment
 RANGE = 4.0  # factor between a guess and its bounds
@@ -86,7 +86,7 @@ def pendulum_trials(
     options = {"noise": noise, "robust": robust}
     if known is not None:
         return _trials_of(known, recordings, fps, size, frames, options)
-    guess = guess_bars([_paths(own, size) for own in recordings])
+    guess = guess_rods([_paths(own, size) for own in recordings])
     units = _units(guess, fps, scale, pixels=size is not None)
     shared = _shared(guess, units, size)
     count = frames or max(MIN_FRAMES, round(SWING * _swing_frames(guess)))
@@ -174,7 +174,7 @@ def _paths(tracks: Array, size: tuple[int, int] | None) -> Paths:
     return Paths(tracks[:, -2], tracks[:, -1], tracks[:, 0] if tracks.shape[1] == 3 else None)
 
 
-def _swing_frames(guess: BarGuess) -> float:
+def _swing_frames(guess: RodGuess) -> float:
     """Returns the square root of length over gravity, in frames."""
     return math.sqrt(sum(guess.lengths) / 2 / float(np.hypot(*guess.gravity)))
 
@@ -187,7 +187,7 @@ def _segments(tracks: Array, count: int) -> list[Array]:
     return [part[int(np.argmax(own)) :] for part, own in zip(found, seen, strict=True) if own.sum() >= MIN_FRAMES // 2]
 
 
-def _units(guess: BarGuess, fps: float | Unknown, scale: float | Unknown | None, *, pixels: bool) -> _Units:
+def _units(guess: RodGuess, fps: float | Unknown, scale: float | Unknown | None, *, pixels: bool) -> _Units:
     """Returns the units of the tracks: whichever of frame rate and scale is unknown follows from gravity."""
     if not guess.gravity[1] < 0:
         raise InvalidInput(
@@ -245,7 +245,7 @@ class _Shared:
     view_height: Any  # [m]; None for positions in space
 
 
-def _shared(guess: BarGuess, units: _Units, size: tuple[int, int] | None) -> _Shared:
+def _shared(guess: RodGuess, units: _Units, size: tuple[int, int] | None) -> _Shared:
     """Returns the unknowns that all trials share."""
     metre = units.length
     reach = metre * guess.lengths[0]
@@ -310,7 +310,7 @@ def _scene(shared: _Shared, start: Array) -> Scene:
         Revolute(angle=_angle(angle), rate=_rate(rate), damping=damping, friction=friction)
         for angle, rate, damping, friction in zip(angles, rates, shared.damping, shared.friction, strict=True)
     ]
-    first, second = (_bar(_number(length)) for length in shared.lengths)
+    first, second = (_rod(_number(length)) for length in shared.lengths)
     upper = Link(joints[0], mass=1.0, center=(0.0, shared.effective[0], 0.0), inertia=POINT, mesh=first)
     place, center = (0.0, shared.lengths[0], 0.0), (0.0, shared.effective[1], 0.0)
     lower = Link(joints[1], "upper", place, mass=shared.ratio, center=center, inertia=POINT, mesh=second)
@@ -325,9 +325,9 @@ def _number(value: float | Unknown) -> float:
     return float(value.guess) if isinstance(value, Unknown) else value
 
 
-def _bar(length: float) -> TriMesh:
+def _rod(length: float) -> TriMesh:
     """Returns what a bar is drawn as: a box from its hinge on."""
-    box = meshes.box((BAR_WIDTH * length, length, BAR_WIDTH * length / 2))
+    box = meshes.box((ROD_WIDTH * length, length, ROD_WIDTH * length / 2))
     return TriMesh(box.vertices + np.array([0.0, length / 2, 0.0]), box.faces)
 
 

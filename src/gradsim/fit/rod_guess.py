@@ -34,7 +34,7 @@ class Paths:
 
 
 @dataclass(frozen=True)
-class BarGuess:
+class RodGuess:
     """Numbers of a compound double pendulum in the unit of length of the tracks, with time in frames."""
 
     pivot: Array  # [2]
@@ -45,7 +45,7 @@ class BarGuess:
     gravity: Array  # [2], y up
 
 
-def guess_bars(recordings: list[Paths]) -> BarGuess:
+def guess_rods(recordings: list[Paths]) -> RodGuess:
     """Returns first guesses from one or several recordings of one pendulum."""
     pivot = _pivot(recordings)
     first = float(np.nanmedian(np.concatenate([_norm(own.joint - pivot) for own in recordings])))
@@ -53,7 +53,7 @@ def guess_bars(recordings: list[Paths]) -> BarGuess:
     angles = [_angles(own, pivot) for own in recordings]
     window = _window(angles)
     numbers = _regression(np.concatenate([_derivatives(own, window) for own in angles]), first)
-    return BarGuess(pivot, (first, second), **numbers)
+    return RodGuess(pivot, (first, second), **numbers)
 
 
 def guess_start(recording: Paths, pivot: Array) -> Array:
@@ -83,9 +83,9 @@ def _norm(vectors: Array) -> Array:
     return np.asarray(np.hypot(vectors[..., 0], vectors[..., 1]))
 
 
-def _angle(bar: Array) -> Array:
+def _angle(rod: Array) -> Array:
     """Returns angles from straight down, anticlockwise and without jumps [T]; NaN where the bar is not seen."""
-    angle = np.arctan2(bar[:, 0], -bar[:, 1])
+    angle = np.arctan2(rod[:, 0], -rod[:, 1])
     seen = np.isfinite(angle)
     angle[seen] = np.unwrap(angle[seen])
     return angle
@@ -144,12 +144,12 @@ def _regression(rows: Array, first: float) -> dict[str, Any]:
     upper = np.stack([bend_a, pull, u], 1)
     inertia, moment, brake = _robust_solution(upper, -first * (bend_b * cos + v * v * sin) + drag * (v - u))
     length = float(np.clip(length, 0.05 * first, 20 * first))
-    effective, ratio = _upper_bar(inertia, moment, length, first)
+    effective, ratio = _upper_rod(inertia, moment, length, first)
     damping = (max(brake, 0.0) * ratio * length, max(drag, 0.0) * ratio * length)
     return {"effective": (effective, length), "ratio": ratio, "damping": damping, "gravity": np.array([x, y])}
 
 
-def _upper_bar(inertia: float, moment: float, length: float, first: float) -> tuple[float, float]:
+def _upper_rod(inertia: float, moment: float, length: float, first: float) -> tuple[float, float]:
     """Returns effective length e of the first bar and ratio r of the masses: e^2 + r l^2 = r E A, e + r l = r E G."""
     share = length * moment - first  # e / r
     ratio = (length * inertia - first**2) / share**2 if share > 0 else 1.0
