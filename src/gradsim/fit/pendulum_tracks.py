@@ -30,6 +30,7 @@ GRAVITY = 9.81  # [m/s^2]
 DOWN = (0.0, 0.0, 1.0, 0.0)  # rotation of the base: the bars' y axes point down where the angles are zero
 TILT = 0.3  # standard deviation of the sideways component of gravity [m/s^2]: a camera that was levelled by eye
 SWING = 8.0  # length of a segment, in square roots of length over gravity: about one and a quarter small swings
+SLIP = 0.2  # rate at which dry friction sets in [rad/s]
 FRICTION = 1e-3  # guess of the dry friction of a joint, relative to the weight of the first bar at its length
 MAX_RATE_ERROR = 2.5  # factor between a frame rate and the one that follows from gravity
 ROD_WIDTH = 0.15  # of a bar that is drawn, relative to its length
@@ -49,6 +50,7 @@ def pendulum_trials(
     size: tuple[int, int] | None = None,
     scale: float | Unknown | None = None,
     frames: int | None = None,
+    friction: bool = False,
     noise: float | None = None,
     robust: Any = None,
     known: Fit | None = None,
@@ -74,6 +76,7 @@ def pendulum_trials(
         scale: Metres per pixel, known or unknown; None estimates it, which needs a known frame rate: gravity determines
             one of the two.
         frames: Largest number of frames of a segment; by default about one and a quarter small swings.
+        friction: Whether dry friction of both joints is unknown too; otherwise their damping stands for it.
         noise: Standard deviation of a coordinate, in the unit of the tracks; measured in the residuals if None.
         robust: Threshold of the Huber loss, `gs.Huber` or `gs.Cauchy`, in the same unit, against outliers.
         known: A fit of other trials of the same pendulum. Its values are kept, and only the starts are unknown.
@@ -89,6 +92,8 @@ def pendulum_trials(
     guess = guess_rods([_paths(own, size) for own in recordings])
     units = _units(guess, fps, scale, pixels=size is not None)
     shared = _shared(guess, units, size)
+    if friction:
+        shared = replace(shared, friction=(_friction(shared.lengths[0]), _friction(shared.lengths[0])))
     count = frames or max(MIN_FRAMES, round(SWING * _swing_frames(guess)))
     return _trials(recordings, shared, units.fps, units.rate, guess.pivot, count, size, options)
 
@@ -260,15 +265,15 @@ def _shared(guess: RodGuess, units: _Units, size: tuple[int, int] | None) -> _Sh
         effective=(_positive(metre * guess.effective[0]), _positive(metre * guess.effective[1])),
         ratio=_positive(guess.ratio),
         damping=(first, second),
-        friction=(_friction(reach), _friction(reach)),
+        friction=(0.0, 0.0),
         sideways=unknown(tilt, prior=Normal(0.0, TILT)),
         view_height=None if size is None else _view_height(units.scale, size[0]),
     )
 
 
-def _friction(length: float) -> Unknown:
+def _friction(length: Unknown) -> Unknown:
     """Returns an unknown dry friction of a joint, for a mass of 1 kg at a length [m]."""
-    weight = GRAVITY * length
+    weight = GRAVITY * float(length.guess)
     return unknown(FRICTION * weight, low=0.0, high=0.1 * weight)
 
 
@@ -307,7 +312,7 @@ def _scene(shared: _Shared, start: Array) -> Scene:
     a, b, u, v = start.tolist()
     angles, rates = (a, b - a), (u, v - u)
     joints = [
-        Revolute(angle=_angle(angle), rate=_rate(rate), damping=damping, friction=friction)
+        Revolute(angle=_angle(angle), rate=_rate(rate), damping=damping, friction=friction, slip=SLIP)
         for angle, rate, damping, friction in zip(angles, rates, shared.damping, shared.friction, strict=True)
     ]
     first, second = (_rod(_number(length)) for length in shared.lengths)
