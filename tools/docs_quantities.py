@@ -25,25 +25,11 @@ def shown_default(default: str) -> str:
 
 
 class QuantityDefaults(griffe.Extension):
-    """Replaces defaults of the parameters of dataclasses."""
+    """Replaces the defaults of fields, before parameters of dataclasses are made of them."""
 
-    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """Visits all classes once the package is loaded and the parameters of dataclasses are known."""
-        self._visit(pkg)
-
-    def _visit(self, item: Any) -> None:
-        for member in item.members.values():
-            if member.is_alias:
-                continue
-            if member.is_class:
-                self._replace(member)
-            if member.is_class or member.is_module:
-                self._visit(member)
-
-    def _replace(self, item: Any) -> None:
-        init = item.members.get("__init__")
-        if init is None or init.is_alias:
-            return
-        for parameter in init.parameters:
-            if parameter.default is not None:
-                parameter.default = shown_default(str(parameter.default))
+    def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
+        """Visits a field or another attribute."""
+        if attr.value is not None:
+            shown = shown_default(str(attr.value))
+            if shown != str(attr.value):
+                attr.value = shown
