@@ -109,7 +109,7 @@ def _trials(
     options: dict[str, Any],
 ) -> list[Trial]:
     """Returns the trials of all segments of at most `count` frames; `pivot` [2] is in the unit of the tracks."""
-    found = []
+    found: list[Trial] = []
     for piece in (piece for own in recordings for piece in _segments(own, count)):
         start = guess_start(_paths(piece, size), pivot) * np.array([1.0, 1.0, rate, rate])
         observed = _observed(piece, size, options)
@@ -286,8 +286,8 @@ def _view_height(scale: float | Unknown, height: int) -> float | Unknown:
         prior = Normal(np.asarray(prior.mean) * height, np.asarray(prior.sd) * height)
     elif prior is not None:
         prior = replace(prior, median=np.asarray(prior.median) * height)
-    bounds = [None if own is None else float(own) * height for own in (scale.low, scale.high)]
-    return unknown(float(scale.guess) * height, *bounds, prior=prior)
+    low, high = (None if own is None else float(own) * height for own in (scale.low, scale.high))
+    return unknown(float(scale.guess) * height, low=low, high=high, prior=prior)
 
 
 def _of_fit(fit: Fit) -> _Shared:

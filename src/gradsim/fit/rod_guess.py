@@ -160,9 +160,9 @@ def _upper_rod(inertia: float, moment: float, length: float, first: float) -> tu
 def _robust_solution(design: Array, target: Array) -> Array:
     """Solves a linear least-squares problem; rows far from the solution are left out."""
     kept = np.ones(len(target), bool)
-    solution = np.zeros(design.shape[1])
+    solution: Array = np.zeros(design.shape[1])
     for _ in range(ROBUST_PASSES):
-        solution, *_ = np.linalg.lstsq(design[kept], target[kept], rcond=None)
+        solution = np.asarray(np.linalg.lstsq(design[kept], target[kept], rcond=None)[0], np.float64)
         error = np.abs(design @ solution - target)
         kept = error <= 3 * 1.5 * np.median(error)
-    return np.asarray(solution)
+    return solution
