@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from benchmarks import (
     answers,
+    arms,
     beams,
     calls,
     chain,
@@ -135,6 +136,13 @@ def run_stacks(as_json: JsonOption = None, peer: PeerOption = True, seconds: Sec
     """Steps a second of a box that slides on a box, forward and with gradients, compared with Newton."""
     options: dict[str, Any] = {"peer": peer, "seconds": seconds}
     _run({"stacks": lambda progress: stacks.section(stacks.measure_stacks(progress=progress, **options))}, as_json)
+
+
+@app.command("arms")
+def run_arms(as_json: JsonOption = None, peer: PeerOption = True, seconds: SecondsOption = 1.0) -> None:
+    """Steps a second of arms of six joints beside Newton, and of a chain of 30 joints beside MuJoCo."""
+    options: dict[str, Any] = {"peer": peer, "seconds": seconds}
+    _run({"arms": lambda progress: arms.section(arms.measure_arms(progress=progress, **options))}, as_json)
 
 
 @app.command("implicit")

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from benchmarks import (
     answers,
+    arms,
     beams,
     calls,
     chain,
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "cloth": lambda peer, progress: cloth.section(cloth.measure_cloth(peer=peer, progress=progress)),
     "rigid": lambda peer, progress: rigid.section(rigid.measure_rigid(peer=peer, progress=progress)),
     "stacks": lambda peer, progress: stacks.section(stacks.measure_stacks(peer=peer, progress=progress)),
+    "arms": lambda peer, progress: arms.section(arms.measure_arms(peer=peer, progress=progress)),
     "implicit": lambda peer, progress: implicit.section(implicit.measure_implicit(progress=progress)),
     "worlds": lambda peer, progress: worlds.section(worlds.measure_worlds(progress=progress)),
     "calls": lambda peer, progress: calls.section(calls.measure_calls(progress=progress)),

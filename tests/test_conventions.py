@@ -65,6 +65,16 @@ def test_new_writes_a_file_and_keeps_existing_ones(capsys, tmp_path):
     assert "exists already" in error
 
 
+def test_new_asks_and_takes_an_empty_answer_as_the_default(tmp_path):
+    from typer.testing import CliRunner
+
+    file = tmp_path / "scene.yaml"
+    result = CliRunner().invoke(app, ["new", str(file)], input="\n" * 5)
+    assert result.exit_code == 0
+    assert "[ball]" in result.output
+    assert float(gs.load_scene(file)["object"].radius) == pytest.approx(0.05)
+
+
 def test_shells_complete_commands():
     from click.shell_completion import ShellComplete
     from typer.main import get_command

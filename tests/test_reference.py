@@ -35,7 +35,17 @@ NOT_RUN = {
         "Tracks",
         "Trial",
     ),
-    *("Adam", "LBFGS", "RandomSearch", "TorchOptimizer", "minimize", "best_design", "estimate", "identifiability"),
+    *(
+        "Adam",
+        "LBFGS",
+        "RandomSearch",
+        "TorchOptimizer",
+        "minimize",
+        "best_design",
+        "estimate",
+        "identifiability",
+        "pendulum_trials",
+    ),
     *(
         "Blur",
         "Cumulative",

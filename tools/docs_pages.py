@@ -92,8 +92,9 @@ def gallery_page() -> str:
         title, _, rest = (ast.get_docstring(module) or file.stem).partition("\n")
         code = "\n".join(text.splitlines()[module.body[0].end_lineno :]).strip()
         picture = f"![{title.rstrip('.')}](images/examples/{file.stem}.webp)\n\n"
+        heading = file.stem.replace("_", " ").capitalize()
         parts.append(
-            f"## {title.rstrip('.')} {{#{file.stem}}}\n\n{rest.strip()}\n\n{picture}"
+            f"## {heading} {{#{file.stem}}}\n\n{title}\n{rest.strip()}\n\n{picture}"
             f'??? example "{file.name}"\n\n    ```python\n{indent(code, "    ")}\n    ```\n'
         )
     return "\n".join(parts)

@@ -27,6 +27,7 @@ from gradsim.fit.observations.states import States
 from gradsim.fit.observations.tables import load_states
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.optimizers import LBFGS, Adam, RandomSearch, TorchOptimizer
+from gradsim.fit.pendulum_tracks import pendulum_trials
 from gradsim.fit.plan import Plan
 from gradsim.fit.policies import Feedback, Keyframes, Sinusoids
 from gradsim.fit.result import Fit
@@ -259,6 +260,7 @@ __all__ = [
     "minimize",
     "mse",
     "node_force",
+    "pendulum_trials",
     "prepare",
     "quantity",
     "register_force_family",

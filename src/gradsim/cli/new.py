@@ -63,12 +63,17 @@ class BodyKind(str, Enum):
     CLOTH = "cloth"
     SOFT = "soft"
 
+    def __str__(self) -> str:
+        return str(self.value)  # the default that a question shows
+
 
 def new(
     file: Annotated[Path, typer.Argument(help="The scene file to write, .yaml.")],
-    body: Annotated[BodyKind, typer.Option(prompt="What moves (ball, box, cloth, soft)", help="The object.")],
-    size: Annotated[float, typer.Option(prompt="Its size in metres", help="Diameter or edge length [m].", min=1e-6)],
-    ground: Annotated[bool, typer.Option(prompt="Is there a floor", help="Whether there is a floor.")],
+    body: Annotated[BodyKind, typer.Option(prompt="What moves", help="The object.")] = BodyKind.BALL,
+    size: Annotated[
+        float, typer.Option(prompt="Its size in metres", help="Diameter or edge length [m].", min=1e-6)
+    ] = 0.1,
+    ground: Annotated[bool, typer.Option(prompt="Is there a floor", help="Whether there is a floor.")] = True,
     fps: Annotated[float, typer.Option(prompt="Frames per second of the video", help="Frame rate.", min=1e-3)] = 30.0,
     frames: Annotated[int, typer.Option(prompt="Number of frames", help="Frames.", min=2)] = 60,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
