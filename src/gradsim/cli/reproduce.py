@@ -12,7 +12,7 @@ import typer
 from gradsim.cli.console import console, stderr
 from gradsim.cli.exit_codes import FAILED, INTERRUPTED
 from gradsim.cli.files import make_folder
-from gradsim.cli.options import JobsOption, RayOption, chosen_workers, parse_frames
+from gradsim.cli.options import SEED_RANGE, JobsOption, RayOption, chosen_workers, parse_frames
 from gradsim.experiments.control.catalogue import Subject
 from gradsim.experiments.control.task import Method
 from gradsim.experiments.experiment import Experiment, Row, run_experiment
@@ -48,7 +48,7 @@ class MassMethod(str, Enum):
     GRADSIM = "gradsim"
 
 
-SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
+SeedOption = Annotated[int, typer.Option(help="Random seed.", **SEED_RANGE)]
 TRAINING = Path("out/training")  # default folder of the networks
 
 
@@ -122,7 +122,7 @@ def train_networks(methods: Sequence[str], settings: Training, workers: Workers)
                 if name in LEARNED:
                     train(name, settings, status.update, workers)
     except KeyboardInterrupt:
-        stderr.print(f"interrupted: run the same command to resume; {settings.folder} is kept", soft_wrap=True)
+        stderr.print_line(f"interrupted: run the same command to resume; {settings.folder} is kept")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -160,7 +160,7 @@ def paper(
         rows, ok = fill_table(part.experiment, out / f"{part.name}-{kind}.json", Workers() if alone else workers)
         found[part.name], failed = rows, failed or not ok
     page = write_paper(out, listed, found, quick=quick)
-    console.print(f"page: {page}", highlight=False, soft_wrap=True)
+    console.print_line(f"page: {page}")
     if failed:
         raise typer.Exit(FAILED)
 
@@ -324,7 +324,7 @@ def _save_plots(rows: Sequence[Row], folder: Path) -> None:
             published = {m.value: family.paper(m) for m in methods if family.paper(m)}
             file = folder / f"{family.name.replace(' ', '-')}.png"
             save_convergence(file, family.name, curves, published)
-            stderr.print(f"wrote {file}", soft_wrap=True, highlight=False)
+            stderr.print_line(f"wrote {file}")
 
 
 @reproduce.command("closed-loop")
@@ -438,26 +438,26 @@ def fill_table(
     """Prints the table while it is filled, then the claims. Returns the rows, and whether all claims hold."""
     console.print(f"[bold]{experiment.title}[/]", soft_wrap=True)
     if experiment.paper:
-        console.print(f"paper: {experiment.paper}", highlight=False, soft_wrap=True)
-    console.print("  ".join(column.head() for column in experiment.columns), highlight=False, soft_wrap=True)
+        console.print_line(f"paper: {experiment.paper}")
+    console.print_line("  ".join(column.head() for column in experiment.columns))
     rows: list[Row] = []
     try:
         with stderr.status("compiling kernels (first use only)") as status:
             for row in run_experiment(experiment, file, status.update, workers):
                 rows.append(row)
                 line = "  ".join(column.cell(row) for column in experiment.columns)
-                console.print(line.rstrip(), highlight=False, soft_wrap=True, markup=False)
+                console.print_line(line.rstrip())
     except KeyboardInterrupt:
         resume = (
             f"{len(rows)} rows are saved in {file}; run the same command to resume"
             if file
             else "use --json FILE to save rows and resume later"
         )
-        stderr.print(f"interrupted: {resume}", soft_wrap=True, highlight=False)
+        stderr.print_line(f"interrupted: {resume}")
         raise typer.Exit(INTERRUPTED) from None
     plot(rows)
     for text in experiment.summary(rows):
-        console.print(text, highlight=False, soft_wrap=True, markup=False)
+        console.print_line(text)
     claims = experiment.claims(rows)
     for claim in claims:
         mark = "[green]ok  [/]" if claim.ok else "[bold red]FAIL[/]"

@@ -19,6 +19,7 @@ from gradsim.fit.student import NORMAL_95
 from gradsim.fit.uncertainty import Identifiability, Uncertainty, value_scales
 from gradsim.scene.errors import Diverged, InvalidInput, OutOfRange, WrongType
 from gradsim.scene.integrators import Integrator
+from gradsim.scene.random_seed import checked_seed
 from gradsim.scene.scene import Scene
 from gradsim.scene.unknown import Unknown
 
@@ -186,6 +187,7 @@ def identifiability(
     """
     if samples < 1:
         raise OutOfRange("samples", samples, "must be >= 1, the guesses")
+    seed = checked_seed(seed)
     recording = Recording(
         scene, frames, fps, size, noise, observe, offset, exposure, tuple(roughly), substeps, integrator
     )

@@ -122,7 +122,8 @@ def _open_source(file: Path, fps: float | None) -> FrameSource:
 def check_not_empty(file: Path) -> None:
     """Raises unless a file exists and has content."""
     if not file.is_file():
-        raise VideoFileError(str(file), "no such file", "needs an existing video file: check the path")
+        found = "a device or pipe" if file.exists() and not file.is_dir() else "no such file"
+        raise VideoFileError(str(file), found, "needs an existing video file: check the path")
     if file.stat().st_size == 0:
         raise VideoFileError(str(file), "an empty file", "needs a video: copy or record it again")
 
