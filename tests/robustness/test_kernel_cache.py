@@ -19,6 +19,7 @@ def run(cache) -> str:
     environment = {**os.environ, "WARP_CACHE_PATH": str(cache)}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no warnings of the compiler
     return done.stdout
 
 

@@ -75,6 +75,8 @@ def load_video(
             requested.
         OutOfRange: The crop or size does not fit the images.
     """
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise WrongType("dtype", repr(dtype), "must be torch.float64 or torch.float32")
     file = Path(path)
     source = _open_source(file, checked_fps(fps))
     selected = selected_frames(file, frames, source.count, source.missing)
@@ -200,6 +202,9 @@ def selected_frames(file: Path, frames: Frames, count: int, missing: int) -> ran
             (start, stop), step = frames if frames is not None else (None, None), None
         except (TypeError, ValueError):
             raise WrongType("frames", repr(frames), "must be a slice or a pair (start, stop)") from None
+    for bound in (start, stop, step):
+        if bound is not None and not hasattr(bound, "__index__"):
+            raise WrongType("frames", repr(frames), "must be whole numbers: a slice or a pair (start, stop)")
     if missing and (stop is None or stop < 0 or stop > count):
         raise truncation_error(file, count, missing)
     if count == 0:

@@ -15,6 +15,9 @@ from gradsim.scene.html import to_html
 from gradsim.video.downsample import downsample
 
 
+FASTEST = 1e30  # [1/s]
+
+
 @dataclass(frozen=True)
 class Encoding:
     """How a video was stored. `gradsim.video.encode` uses it to store other frames in the same way."""
@@ -102,7 +105,8 @@ class Video:
 
 def checked_fps(fps: float | None) -> float | None:
     """Returns a frame rate, or raises unless it is None or positive and finite."""
-    if fps is not None and not (isinstance(fps, (int, float)) and math.isfinite(fps) and fps > 0):
+    number = isinstance(fps, (int, float)) and not isinstance(fps, bool)
+    if fps is not None and not (number and 0 < fps <= FASTEST):
         raise OutOfRange("fps", fps, "must be a number of frames per second, > 0")
     return fps
 
