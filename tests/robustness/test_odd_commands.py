@@ -117,7 +117,9 @@ def test_a_file_behind_a_link_is_replaced(folder, capsys):
 
 
 def test_a_device_stays_what_it_is(folder, capsys):
-    code, _, errors = run(capsys, "simulate", "scene.yaml", "--frames", "2", "--size", "8", "-o", "o.npz", "--json", "null")
+    code, _, errors = run(
+        capsys, "simulate", "scene.yaml", "--frames", "2", "--size", "8", "-o", "o.npz", "--json", "null"
+    )
     assert code == 0, errors  # the name of a file
     with pytest.raises(gs.InvalidInput, match="a device or pipe"):
         gs.save_video(folder / "pipe.mp4", torch.zeros(2, 16, 16, 3), fps=10.0)
