@@ -269,7 +269,7 @@ def _count_contiguous(file: Path | BytesIO, fps: float) -> int:
 
 @contextmanager
 def open_video(file: Path | BytesIO) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """Opens the first video stream of a file, not the cover of a recording. Errors of ffmpeg become `VideoFileError`."""
+    """Opens the first video stream of a file, not its cover. Errors of ffmpeg become `VideoFileError`."""
     if isinstance(file, BytesIO):
         file.seek(0)
     try:

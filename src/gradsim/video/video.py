@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +12,6 @@ from gradsim.scene.camera import checked_pixels
 from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
 from gradsim.scene.html import to_html
 from gradsim.video.downsample import downsample
-
 
 FASTEST = 1e30  # [1/s]
 
