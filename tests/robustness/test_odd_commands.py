@@ -61,6 +61,15 @@ REFUSED = {
     "object in frame NaN": ("prepare video.mp4 --object 1,2,nan", "--object"),
     "scale of NaN": ("prepare video.mp4 --scale nan,0,0,100,1", "scale"),
     "fit of another kind": ("view scene.yaml --fit fit.json", "fit.json"),
+    "many samples": (f"identify scene.yaml --samples {10**9}", "samples"),
+    "frames beyond memory": (f"identify scene.yaml --frames {10**9}", "would take"),
+    "frames larger than memory": ("identify scene.yaml --size 100000", "would take"),
+    "many points": (f"landscape scene.yaml video.npz --over cube.mass --points {10**9}", "points"),
+    "many videos": (f"dataset rigid -o out --videos {10**18}", "videos"),
+    "many starts": (f"{ESTIMATE} --starts {10**12}", "starts"),
+    "many threads": (f"{ESTIMATE} --threads {10**5}", "--threads"),
+    "threads beyond 64 bits": (f"{ESTIMATE} --threads {2**63}", "--threads"),
+    "two numbers for a component": (f"{SIMULATE} --set cube.velocity[0]=1,2", "one number"),
     "rate NaN": ("new made.yaml --body ball --size 0.2 --ground --fps nan --frames 20", "fps"),
 }
 

@@ -125,6 +125,8 @@ def main() -> None:
     except MemoryError as error:
         sys.exit(_print_error(f"not enough memory: {str(error) or 'use fewer or smaller frames, or fewer bodies'}"))
     except Exception as error:
+        if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):  # of Torch
+            sys.exit(_print_error("not enough memory: use fewer or smaller frames, or fewer bodies"))
         if not hasattr(error, "exit_code") or not hasattr(error, "format_message"):
             raise
         sys.exit(_print_error(f"{error.format_message()} Try --help."))  # a missing or malformed option

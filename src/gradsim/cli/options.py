@@ -17,6 +17,7 @@ from gradsim.scene.random_seed import LARGEST_SEED
 from gradsim.scene.unknown import Unknown, unknown
 
 WHOLE = r"\d{1,18}"  # of any size that can be meant; Python refuses to read thousands of digits
+MOST_THREADS = 1024  # of which an operating system can start a few thousand in all
 FRAME_TIME = re.compile(r"(?P<number>\d*\.?\d+(?:e-?\d+)?)(?:/(?P<divisor>\d*\.?\d+))?(?P<unit>s|ms|)")
 
 
@@ -35,7 +36,9 @@ JsonOption = Annotated[
     Path | None, typer.Option("--json", help="Also write the results to this JSON file; - for the standard output.")
 ]
 DtypeOption = Annotated[Dtype, typer.Option(help="Precision: float32 is faster; estimates need float64.")]
-ThreadsOption = Annotated[int | None, typer.Option(help="Number of threads; by default one per core.", min=1)]
+ThreadsOption = Annotated[
+    int | None, typer.Option(help="Number of threads; by default one per core.", min=1, max=MOST_THREADS)
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -41,6 +41,7 @@ from gradsim.scene.unknown import Unknown
 LOG = logging.getLogger("gradsim.fit")
 DISTINCT_MINIMA = 1e-2  # smallest distance between different minima of two searches, in coordinate units
 PRIOR_FREEDOM = 10  # degrees of freedom of the default priors of nuisances: their widths are guesses to about a quarter
+MOST_STARTS = 100_000  # searches, each of which takes seconds at least
 CORRECTIONS = 5  # largest number of errors of a scene that are estimated in addition
 COMPRESSED_NOISE_FACTOR = 8.0  # mean square of later frames of a compressed video, relative to that of the first
 
@@ -123,8 +124,8 @@ def estimate(
         Values with 95 % intervals, whether the scene explains the observations, and which values they determine.
     """
     begin, seed = time.perf_counter(), checked_seed(seed)
-    if not isinstance(starts, int) or starts < 1:
-        raise OutOfRange("starts", starts, "must be a whole number >= 1")
+    if not isinstance(starts, int) or not 1 <= starts <= MOST_STARTS:
+        raise OutOfRange("starts", starts, f"must be a whole number from 1 to {MOST_STARTS}")
     corrections = corrections if corrections is not None else 0 if isinstance(scene, Prepared) else CORRECTIONS
     if isinstance(scene, Prepared):
         substeps = substeps or scene.substeps
