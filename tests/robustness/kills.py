@@ -305,11 +305,11 @@ def write_recording(folder: Path, count: int = 1) -> None:
         return gs.Scene([box], ground=gs.Ground(ke=1500.0, kd=20.0, mu=mu), camera=camera)
 
     unknown = fallen(gs.unknown(0.2, low=0.05, high=1.0), gs.unknown(0.8, low=0.0, high=3.0))
-    unknown.save(folder / "scene.yaml", time=gs.Time(frames=10, fps=20, substeps=32))
+    unknown.save(folder / "scene.yaml", time=gs.Time(frames=6, fps=20, substeps=32))
     for number in range(count):
         truth = fallen(0.4, 1.2 + 0.2 * number)
-        motion = gs.simulate(truth, frames=10, fps=20, substeps=48, integrator=gs.RungeKutta4())
-        frames = gs.render(truth, motion, (16, 16))
+        motion = gs.simulate(truth, frames=6, fps=20, substeps=48, integrator=gs.RungeKutta4())
+        frames = gs.render(truth, motion, (12, 12))
         noise = torch.randn(frames.shape, generator=torch.Generator().manual_seed(number), dtype=frames.dtype)
         gs.save_video(folder / f"video{number}.npz", frames + 0.01 * noise, 20.0)
 
@@ -322,7 +322,12 @@ def _write_many(folder: Path) -> None:
 
 DATASET = ("dataset", "rigid", "--size", "16", "--frames", "4", "-o", "set")
 COMMANDS = (
-    Command("estimate", ("estimate", "scene.yaml", "video0.npz", "-o", "out", "--resume"), write_recording, 60),
+    Command(
+        "estimate",
+        ("estimate", "scene.yaml", "video0.npz", "-o", "out", "--corrections", "1", "--resume"),
+        write_recording,
+        60,
+    ),
     Command("estimate --many", ("estimate", "--many", "many.csv", "-o", "fits", "--corrections", "0"), _write_many, 40),
     Command("control", ("control", "cloth", "--goal", "hidden", "--iterations", "1", "-o", "out"), weight=20),
     Command("reproduce", ("reproduce", "mass", "--objects", "1", "--json", "rows.json"), weight=15),
