@@ -130,7 +130,7 @@ def print_expected(result: ExpectedIntervals, console: Console) -> None:
         )
     console.print(table, highlight=False)
     for text in result.undetermined_directions:
-        console.print_line(f"  {text}")
+        console.print(f"  {escape(text)}", highlight=False, soft_wrap=True)
     if result.diverged:
         console.print(f"  the simulation diverges at {result.diverged} of the sampled values: raise --substeps")
     for name, one in result.candidates.items():
