@@ -41,7 +41,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Differentiable simulation from pixels to physics and back. Start with `gradsim demo`.",
-    epilog="Exit codes: 0 success, 1 a check or claim failed, 2 invalid input, 130 interrupted.",
+    epilog="Exit codes: 0 success, 1 a check or claim failed, 2 invalid input, 130 interrupted, 141 output closed.",
 )
 for command in (new, prepare, calibrate, simulate, estimate, identify, landscape, control, view, demo, warm_up):
     app.command()(command)
