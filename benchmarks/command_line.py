@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from benchmarks import (
+    answers,
     beams,
     calls,
     chain,
@@ -219,6 +220,23 @@ def run_render(
 def run_chain(as_json: JsonOption = None) -> None:
     """Seconds from a video to the mass and to five contact parameters, and from an image to the gear's control."""
     _run({"chain": lambda progress: chain.section(chain.measure_chain(progress=progress))}, as_json)
+
+
+@app.command("answers")
+def run_answers(
+    as_json: JsonOption = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of real recordings with known.yaml.", exists=True, file_okay=False)
+    ] = None,
+    only: Annotated[str, typer.Option(help="Part of the names of the questions that are asked.")] = "",
+    peer: PeerOption = True,
+) -> None:
+    """Seconds, memory and accuracy of whole estimates, compared with CMA-ES and Adam on the same videos."""
+
+    def measure(progress: Progress) -> Section:
+        return answers.section(answers.measure_answers(data, peers=peer, only=only, progress=progress))
+
+    _run({"answers": measure}, as_json)
 
 
 @app.command("memory")

@@ -211,7 +211,7 @@ def damped_cosine(times: np.ndarray, path: np.ndarray, guess: float) -> tuple[fl
         frequency, rate = frequency + change[0], rate + change[1]
         if abs(change[0]) < 1e-10 * frequency:
             break
-    return frequency, rate
+    return float(frequency), float(rate)
 
 
 def measure_vibration(steps: Sequence[int], fps: int = 120) -> tuple[VibrationRow, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import (
+    answers,
     beams,
     calls,
     chain,
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "calls": lambda peer, progress: calls.section(calls.measure_calls(progress=progress)),
     "render": lambda peer, progress: render_report.section(render.measure_render(peer=peer, progress=progress)),
     "chain": lambda peer, progress: chain.section(chain.measure_chain(progress=progress)),
+    "answers": lambda peer, progress: answers.section(answers.measure_answers(peers=peer, progress=progress)),
     "memory": lambda peer, progress: memory.section(memory.measure_memory(progress=progress)),
     "scaling": lambda peer, progress: scaling.section(scaling.measure_scaling(progress=progress)),
 }

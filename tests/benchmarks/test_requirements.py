@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 import sys
 
+import numpy as np
 import pytest
 
 import gradsim as gs
@@ -13,6 +16,8 @@ from benchmarks.beams import PAPER, BeamResults, BeamRow, measure_beams
 from benchmarks.calls import CallResults, CallRow, Overhead
 from benchmarks.calls import requirements as call_requirements
 from benchmarks.cloth import measure_cloth
+from benchmarks.implicit import ImplicitResults, VibrationRow, damped_cosine
+from benchmarks.implicit import section as implicit_section
 from benchmarks.newton_speeds import newton_requirements
 from benchmarks.rigid import measure_rigid
 from benchmarks.timing import this_machine
@@ -94,3 +99,13 @@ def test_the_note_names_the_extra_of_a_missing_newton(measure, monkeypatch):
 def test_an_unknown_size_is_an_error(measure, size, message):
     with pytest.raises(gs.InvalidInput, match=message):
         measure((size,))
+
+
+def test_a_measured_vibration_can_be_written_as_json():
+    times = np.arange(121) / 120
+    frequency, rate = damped_cosine(times, np.exp(-0.5 * times) * np.cos(20.0 * times) + 0.1, 21.0)
+    assert math.isclose(frequency, 20.0, rel_tol=1e-8)
+    assert math.isclose(rate, 0.5, rel_tol=1e-8)
+    row = VibrationRow(240, (frequency / 20.01) ** 2 - 1.0, rate / frequency, 0.025)
+    section = implicit_section(ImplicitResults((), (row,), MACHINE))
+    assert json.loads(json.dumps(section.as_dict()))["requirements"][0]["met"] is True

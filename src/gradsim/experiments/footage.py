@@ -62,25 +62,34 @@ COLUMNS = (
 )
 
 
-def real_cases(folder: Path) -> list[Case]:
-    """Returns a case for each video of a folder with a file known.yaml."""
+def known_facts(folder: Path) -> Mapping[str, Any]:
+    """Returns what the file known.yaml of a folder says about each recording."""
     file = folder / "known.yaml"
     if not file.is_file():
         raise InvalidInput("--data", str(folder), "must contain known.yaml, with what is known about each video")
     document = parse_yaml(file.read_text(encoding="utf-8"))
-    known: Mapping[str, Any] = {} if document is None else document.data
+    return {} if document is None else document.data
+
+
+def real_choices(facts: Mapping[str, Any]) -> Choices:
+    """Returns the known length of a real video: a ruler in the picture, or the diameter of the object."""
+    length = facts.get("length")
+    scale = None if length is None else (*length["from"], *length["to"], length["metres"])
+    return Choices(scale=scale, diameter=facts.get("diameter"))
+
+
+def real_cases(folder: Path) -> list[Case]:
+    """Returns a case for each video of a folder with a file known.yaml."""
+    known = known_facts(folder)
     videos = {name: facts for name, facts in known.items() if name.endswith((".mp4", ".mov")) and "gravity" in facts}
     return [Case(name, partial(_run_real, folder / name, facts)) for name, facts in videos.items()]
 
 
 def _run_real(file: Path, facts: Mapping[str, Any], progress: Progress) -> Row:
-    length = facts.get("length")
-    scale = None if length is None else (*length["from"], *length["to"], length["metres"])
-    choices = Choices(scale=scale, diameter=facts.get("diameter"))
     truth = {"gravity": float(facts["gravity"])}
     if "restitution" in facts:
         truth["restitution"] = float(np.mean(facts["restitution"]))
-    return _run(file.name, REAL, file, choices, None, truth, progress)
+    return _run(file.name, REAL, file, real_choices(facts), None, truth, progress)
 
 
 def synthetic_case(seed: int) -> Case:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 
 class GradsimError(Exception):
@@ -11,6 +12,17 @@ class GradsimError(Exception):
     Example:
         `with contextlib.suppress(gs.GradsimError): gs.load_scene("nothing.yaml")`
     """
+
+    def __reduce__(self) -> Any:
+        # By default a copy, as for an error in another process, is made from the message alone.
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(kind: type[GradsimError], args: tuple[Any, ...], attributes: dict[str, Any]) -> GradsimError:
+    """Returns an error with its message and attributes, without its constructor."""
+    error = kind.__new__(kind, *args)
+    vars(error).update(attributes)
+    return error
 
 
 class InvalidInput(GradsimError, ValueError):

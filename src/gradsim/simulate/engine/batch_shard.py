@@ -17,6 +17,7 @@ from gradsim.simulate.engine.implicit_system import ImplicitSystem
 from gradsim.simulate.engine.launch import PartArrays, PortableForce, PortableSystem, RolloutClock, stage_weights
 from gradsim.simulate.engine.layout import Layout
 from gradsim.simulate.engine.memory import GRAPH_STEPS
+from gradsim.simulate.engine.rigid_layout import rigid_rollout
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.shard_memory import ShardMemory
 from gradsim.simulate.engine.step import System, take_steps, take_steps_adjoint
@@ -111,7 +112,7 @@ class BatchShard(ShardMemory):
             for suffix in ("", "_adj")
         }
         signals = self.layout.signals(self.samples)
-        return self.layout.rigid_rollout(buffers, self.integrator, batch, self.coupled, signals)
+        return rigid_rollout(self.layout, buffers, self.integrator, batch, self.coupled, signals)
 
     def _articulated_rollout(self, batch: int) -> ArticulatedRollout:
         names = [f"{state}{suffix}" for state in self.state_layout["joint"].states for suffix in ("", "_adj")]

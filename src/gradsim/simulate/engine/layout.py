@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,16 +12,12 @@ from gradsim.scene.integrators import Integrator
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.engine.articulated_rollout import ArticulatedRollout
 from gradsim.simulate.engine.launch import PortableForce, PrescribedState
-from gradsim.simulate.engine.pair_arrays import PairArrays, native_grids, pair_arrays
-from gradsim.simulate.engine.point_blocks import point_blocks, point_order
+from gradsim.simulate.engine.pair_arrays import native_grids
 from gradsim.simulate.engine.portable_joints import PortableDynamics, PortableLinks
-from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.signals import SignalArrays
 from gradsim.simulate.engine.structures import (
     NODE_ROW,
     PRESCRIBED_NODES,
-    RIGID_FORCES,
-    RIGID_STATES,
     SIGNAL,
     SIZES,
     packed,
@@ -77,14 +73,6 @@ def worlds_per_group(topology: Topology, dtype: torch.dtype, device: torch.devic
     parts = set(topology.state_layout) - {"rigid_anchor", "pair_anchor"}
     in_lanes = device.type == "cpu" and topology.is_native and parts in ({"rigid"}, {"joint"}, {"rigid", "joint"})
     return lane_count(dtype) if in_lanes else 1
-
-
-class AnchorMemory(NamedTuple):
-    """Memory of the anchors of rigid bodies."""
-
-    row: int  # scalars of a row of the history, for a block of worlds
-    fields: dict[str, Any]  # of the native structure
-    arrays: tuple[Any, ...]  # that it points into
 
 
 class Layout:
@@ -285,60 +273,6 @@ class Layout:
         count = self.topology.elements["node_motion"]
         return PRESCRIBED_NODES(count=count, nodes=nodes.ptr, table=table_of(table)), nodes
 
-    def rigid_rollout(
-        self,
-        buffers: dict[str, Any],
-        integrator: Integrator,
-        batch: int,
-        coupled: bool,
-        signals: tuple[SignalArrays, ...],
-    ) -> RigidRollout:
-        """Returns the native rollout of all rigid bodies with their contacts and pushes.
-
-        Args:
-            buffers: Arrays of the states and their adjoints, by name such as "rigid.p_adj".
-            integrator: Time integrator.
-            batch: Worlds of all shards.
-            coupled: Whether bodies advance together with the nodes of their world.
-            signals: As from `signals`.
-        """
-        elements = self.topology.elements
-        signal_arrays, signal_fields = self._rigid_signals(signals)
-        lanes = lane_count(self.dtype) if batch >= WORLDS_IN_LANES and not coupled else 1
-        constants = self._rigid_constants()
-        empty = bridge.table((1, 0), self.dtype, self.device)
-        families = {"contact": "rigid_contact", "shape": "shape", "push": "push", "drag": "drag", "body": "rigid"}
-        parameters = {field: self.parameters.get(family) or empty for field, family in families.items()}
-        shapes, pushes = elements.get("shape", 0), elements.get("push", 0)
-        own = SIZES.pair_scratch * shapes + SIZES.push_scratch * pushes
-        step = SIZES.body_scratch + SIZES.stage_scratch * len(integrator.stages) + 4
-        pairs = pair_arrays(self, buffers, lanes, lane_count(self.dtype)) if "pair" in elements else PairArrays()
-        together = coupled or "pair" in elements or "link" in elements
-        size = (elements["rigid"] * (own + step) if together else own) * lanes
-        scratch = bridge.scalars((size,), self.dtype, self.device)
-        anchors = self._anchor_memory(buffers, lanes)
-        fields = {
-            "world_count": self.world_count,
-            "body_count": elements["rigid"],
-            "shape_count": shapes if "rigid_contact" in elements else 0,
-            "push_count": pushes,
-            "drag_count": elements.get("drag", 0),
-            **signal_fields,
-            **{name: array.ptr for name, array in constants.items()},
-            **{field: table_of(table) for field, table in parameters.items()},
-            **{
-                f"{state}{suffix}": buffers[f"rigid.{state}{suffix}"].ptr
-                for state in (*RIGID_STATES, *RIGID_FORCES)
-                for suffix in ("", "_adj")
-            },
-            "scratch": scratch.array.ptr,
-            **anchors.fields,
-        }
-        threads = elements["rigid"] * -(-self.world_count // lanes)
-        arrays = (*constants.values(), empty, scratch, *anchors.arrays, *signal_arrays)
-        group = elements["rigid"] if "pair" in elements or "link" in elements else 1
-        return RigidRollout(integrator, threads, lanes, fields, arrays, pairs, group, anchors.row)
-
     def articulated_rollout(
         self, buffers: dict[str, Any], integrator: Integrator, batch: int, signals: tuple[SignalArrays, ...]
     ) -> ArticulatedRollout:
@@ -369,64 +303,6 @@ class Layout:
         }
         threads = -(-self.world_count // lanes)
         return ArticulatedRollout(integrator, threads, lanes, fields, (*constants, own, scratch, *places, empty))
-
-    def _rigid_signals(self, signals: tuple[SignalArrays, ...]) -> tuple[list[Any], dict[str, Any]]:
-        """Returns arrays of the signals that move shapes and rigid bodies, and the fields of the native structure."""
-        arrays: list[Any] = []
-        fields: dict[str, Any] = {}
-        for name, family in (("shape", "shape"), ("motion", "rigid_motion")):
-            own = [native_signal(s) for s in signals if s.parameters is self.parameters.get(family)]
-            arrays.append(packed(own, SIGNAL))
-            used = name == "motion" or "rigid_contact" in self.topology.elements
-            fields |= {f"{name}_signal_count": len(own) if used else 0, f"{name}_signals": arrays[-1].ptr}
-        return arrays, fields
-
-    def _anchor_memory(self, buffers: dict[str, Any], lanes: int) -> AnchorMemory:
-        """Returns where the anchors of sticking friction are, in the state and in a row of the history."""
-        topology, width = self.topology, lane_count(self.dtype)
-        if "rigid_anchor" not in topology.elements:
-            return AnchorMemory(0, {}, ())
-        shapes, row = topology.elements["shape"], 0
-        blocks: list[int] = []
-        for body, points in enumerate(topology.arrays["rigid.sizes"].tolist()):
-            size = 1 + (points if lanes > 1 else -(-points // width))  # a block for the flag
-            anchored = ("rigid_anchor", topology.owner("rigid", body)) in topology.ranges
-            blocks += [row + shape * size if anchored else -1 for shape in range(shapes)]
-            row += shapes * size if anchored else 0
-        own = self.constant(np.array(blocks, np.int32)), self.constant(topology.arrays["rigid_contact.anchors"])
-        scratch = bridge.scalars((2, 3 * width * row), self.dtype, self.device)
-        fields = {
-            "anchor_count": topology.elements["rigid_anchor"],
-            "anchor_row": 3 * width * row,
-            "anchor_blocks": own[0].ptr,
-            "anchor_elements": own[1].ptr,
-            "anchor_scratch": scratch.array.ptr,
-            **{f"xi{suffix}": buffers[f"rigid_anchor.xi{suffix}"].ptr for suffix in ("", "_adj")},
-        }
-        return AnchorMemory(3 * width * row, fields, (*own, scratch))
-
-    def _rigid_constants(self) -> dict[str, Any]:
-        """Returns contact points in blocks, kinds of shapes and pushed bodies, by field of the native structure."""
-        arrays, width = self.topology.arrays, lane_count(self.dtype)
-        sizes = arrays["rigid.sizes"].astype(np.int32)
-        points = np.split(arrays["rigid.points"], np.cumsum(sizes)[:-1])
-        none = np.empty(0, np.int32)
-        moved = np.full(len(sizes), -1, dtype=np.int32)
-        followed = arrays.get("rigid_motion.elements", none)
-        moved[followed] = np.arange(len(followed))
-        constants = {
-            "blocks": np.concatenate([[0], np.cumsum(-(-sizes // width))]).astype(np.int32),
-            "sizes": sizes,
-            "points": np.concatenate([point_blocks(own, width) for own in points]).ravel(),
-            "point_order": np.concatenate([point_order(own, width) for own in points]),
-            "forms": arrays["rigid.forms"],
-            "kinds": arrays.get("shape.kinds", none),
-            "flags": arrays.get("shape.flags", none),
-            "moved": moved,
-            "pushed": arrays.get("push.bodies", none),
-            "dragged": arrays.get("drag.bodies", none),
-        }
-        return {name: self.constant(array) for name, array in constants.items()}
 
     def signals(self, samples_of: list[bridge.Table]) -> tuple[SignalArrays, ...]:
         """Returns the signals of the topology with their samples."""
