@@ -64,7 +64,7 @@ class SolveRecord:
         self.position = 0  # of the next solve
         self.next_time = 0.0  # from which on an unfinished solve is written again [s]
         if not self.file.parent.is_dir():
-            raise InvalidInput("checkpoint", str(file), "needs an existing folder: create it first")
+            raise InvalidInput(str(file), "no such folder", "needs an existing folder: create it first")
         if self.file.exists():
             self._read()
 
