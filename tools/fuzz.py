@@ -2,10 +2,10 @@
 
     python tools/fuzz.py [--cases 10000] [--seed 0] [--folder out/fuzz]
 
-runs portions of cases in processes of their own, so that a crash or the memory of one does not end the others, writes
-the result of each portion to the folder, and goes on where it was interrupted. It prints a table and the smallest
-failing input of each portion, and exits with 1 if any input was neither answered nor refused by name. Needs the extra
-`dev`.
+runs portions of cases in processes of their own, forked from one that has all kernels, so that a crash or the memory of
+one does not end the others, writes the result of each portion to the folder, and goes on where it was interrupted. It
+prints a table and the smallest failing input of each portion, and exits with 1 if any input was neither answered nor
+refused by name. Needs the extra `dev`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import os
+import queue
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -35,19 +38,24 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the inputs (0)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--folder", type=Path, default=ROOT / "out" / "fuzz", help="for results (out/fuzz)")
-    parser.add_argument("--portion", nargs=3, metavar=("KIND", "SEED", "CASES"), help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.portion:
-        kind, seed, cases = options.portion
-        print(json.dumps(run_portion(kind, int(seed), int(cases))))
+    if options.serve:
+        serve()
         return 0
     options.folder.mkdir(parents=True, exist_ok=True)
     names = attack_names()
     portions = max(1, round(options.cases / len(names) / PORTION))
     size = -(-options.cases // (len(names) * portions))
     work = [(name, options.seed * 1000 + k) for k in range(portions) for name in names]
+    servers = [Server() for _ in range(options.jobs)]
+    free: queue.SimpleQueue[Server] = queue.SimpleQueue()
+    for server in servers:
+        free.put(server)
     with ThreadPoolExecutor(options.jobs) as pool:
-        results = list(pool.map(lambda one: _portion_in_process(*one, size, options.folder), work))
+        results = list(pool.map(lambda one: _portion_in_process(*one, size, options.folder, free), work))
+    for server in servers:
+        server.stop()
     return _print_table(names, results)
 
 
@@ -61,9 +69,8 @@ def run_portion(kind: str, seed: int, cases: int) -> dict[str, Any]:
     """Tries `cases` inputs of one kind in this process."""
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis import seed as seeded
-    from tests.robustness.attack import ATTACKS, Failure, build_kernels, outcome
+    from tests.robustness.attack import ATTACKS, Failure, outcome
 
-    build_kernels()
     attack = next(attack for attack in ATTACKS if attack.name == kind)
     counts: collections.Counter[str] = collections.Counter()
     failures: dict[str, str] = {}
@@ -91,31 +98,86 @@ def run_portion(kind: str, seed: int, cases: int) -> dict[str, Any]:
     return {"kind": kind, "seed": seed, "counts": counts, "failures": failures, "memory": memory}
 
 
-def _portion_in_process(kind: str, seed: int, cases: int, folder: Path) -> dict[str, Any]:
+def serve() -> None:
+    """Reads portions line by line and runs each in a child; imports and kernels are loaded once for all.
+
+    Prints a line of JSON for each: the result, or the reason why there is none.
+    """
+    from tests.robustness.attack import build_kernels
+    from tests.robustness.kills import check_server
+
+    build_kernels()
+    check_server()
+    for line in sys.stdin:
+        kind, seed, cases = json.loads(line)
+        print(json.dumps(_in_child(kind, seed, cases)), flush=True)
+
+
+def _in_child(kind: str, seed: int, cases: int) -> dict[str, Any] | str:
+    """Returns the result of a portion that runs in a forked child, or the reason why there is none."""
+    with tempfile.TemporaryDirectory() as name:
+        result, log = Path(name) / "result.json", Path(name) / "log.txt"
+
+        def run() -> None:
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
+            result.write_text(json.dumps(run_portion(kind, seed, cases)))
+
+        from tests.robustness.kills import KILLED, Kill, in_child
+
+        code = in_child(run, log, Kill(seconds=PORTION_LIMIT))
+        if code == 0:
+            return json.loads(result.read_text())  # type: ignore[no-any-return]
+        if code == KILLED:
+            return f"no end within {PORTION_LIMIT:.0f} s"
+        return f"exit code {code}: {log.read_text(errors='replace')[-500:]}"
+
+
+class Server:
+    """A process that runs portions in children of its own."""
+
+    def __init__(self) -> None:
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }  # threads do not survive a fork
+        command = [sys.executable, __file__, "--serve"]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, kind: str, seed: int, cases: int) -> dict[str, Any] | str:
+        """Runs a portion."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps((kind, seed, cases)) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())  # type: ignore[no-any-return]
+
+    def stop(self) -> None:
+        """Ends the process."""
+        self.process.communicate()
+
+
+def _portion_in_process(
+    kind: str, seed: int, cases: int, folder: Path, free: queue.SimpleQueue[Server]
+) -> dict[str, Any]:
     file = folder / f"{kind.replace(' ', '-')}-{seed}-{cases}.json"
     if file.exists():
         return json.loads(file.read_text())  # type: ignore[no-any-return]
     begin = time.monotonic()
-    command = [sys.executable, __file__, "--portion", kind, str(seed), str(cases)]
-
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
-
+    server = free.get()
     try:
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=PORTION_LIMIT, preexec_fn=limited, check=False
-        )
-        result = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None  # readers print warnings
-        reason = f"exit code {done.returncode}: {done.stderr[-500:]}"
-    except subprocess.TimeoutExpired:
-        result, reason = None, f"no end within {PORTION_LIMIT:.0f} s"
-    if result is None:
-        return {"kind": kind, "seed": seed, "counts": {CRASH: 1}, "failures": {CRASH: reason}, "memory": 0}
+        result = server.run(kind, seed, cases)
+    finally:
+        free.put(server)
+    if isinstance(result, str):
+        return {"kind": kind, "seed": seed, "counts": {CRASH: 1}, "failures": {CRASH: result}, "memory": 0}
     temporary = file.with_suffix(".tmp")
     temporary.write_text(json.dumps(result))
     temporary.replace(file)
     print(f"{kind}, seed {seed}: {dict(result['counts'])} in {time.monotonic() - begin:.0f} s", file=sys.stderr)
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def _print_table(names: list[str], results: list[dict[str, Any]]) -> int:

@@ -1,10 +1,12 @@
 """An hour of random work in one process: memory, file handles and threads by the minute, results as in fresh processes.
 
-    python tools/soak.py [--minutes 60] [--seed 0] [--checks 0.1] [--file out/soak.md]
+    python tools/soak.py [--minutes 60] [--seed 0] [--checks 0.02] [--file out/soak.md]
 
 simulates, renders, differentiates, fits, and writes and reads files, in random order and with random sizes. A part of
 the work is repeated in fresh processes, whose results must be equal to the last bit. Prints a row a minute, and exits
-with 1 if a result differs, or if memory or handles grow from the second quarter to the last one. Needs the extra `dev`.
+with 1 if a result differs, or if memory or handles grow from the second quarter to the last one. Minutes are those in
+which the process computes: other work on the machine makes it take longer, not do less. Ctrl-C ends it early. Needs the
+extra `dev`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import gc
 import hashlib
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -27,14 +30,14 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 GROWTH = 0.05  # of the median memory from the second quarter to the last one, above which it is not flat
-HEAD = ("minute", "work items", "memory [MB]", "handles", "threads", "repeated", "different")
+HEAD = ("CPU minute", "work items", "memory [MB]", "handles", "threads", "repeated", "different")
 
 
 @dataclass(frozen=True)
 class Reading:
     """What the process holds at the end of a minute."""
 
-    minute: int
+    minute: int  # of CPU time
     items: int
     memory: float  # resident [MB]
     handles: int
@@ -49,9 +52,9 @@ class Reading:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=60.0, help="duration (60)")
+    parser.add_argument("--minutes", type=float, default=60.0, help="CPU time of the process (60)")
     parser.add_argument("--seed", type=int, default=0, help="of the work (0)")
-    parser.add_argument("--checks", type=float, default=0.1, help="fraction repeated in fresh processes (0.1)")
+    parser.add_argument("--checks", type=float, default=0.02, help="fraction repeated in fresh processes (0.02)")
     parser.add_argument("--file", type=Path, default=ROOT / "out" / "soak.md", help="for the table (out/soak.md)")
     parser.add_argument("--one", type=int, metavar="SEED", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -64,13 +67,15 @@ def main() -> int:
 
 
 def soak(minutes: float, seed: int, checks: float, file: Path) -> list[Reading]:
-    """Works until the time is over; writes the table after every minute."""
-    begin = time.monotonic()
+    """Works until the time is over, or until Ctrl-C; writes the table after every minute."""
+    stopped: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: stopped.append(number))
+    begin = time.process_time()
     chance = random.Random(seed)
     items = repeated = different = 0
     readings: list[Reading] = []
     print_row(file, "| " + " | ".join(HEAD) + " |\n" + "|--:" * len(HEAD) + "|", new=True)
-    while len(readings) < minutes:
+    while len(readings) < minutes and not stopped:
         item = chance.randrange(2**31)
         found = digest_of(item)
         items += 1
@@ -80,7 +85,7 @@ def soak(minutes: float, seed: int, checks: float, file: Path) -> list[Reading]:
             if fresh != found:
                 different += 1
                 print(f"item {item} ({found.split()[0]}) differs from a fresh process", file=sys.stderr, flush=True)
-        if time.monotonic() - begin >= 60.0 * (len(readings) + 1):
+        if time.process_time() - begin >= 60.0 * (len(readings) + 1):
             gc.collect()
             readings.append(Reading(len(readings) + 1, items, *held(), repeated, different))
             print_row(file, readings[-1].row())
@@ -101,6 +106,9 @@ def print_row(file: Path, text: str, *, new: bool = False) -> None:
 
 def judge(readings: list[Reading]) -> int:
     """Prints whether memory and handles are flat and results equal; returns 1 if not."""
+    if not readings:
+        print("interrupted before the first minute")
+        return 1
     quarter = max(1, len(readings) // 4)
     early, late = readings[quarter : 2 * quarter] or readings[:1], readings[-quarter:]
     growth = median(late, "memory") / median(early, "memory") - 1.0
@@ -118,7 +126,9 @@ def median(readings: list[Reading], name: str) -> float:
 
 def digest_in_fresh_process(item: int) -> str:
     command = [sys.executable, __file__, "--one", str(item)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, start_new_session=True
+    ).stdout.strip()
 
 
 def digest_of(item: int) -> str:

@@ -34,7 +34,11 @@ def initialize() -> None:
     """Starts Warp without its banner and without its message about a missing GPU."""
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
     with contextlib.nullcontext() if torch.cuda.is_available() else _silent_stderr():
-        wp.init()
+        try:
+            wp.init()
+        except OSError as error:  # such as a home folder that cannot be written
+            remedy = "the kernel cache cannot be written; WARP_CACHE_PATH may name another folder"
+            raise OSError(error.errno, f"{error.strerror}: {remedy}", error.filename) from error
     with contextlib.suppress(OSError):  # a cache that cannot be read or changed is used as it is
         remove_damaged_modules(Path(wp.config.kernel_cache_dir))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 
 BUILD_FOLDER = re.compile(r"_p(\d+)_t\d+$")  # end of the name of a folder in which a process is compiling
 BUILD_TIME = 3600.0  # after which a folder of a process that no longer exists is removed [s]
+MODULE_SPACE = 20_000_000  # that the compilation of a module may need [bytes]
 MOVING_TIME = 60.0  # by which a process has moved the metadata after the object [s]
 ELF_HEADER = struct.Struct("<4s36xQ10xHH")  # magic number, offset of the section table, size and number of its entries
 
@@ -41,6 +43,22 @@ def remove_damaged_modules(folder: Path, pattern: str = "wp_gradsim.*") -> list[
             file.unlink(missing_ok=True)
         removed.append(module.name)
     return removed
+
+
+def check_space(folder: Path, module: str) -> None:
+    """Raises OSError if there is no space for a module that is not compiled yet: the compiler would end the process.
+
+    Args:
+        folder: The kernel cache.
+        module: Name of the module.
+    """
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:  # Warp makes the folder, or says why it cannot
+        return
+    if free < MODULE_SPACE and not any(folder.glob(f"wp_{module}_*/*.o")):
+        remedy = f"the kernel cache needs {MODULE_SPACE // 10**6} MB, or WARP_CACHE_PATH the name of another folder"
+        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {remedy}", str(folder))
 
 
 def _is_abandoned(folder: Path, process: int) -> bool:

@@ -23,7 +23,7 @@ import gradsim as gs
 
 ANSWERED, REFUSED = "answered", "refused"
 RAW, NOT_FINITE, HANG = "raw exception", "not finite", "hang"
-LIMIT = 60  # of an attempt [s]
+LIMIT = 60.0  # CPU time of an attempt [s]; portions of the attack have a limit of their whole time
 
 
 class Failure(AssertionError):
@@ -56,7 +56,7 @@ def outcome(attack: Attack, given: Any) -> str:
     except gs.GradsimError:
         return REFUSED
     except _TimeIsUp:
-        raise Failure(HANG, f"no answer within {LIMIT} s") from None
+        raise Failure(HANG, f"no answer within {LIMIT:.0f} s") from None
     except Exception as error:
         raise Failure(RAW, f"{type(error).__name__}: {str(error)[:200]}") from error
     for value in result if isinstance(result, tuple) else (result,):
@@ -76,13 +76,13 @@ def _time_limit() -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise _TimeIsUp
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(LIMIT)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _run(scene: gs.Scene) -> tuple[Any, ...]:

@@ -51,7 +51,7 @@ def run(name: str, folder: Path, out: Path, file_size: int | None = None) -> dic
 
     log = folder / "log.txt"
     command = Command(name, tuple(argument.format(out=out) for argument in COMMANDS[name]))
-    code, _ = run_command(command, folder, log, file_size=file_size)
+    code, _, _ = run_command(command, folder, log, file_size=file_size)
     left = {} if out == READ_ONLY else {str(p): p.stat().st_size for p in out.rglob("*") if p.is_file()}
     return {"code": code, "output": log.read_text(), "out": str(out), "left": left}
 

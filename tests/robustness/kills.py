@@ -25,6 +25,7 @@ from typing import Any
 WATCHED = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree")  # audit events
 TIMES = ("seconds", "s", "CPU s")  # keys and columns that differ from run to run
 KILLED, LIMIT = -9, 600.0  # exit code; longest run [s]
+LONGEST_PAUSE = 1.0  # between two looks at a child; a longer one means that the machine was suspended [s]
 
 
 @dataclass(frozen=True)
@@ -71,17 +72,27 @@ def start_child(function: Callable[[], None], log: Path) -> int:
 
 def in_child(function: Callable[[], None], log: Path, kill: Kill | None = None) -> int:
     """Runs a function in a forked child that is killed at some moment. Returns its exit code, -9 if it was killed."""
+    return _watched_child(function, log, kill)[0]
+
+
+def _watched_child(function: Callable[[], None], log: Path, kill: Kill | None) -> tuple[int, float]:
+    """Runs a function as `in_child`. Returns its exit code and how long it ran [s].
+
+    Time in which this process did not run either, because the machine or both were suspended, does not count.
+    """
     child = start_child(function, log)
-    end = time.monotonic() + (LIMIT if kill is None else min(kill.seconds, LIMIT))
+    limit, seconds, last = LIMIT if kill is None else min(kill.seconds, LIMIT), 0.0, time.monotonic()
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status)
-        if time.monotonic() >= end:
+            return os.waitstatus_to_exitcode(status), seconds
+        if seconds >= limit:
             os.killpg(child, signal.SIGKILL)  # worker processes too
             os.waitpid(child, 0)
-            return KILLED
+            return KILLED, seconds
         time.sleep(0.002)
+        now = time.monotonic()
+        seconds, last = seconds + min(now - last, LONGEST_PAUSE), now
 
 
 def _run_child(function: Callable[[], None], log: Path) -> None:
@@ -105,8 +116,8 @@ def _run_child(function: Callable[[], None], log: Path) -> None:
 
 def run_command(
     command: Command, folder: Path, log: Path, kill: Kill | None = None, *, file_size: int | None = None
-) -> tuple[int, int]:
-    """Runs a command in a folder. Returns its exit code and the number of its operations on files there.
+) -> tuple[int, int, float]:
+    """Runs a command in a folder. Returns its exit code, the number of its operations on files there, and its time [s].
 
     Args:
         command: Command.
@@ -129,8 +140,8 @@ def run_command(
         sys.argv = ["gradsim", *command.arguments]
         main()
 
-    code = in_child(run, log, kill)
-    return code, len(count.read_bytes()) if count.exists() else 0
+    code, seconds = _watched_child(run, log, kill)
+    return code, len(count.read_bytes()) if count.exists() else 0, seconds
 
 
 def _watch(folder: Path, fatal: int, count: Path | None) -> None:
@@ -160,21 +171,22 @@ class KillTest:
         """Runs the command undisturbed, in a new folder below `folder`."""
         self.command, self.folder = command, folder
         self.log = folder / "output.txt"
+        self.inputs = folder / "inputs"
+        self._make_inputs()
         self.reference = self._new_folder("reference")
-        begin = time.monotonic()
-        code, self.operations = run_command(command, self.reference, self.log)
-        self.seconds = time.monotonic() - begin
+        code, self.operations, self.seconds = run_command(command, self.reference, self.log)
         if code not in (0, 1):  # 1: a claim of an experiment does not hold
             raise RuntimeError(f"{command.name}: exit code {code}\n{self.log.read_text()[-2000:]}")
         self.code = code
 
-    def _new_folder(self, name: str) -> Path:
-        folder = self.folder / name
-        folder.mkdir()
+    def _make_inputs(self) -> None:
+        self.inputs.mkdir()
         log = self.folder / "inputs.txt"
-        if in_child(lambda: self.command.inputs(folder), log):
+        if in_child(lambda: self.command.inputs(self.inputs), log):
             raise RuntimeError(f"{self.command.name}: {log.read_text()[-2000:]}")
-        return folder
+
+    def _new_folder(self, name: str) -> Path:
+        return Path(shutil.copytree(self.inputs, self.folder / name))
 
     def run(self, seed: str, kills: int) -> Outcome:
         """Kills the command up to `kills` times, then lets it finish."""
@@ -182,7 +194,7 @@ class KillTest:
         folder = self._new_folder("killed")
         while True:
             kill = self._moment(chance) if outcome.kills < kills else None
-            code, _ = run_command(self.command, folder, self.log, kill)
+            code, _, _ = run_command(self.command, folder, self.log, kill)
             outcome.runs += 1
             if code != KILLED:
                 break
@@ -293,11 +305,11 @@ def write_recording(folder: Path, count: int = 1) -> None:
         return gs.Scene([box], ground=gs.Ground(ke=1500.0, kd=20.0, mu=mu), camera=camera)
 
     unknown = fallen(gs.unknown(0.2, low=0.05, high=1.0), gs.unknown(0.8, low=0.0, high=3.0))
-    unknown.save(folder / "scene.yaml", time=gs.Time(frames=10, fps=20, substeps=32))
+    unknown.save(folder / "scene.yaml", time=gs.Time(frames=6, fps=20, substeps=32))
     for number in range(count):
         truth = fallen(0.4, 1.2 + 0.2 * number)
-        motion = gs.simulate(truth, frames=10, fps=20, substeps=48, integrator=gs.RungeKutta4())
-        frames = gs.render(truth, motion, (16, 16))
+        motion = gs.simulate(truth, frames=6, fps=20, substeps=48, integrator=gs.RungeKutta4())
+        frames = gs.render(truth, motion, (12, 12))
         noise = torch.randn(frames.shape, generator=torch.Generator().manual_seed(number), dtype=frames.dtype)
         gs.save_video(folder / f"video{number}.npz", frames + 0.01 * noise, 20.0)
 
@@ -310,7 +322,12 @@ def _write_many(folder: Path) -> None:
 
 DATASET = ("dataset", "rigid", "--size", "16", "--frames", "4", "-o", "set")
 COMMANDS = (
-    Command("estimate", ("estimate", "scene.yaml", "video0.npz", "-o", "out", "--resume"), write_recording, 60),
+    Command(
+        "estimate",
+        ("estimate", "scene.yaml", "video0.npz", "-o", "out", "--corrections", "1", "--resume"),
+        write_recording,
+        60,
+    ),
     Command("estimate --many", ("estimate", "--many", "many.csv", "-o", "fits", "--corrections", "0"), _write_many, 40),
     Command("control", ("control", "cloth", "--goal", "hidden", "--iterations", "1", "-o", "out"), weight=20),
     Command("reproduce", ("reproduce", "mass", "--objects", "1", "--json", "rows.json"), weight=15),

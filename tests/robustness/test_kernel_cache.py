@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+import warp as wp
 
 from gradsim.kernel_cache import remove_damaged_modules
+from gradsim.native import kernel_module
 
 PROGRAM = """
 import gradsim as gs
@@ -19,6 +22,7 @@ def run(cache) -> str:
     environment = {**os.environ, "WARP_CACHE_PATH": str(cache)}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no warnings of the compiler
     return done.stdout
 
 
@@ -85,3 +89,21 @@ def test_a_module_that_another_process_is_compiling_is_left_alone(tmp_path):
     assert remove_damaged_modules(tmp_path) == []
     os.utime(moving / "b.o", (0.0, 0.0))
     assert remove_damaged_modules(tmp_path) == ["wp_gradsim.b"]
+
+
+def test_a_full_disk_is_named_before_the_compiler_ends_the_process(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=1000))
+    monkeypatch.setattr("warp.config.kernel_cache_dir", str(tmp_path))
+    with pytest.raises(OSError, match="No space left on device: the kernel cache needs"):
+        kernel_module("missing", wp.float64)
+    (tmp_path / "wp_gradsim.present.double_0123456").mkdir()
+    (tmp_path / "wp_gradsim.present.double_0123456" / "a.o").write_bytes(b"")
+    kernel_module("present", wp.float64)
+
+
+def test_a_cache_that_cannot_be_written_is_named_with_a_remedy(tmp_path):
+    (tmp_path / "file").write_text("")
+    environment = {**os.environ, "WARP_CACHE_PATH": str(tmp_path / "file")}
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert "the kernel cache cannot be written; WARP_CACHE_PATH may name another folder" in done.stderr

@@ -6,13 +6,16 @@ import resource
 import subprocess
 import sys
 import zipfile
+from fractions import Fraction
 
+import av
 import numpy as np
 import pytest
 import torch
+from av.stream import Disposition
 
 import gradsim as gs
-from gradsim.scene.errors import OutOfMemory, VideoFileError
+from gradsim.scene.errors import OutOfMemory, OutOfRange, VideoFileError, WrongType
 
 FRAMES = torch.linspace(0.0, 1.0, 12 * 32 * 32 * 3, dtype=torch.float64).reshape(12, 32, 32, 3)
 
@@ -79,6 +82,70 @@ def test_two_frames_of_a_compressed_array_do_not_inflate_it(tmp_path):
     command = [sys.executable, "-c", script, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limited, check=False)
     assert "torch.Size([2, 1000, 100, 3])" in done.stdout, done.stderr[-500:]
+
+
+def test_a_large_movie_is_reduced_frame_by_frame(tmp_path):
+    """Frames that would take 1.8 GB are read at a small size by a process that takes less than half of that."""
+    file = tmp_path / "large.mp4"
+    with av.open(str(file), "w") as container:
+        stream = container.add_stream("libx264", rate=30, options={"preset": "ultrafast"})
+        stream.width, stream.height, stream.pix_fmt = 1280, 720, "yuv420p"
+        for number in range(80):
+            image = np.full((720, 1280, 3), number, np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode(None))
+    script = (
+        "import resource, sys, gradsim as gs; resident = resource.RUSAGE_SELF\n"
+        "before = resource.getrusage(resident).ru_maxrss\n"
+        "frames = gs.load_video(sys.argv[1], size=(36, 64)).frames\n"
+        "print(*frames.shape, (resource.getrusage(resident).ru_maxrss - before) // 1024)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(file)], capture_output=True, text=True, check=True)
+    *shape, grown = map(int, done.stdout.split())
+    assert shape == [80, 36, 64, 3]
+    assert grown < 800  # [MB]
+
+
+def test_a_stream_that_changes_size_is_refused(tmp_path):
+    """Motion JPEG is one picture after the other, here of two sizes."""
+    content = b""
+    for height, width in ((32, 48), (48, 32)):
+        encoder = av.CodecContext.create("mjpeg", "w")
+        encoder.height, encoder.width, encoder.pix_fmt, encoder.time_base = height, width, "yuvj420p", Fraction(1, 30)
+        content += 4 * bytes(encoder.encode(av.VideoFrame(width, height, "yuvj420p"))[0])
+    file = tmp_path / "turned.avi"
+    file.write_bytes(content)
+    assert len(gs.load_video(file, frames=(0, 4))) == 4
+    with pytest.raises(VideoFileError, match="48 x 32 pixels in frame 4: needs 32 x 48 pixels, like the first frame"):
+        gs.load_video(file)
+
+
+def test_the_cover_of_a_recording_is_no_video(tmp_path):
+    file = tmp_path / "song.mp4"
+    with av.open(str(file), "w") as container:
+        cover, sound = container.add_stream("mjpeg"), container.add_stream("aac", rate=8000)
+        cover.width = cover.height = 16
+        cover.pix_fmt, cover.disposition = "yuvj420p", Disposition.attached_pic
+        samples = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
+        samples.sample_rate = 8000
+        for stream, content in ((cover, av.VideoFrame(16, 16, "yuvj420p")), (sound, samples)):
+            container.mux([*stream.encode(content), *stream.encode(None)])
+    with pytest.raises(VideoFileError, match="only the picture of a cover"):
+        gs.load_video(file)
+
+
+@pytest.mark.parametrize("fps", [1e-9, 1e9, 10**400, True])
+def test_a_rate_that_no_movie_has_is_refused(tmp_path, fps):
+    with pytest.raises(OutOfRange, match="fps = "):
+        gs.save_video(tmp_path / "video.mp4", FRAMES, fps)
+
+
+@pytest.mark.parametrize(
+    "option", [{"frames": slice(0.5, 2)}, {"frames": (0.0, 2.0)}, {"dtype": "float64"}, {"dtype": torch.int32}]
+)
+def test_an_option_of_another_type_is_refused_by_name(movie, option):
+    with pytest.raises(WrongType, match=f"{next(iter(option))} = "):
+        gs.load_video(movie, **option)
 
 
 BROKEN_ARRAYS = {

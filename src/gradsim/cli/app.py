@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import logging
+import os
 import sys
 import warnings
 from enum import Enum
@@ -17,12 +19,12 @@ from gradsim import __version__
 from gradsim.allocator import keep_freed_memory
 from gradsim.cli.calibrate import calibrate
 from gradsim.cli.check import check
-from gradsim.cli.console import console, stderr
+from gradsim.cli.console import OutputClosed, console, stderr
 from gradsim.cli.control import control
 from gradsim.cli.dataset import dataset
 from gradsim.cli.demo import demo
 from gradsim.cli.estimate import estimate
-from gradsim.cli.exit_codes import INTERRUPTED, INVALID_INPUT
+from gradsim.cli.exit_codes import INTERRUPTED, INVALID_INPUT, OUTPUT_CLOSED
 from gradsim.cli.identify import identify
 from gradsim.cli.landscape import landscape
 from gradsim.cli.new import new
@@ -39,7 +41,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Differentiable simulation from pixels to physics and back. Start with `gradsim demo`.",
-    epilog="Exit codes: 0 success, 1 a check or claim failed, 2 invalid input, 130 interrupted.",
+    epilog="Exit codes: 0 success, 1 a check or claim failed, 2 invalid input, 130 interrupted, 141 output closed.",
 )
 for command in (new, prepare, calibrate, simulate, estimate, identify, landscape, control, view, demo, warm_up):
     app.command()(command)
@@ -106,9 +108,13 @@ def _import_file(path: Path) -> None:
 def main() -> None:
     """Entry point. Invalid input prints one paragraph and exits with code 2, Ctrl-C with code 130."""
     warnings.showwarning = _print_warning
+    _print_any_name()
     keep_freed_memory()
     try:
         code = app(standalone_mode=False)
+    except OutputClosed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left at exit
+        sys.exit(OUTPUT_CLOSED)
     except typer.Abort:
         stderr.print("interrupted")
         sys.exit(INTERRUPTED)
@@ -119,10 +125,19 @@ def main() -> None:
     except MemoryError as error:
         sys.exit(_print_error(f"not enough memory: {str(error) or 'use fewer or smaller frames, or fewer bodies'}"))
     except Exception as error:
+        if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):  # of Torch
+            sys.exit(_print_error("not enough memory: use fewer or smaller frames, or fewer bodies"))
         if not hasattr(error, "exit_code") or not hasattr(error, "format_message"):
             raise
         sys.exit(_print_error(f"{error.format_message()} Try --help."))  # a missing or malformed option
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _print_any_name() -> None:
+    """Lets names of files be printed that are not valid text, and signs that the output's encoding does not have."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _print_error(text: str) -> int:

@@ -10,7 +10,7 @@ import typer
 
 from gradsim.cli.console import result_console
 from gradsim.cli.files import make_folder, write_json
-from gradsim.cli.options import JsonOption, parse_frames
+from gradsim.cli.options import WHOLE, JsonOption, parse_frames
 from gradsim.cli.progress import ProgressBar
 from gradsim.scene.errors import InvalidInput
 
@@ -69,8 +69,8 @@ def calibrate(
     save_lens(calibration.lens, out)
     console = result_console(as_json)
     for line in summary(calibration):
-        console.print(line, highlight=False, soft_wrap=True)
-    console.print(f"lens: {out}", highlight=False, soft_wrap=True)
+        console.print_line(line)
+    console.print_line(f"lens: {out}")
     if as_json is not None:
         write_json(as_json, _content(calibration, out))
 
@@ -100,7 +100,7 @@ def summary(calibration: Calibration) -> list[str]:
 def _board(board: str, square: float, charuco: float | None, dictionary: str, legacy: bool) -> Board:
     from gradsim.footage.boards import CharucoBoard, Chessboard
 
-    match = re.fullmatch(r"(\d+)[xX×](\d+)", board.strip())
+    match = re.fullmatch(rf"({WHOLE})[xX×]({WHOLE})", board.strip())
     if match is None:
         raise InvalidInput("--board", board, "must be columns x rows, such as 9x6")
     columns, rows = int(match[1]), int(match[2])

@@ -9,11 +9,28 @@ from rich.console import Console
 
 from gradsim.bridge import kernels_cached
 
-console = Console()
-stderr = Console(stderr=True)
+
+class OutputClosed(Exception):
+    """Nobody reads the output any more, as after `| head`."""
 
 
-def result_console(as_json: Path | None) -> Console:
+class CommandConsole(Console):
+    """A console that prints the names of files as they are, and whose reader may leave."""
+
+    def print_line(self, text: str) -> None:
+        """Prints a line without markup, such as one with the name of a file; only a terminal wraps it."""
+        self.print(text, highlight=False, soft_wrap=True, markup=False)
+
+    def on_broken_pipe(self) -> None:
+        """Ends the command."""
+        raise OutputClosed
+
+
+console = CommandConsole(emoji=False)
+stderr = CommandConsole(stderr=True, emoji=False)
+
+
+def result_console(as_json: Path | None) -> CommandConsole:
     """Returns the console for results: the standard error stream if the standard output is reserved for JSON."""
     return stderr if as_json is not None and str(as_json) == "-" else console
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from gradsim.cli.console import announce_compilation, result_console
 from gradsim.cli.exit_codes import INTERRUPTED
 from gradsim.cli.files import make_folder, write_json
-from gradsim.cli.options import JsonOption, ThreadsOption, set_threads
+from gradsim.cli.options import SEED_RANGE, JsonOption, ThreadsOption, set_threads
 from gradsim.cli.progress import ProgressBar
 from gradsim.experiments.control.catalogue import Subject, find_family
 from gradsim.experiments.control.task import Method, Task
@@ -38,7 +38,7 @@ def control(
         Method,
         typer.Option(help="Search with gradients from one image of the goal, from 3D states, or random search."),
     ] = Method.IMAGE,
-    seed: Annotated[int, typer.Option(help="Random seed of the goal and of the initial control.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the goal and of the initial control.", **SEED_RANGE)] = 0,
     iterations: Annotated[int | None, typer.Option(help="Per stage; by default those of the task.", min=1)] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report, video and control.")] = Path("out"),
     threads: ThreadsOption = None,
@@ -73,9 +73,10 @@ def control(
     output.print(text, highlight=False, soft_wrap=True)
     with ProgressBar("searching", count, unit="iterates", interval=0.0) as bar:
         plan = task.run(method, lambda iterate: show_iterate(bar, iterate))
-    print_plan(plan, output)
     title = f"{family.name[:1].upper()}{family.name[1:]}, seed {seed}"
-    output.print(f"report: {_write_report(plan, out, title, task, method)}", highlight=False, soft_wrap=True)
+    report = _write_report(plan, out, title, task, method)  # before the output, which may be closed
+    print_plan(plan, output)
+    output.print_line(f"report: {report}")
     if as_json is not None:
         write_json(as_json, {"task": family.name, "method": method.value, "seed": seed, **plan.as_dict()})
     if plan.status == "interrupted":

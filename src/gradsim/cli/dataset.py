@@ -12,7 +12,7 @@ import typer
 from gradsim.cli.console import announce_compilation, console, stderr
 from gradsim.cli.exit_codes import INTERRUPTED
 from gradsim.cli.files import make_folder
-from gradsim.cli.options import JobsOption, RayOption, chosen_workers
+from gradsim.cli.options import SEED_RANGE, JobsOption, RayOption, chosen_workers
 from gradsim.cli.progress import ProgressBar
 from gradsim.parallel import Workers
 
@@ -31,7 +31,7 @@ class Codec(str, Enum):
 
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder; videos that it already has are not made again.")]
-SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
+SeedOption = Annotated[int, typer.Option(help="Random seed.", **SEED_RANGE)]
 SideOption = Annotated[int, typer.Option("--size", help="Height and width of the frames in pixels.", min=8)]
 FramesOption = Annotated[int | None, typer.Option(help="Number of frames; by default the whole motion.", min=2)]
 CodecOption = Annotated[Codec, typer.Option(help="ffv1 keeps the 8-bit values exactly; h264 is smaller.")]
@@ -90,8 +90,8 @@ def _make(
         with ProgressBar("recording", videos, unit="videos") as bar:
             new = generate(out, videos, settings, workers, lambda done: bar.update(done, "recording"))
     except KeyboardInterrupt:
-        stderr.print(f"interrupted: run the same command to resume; finished videos are kept in {out}", soft_wrap=True)
+        stderr.print_line(f"interrupted: run the same command to resume; finished videos are kept in {out}")
         raise typer.Exit(INTERRUPTED) from None
     seconds = time.perf_counter() - begin
     speed = f", {new / seconds:.1f} videos/s" if new else ""
-    console.print(f"{out}: {videos} videos, {new} new in {seconds:.0f} s{speed}", highlight=False, soft_wrap=True)
+    console.print_line(f"{out}: {videos} videos, {new} new in {seconds:.0f} s{speed}")

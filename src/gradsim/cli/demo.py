@@ -12,14 +12,14 @@ from gradsim.cli.console import announce_compilation, console
 from gradsim.cli.estimate import print_fit, show_stage
 from gradsim.cli.exit_codes import INTERRUPTED
 from gradsim.cli.files import make_folder
-from gradsim.cli.options import ThreadsOption, set_threads
+from gradsim.cli.options import SEED_RANGE, ThreadsOption, set_threads
 from gradsim.cli.progress import ProgressBar
 from gradsim.fit.result import Fit
 
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the video and the report.")] = Path("out"),
-    seed: Annotated[int, typer.Option(help="Random seed of the hidden values.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the hidden values.", **SEED_RANGE)] = 0,
     threads: ThreadsOption = None,
 ) -> None:
     """Record a bouncing cube with hidden parameters, then estimate them from the video.
@@ -43,11 +43,11 @@ def demo(
         record_demo(video, truth)
         guessed_scene().save(scene, time=TIME)
     height, width = RECORDED_SIZE
-    console.print(f"video: {video}, {TIME.frames} frames of {height} x {width} pixels, H.264", highlight=False)
+    console.print_line(f"video: {video}, {TIME.frames} frames of {height} x {width} pixels, H.264")
     with ProgressBar("fitting", TIME.frames) as bar:
         fit = fit_demo(video, lambda stage: show_stage(bar, stage))
     print_fit(fit, console, truth)
-    console.print(f"report: {_write_report(fit, out, video, scene, truth)}", highlight=False, soft_wrap=True)
+    console.print_line(f"report: {_write_report(fit, out, video, scene, truth)}")
     console.print(f"total time: {time.perf_counter() - begin:.0f} s", highlight=False)
     if fit.status == "interrupted":
         raise typer.Exit(INTERRUPTED)

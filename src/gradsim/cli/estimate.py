@@ -25,6 +25,7 @@ from gradsim.cli.inputs import (
 )
 from gradsim.cli.many import fit_many
 from gradsim.cli.options import (
+    SEED_RANGE,
     JobsOption,
     JsonOption,
     RayOption,
@@ -55,7 +56,7 @@ def estimate(
     starts: Annotated[
         int, typer.Option(help="Number of searches: the first from the guesses, the others from random values.", min=1)
     ] = 1,
-    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", **SEED_RANGE)] = 0,
     trial: Annotated[
         list[Path] | None,
         typer.Option(
@@ -209,12 +210,13 @@ def estimate(
             **options,
         )
     output = result_console(as_json)
+    report = _write_report(fit, out, subject)  # before the output, which may be closed
     print_fit(fit, output)
-    output.print(f"report: {_write_report(fit, out, subject)}", highlight=False, soft_wrap=True)
+    output.print_line(f"report: {report}")
     if as_json is not None:
         write_json(as_json, fit.as_dict())
     if fit.status == "interrupted":
-        stderr.print("interrupted: add --resume to the same command to continue", soft_wrap=True, highlight=False)
+        stderr.print_line("interrupted: add --resume to the same command to continue")
         raise typer.Exit(INTERRUPTED)
     if checkpoint is None:
         state.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ import typer
 
 from gradsim.cli.console import console, stderr
 from gradsim.cli.exit_codes import FAILED, INTERRUPTED
+from gradsim.cli.options import SEED_RANGE
 from gradsim.experiments.experiment import Experiment, Row, run_experiment
 from gradsim.parallel import Workers
 
@@ -19,7 +20,7 @@ JsonOption = Annotated[
 ]
 
 
-SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
+SeedOption = Annotated[int, typer.Option(help="Random seed.", **SEED_RANGE)]
 
 
 def show_experiment(
@@ -43,26 +44,26 @@ def fill_table(
     """Prints the table while it is filled, then the claims. Returns the rows, and whether all claims hold."""
     console.print(f"[bold]{experiment.title}[/]", soft_wrap=True)
     if experiment.paper:
-        console.print(f"paper: {experiment.paper}", highlight=False, soft_wrap=True)
-    console.print("  ".join(column.head() for column in experiment.columns), highlight=False, soft_wrap=True)
+        console.print_line(f"paper: {experiment.paper}")
+    console.print_line("  ".join(column.head() for column in experiment.columns))
     rows: list[Row] = []
     try:
         with stderr.status("compiling kernels (first use only)") as status:
             for row in run_experiment(experiment, file, status.update, workers):
                 rows.append(row)
                 line = "  ".join(column.cell(row) for column in experiment.columns)
-                console.print(line.rstrip(), highlight=False, soft_wrap=True, markup=False)
+                console.print_line(line.rstrip())
     except KeyboardInterrupt:
         resume = (
             f"{len(rows)} rows are saved in {file}; run the same command to resume"
             if file
             else "use --json FILE to save rows and resume later"
         )
-        stderr.print(f"interrupted: {resume}", soft_wrap=True, highlight=False)
+        stderr.print_line(f"interrupted: {resume}")
         raise typer.Exit(INTERRUPTED) from None
     plot(rows)
     for text in experiment.summary(rows):
-        console.print(text, highlight=False, soft_wrap=True, markup=False)
+        console.print_line(text)
     claims = experiment.claims(rows)
     for claim in claims:
         mark = "[green]ok  [/]" if claim.ok else "[bold red]FAIL[/]"

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import typer
-
-from gradsim.cli.console import stderr
+from gradsim.cli.console import console, stderr
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 
@@ -24,8 +22,8 @@ def write_json(path: Path, content: object) -> None:
     """Writes JSON to a file, creating its folder, or to the standard output if the path is "-"."""
     text = json.dumps(content, indent=2) + "\n"
     if str(path) == "-":
-        typer.echo(text, nl=False)
+        console.print_line(text.removesuffix("\n"))
         return
     make_folder(path.parent)
     write_atomically(path, lambda target: target.write_text(text), InvalidInput)
-    stderr.print(f"wrote {path}", soft_wrap=True, highlight=False)
+    stderr.print_line(f"wrote {path}")

@@ -14,6 +14,7 @@ from gradsim.cli.estimate import COLORS
 from gradsim.cli.files import write_json
 from gradsim.cli.inputs import checked_camera, checked_unknowns, substeps_at
 from gradsim.cli.options import (
+    SEED_RANGE,
     JsonOption,
     RoughlyOption,
     SubstepsOption,
@@ -57,7 +58,7 @@ def identify(
     samples: Annotated[
         int, typer.Option(help="Number of true values: the guesses, and samples within the bounds or priors.", min=1)
     ] = 5,
-    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", **SEED_RANGE)] = 0,
     substeps: SubstepsOption = None,
     threads: ThreadsOption = None,
     as_json: JsonOption = None,

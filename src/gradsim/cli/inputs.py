@@ -13,7 +13,7 @@ import typer
 
 from gradsim.cli.console import stderr
 from gradsim.cli.options import Dtype, parse_crop, parse_frames, parse_size
-from gradsim.scene.errors import InvalidInput, SceneFileError, WrongShape
+from gradsim.scene.errors import InvalidInput, OutOfRange, SceneFileError, WrongShape
 from gradsim.scene.files.load import SceneFile, load_scene_file
 from gradsim.scene.time import Time
 from gradsim.video.downsample import downsample
@@ -131,7 +131,8 @@ def load_mask(file: Path, crop: str | None, size: tuple[int, int]) -> torch.Tens
     """Loads weights of the pixels [H, W] or [T, H, W] from an image or an array, cropped and downsampled as a video."""
     if not file.is_file() or file.suffix.lower() not in (".png", ".npy"):
         raise InvalidInput("--mask", str(file), "must be an existing .png image or .npy array [H, W] or [T, H, W]")
-    array = np.load(file, allow_pickle=False) if file.suffix.lower() == ".npy" else _grey_image(file)
+    array = _pixels("--mask", file)
+    array = array if file.suffix.lower() == ".npy" else array.mean(-1)
     if array.ndim not in (2, 3):
         raise WrongShape("--mask", f"shape {array.shape}", "must be [H, W] or [T, H, W], weights of the pixels")
     weights = torch.as_tensor(array.astype(np.float64))
@@ -151,11 +152,14 @@ def load_background(name: str, video: Video, crop: str | None, option: str = "--
     file = Path(name)
     if not file.is_file() or file.suffix.lower() not in (".png", ".jpg", ".jpeg", ".npy"):
         raise InvalidInput(option, name, "must be auto, or an existing .png, .jpg or .npy image of the empty scene")
-    array = np.load(file, allow_pickle=False) if file.suffix.lower() == ".npy" else _image(file)
-    if array.ndim != 3 or array.shape[-1] != 3:
+    array = _pixels(option, file)
+    if array.ndim != 3 or array.shape[-1] != 3 or not array.size:
         raise WrongShape(option, f"shape {array.shape}", "must be [H, W, 3], a colour image")
-    scale = np.iinfo(array.dtype).max if array.dtype.kind == "u" else 1.0
-    image = torch.as_tensor(array / scale).to(video.frames.dtype)
+    array = array / (np.iinfo(array.dtype).max if array.dtype.kind == "u" else 1.0)
+    low, high = array.min(), array.max()
+    if not (low >= 0 and high <= 1):
+        raise OutOfRange(option, f"values from {low:g} to {high:g}", "must be unsigned integers, or lie in [0, 1]")
+    image = torch.as_tensor(array).to(video.frames.dtype)
     if crop is not None:
         top, left, height, width = parse_crop(crop)
         image = image[top : top + height, left : left + width]
@@ -167,9 +171,17 @@ def load_background(name: str, video: Video, crop: str | None, option: str = "--
     return downsample(image, video.size)
 
 
-def _grey_image(file: Path) -> np.ndarray:
-    """Returns the brightness of an image from 0 to 1, [H, W]."""
-    return _image(file).mean(-1)
+def _pixels(option: str, file: Path) -> np.ndarray:
+    """Returns the numbers of an image or of an array file."""
+    try:
+        array = np.load(file, allow_pickle=False) if file.suffix.lower() == ".npy" else _image(file)
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "buif":
+            raise ValueError("it does not hold one array of real numbers")
+    except (MemoryError, FileNotFoundError):
+        raise
+    except Exception as error:  # NumPy and Pillow raise many kinds for malformed files
+        raise InvalidInput(option, str(file), f"is not a readable image or array ({error})") from error
+    return array
 
 
 def _image(file: Path) -> np.ndarray:

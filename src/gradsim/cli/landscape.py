@@ -88,7 +88,7 @@ def _print_minimum(result: Landscape, out: Path, as_json: Path | None) -> None:
     low = ", ".join(f"{name} = {value:.4g}" for name, value in result.minimum.items())
     output = result_console(as_json)
     text = f"lowest mean squared residual {float(result.mean_square.min()):.3g} at {low}"
-    output.print(text, highlight=False, soft_wrap=True)
-    output.print(f"plot: {out}", highlight=False, soft_wrap=True)
+    output.print_line(text)
+    output.print_line(f"plot: {out}")
     if as_json is not None:
         write_json(as_json, result.as_dict())

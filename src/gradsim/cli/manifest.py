@@ -24,11 +24,11 @@ from gradsim.fit.observations.states import States
 from gradsim.fit.observations.tables import MeasuredTable, load_table
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.trials import Trial
-from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName
+from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName, WrongType
 from gradsim.scene.files.document import parse_yaml
 from gradsim.scene.files.load import SceneFile, load_scene_file
 from gradsim.scene.scene import Scene
-from gradsim.scene.spelling import did_you_mean
+from gradsim.scene.spelling import abbreviate, did_you_mean
 from gradsim.video.video import Video
 
 DEVIATION = ".sd"  # end of the name of a column with the standard deviation of a tracked point
@@ -58,6 +58,8 @@ class TrialEntry:
     set: Mapping[str, Any] = field(default_factory=dict)  # values by path: of quantities, or guesses of unknowns
 
 
+TEXTS = ("scene", *FILES, "name", "frames", "crop", "size", "background")  # keys
+EXCESS = "\n"  # key of the cells of a row beyond the columns, which no column has
 KEYS = tuple(item.name for item in fields(TrialEntry))
 
 
@@ -127,6 +129,9 @@ def _yaml_rows(path: Path) -> list[dict[str, Any]]:
     for number, row in enumerate(content["trials"]):
         if not isinstance(row, dict):
             raise InvalidInput(f"trials[{number}]", repr(row), "must be a mapping such as {video: toss.mp4}")
+        for given in (common, row):
+            if not isinstance(given.get("set") or {}, dict):
+                raise WrongType(f"trials[{number}].set", repr(given["set"]), "must be a mapping of values by path")
         values = {**(common.get("set") or {}), **(row.get("set") or {})}
         rows.append({**common, **row, "set": values})
     return rows
@@ -134,9 +139,16 @@ def _yaml_rows(path: Path) -> list[dict[str, Any]]:
 
 def _csv_rows(path: Path) -> list[dict[str, Any]]:
     """Returns the rows; columns that are no key of a trial are paths."""
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        table = [{(k or "").strip(): (v or "").strip() for k, v in row.items()} for row in csv.DictReader(stream)]
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            table = list(csv.DictReader(stream, restval="", restkey=EXCESS))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InvalidInput("--trials", str(path), f"must be a table of comma-separated values ({error})") from None
     rows = []
+    for number, cells in enumerate(table):
+        if EXCESS in cells:
+            raise InvalidInput(f"trials[{number}]", str(cells[EXCESS]), "the row has more cells than the first line")
+    table = [{key.strip(): text.strip() for key, text in cells.items()} for cells in table]
     for number, cells in enumerate(table):
         row: dict[str, Any] = {key: value for key, value in cells.items() if key in KEYS and value}
         for key in ("fps", "offset", "exposure", "noise", "robust"):
@@ -159,19 +171,30 @@ def _cell(name: str, text: str) -> float | list[float]:
 def _entry(label: str, row: Mapping[str, Any]) -> TrialEntry:
     for key in row:
         if key not in KEYS:
-            raise UnknownName(f"{label}.{key}", row[key], f"{did_you_mean(key, KEYS)}the keys are {', '.join(KEYS)}")
+            raise UnknownName(
+                f"{label}.{key}", row[key], f"{did_you_mean(str(key), KEYS)}the keys are {', '.join(KEYS)}"
+            )
     if not any(row.get(key) for key in FILES):
         raise InvalidInput(label, "no observation", f"give at least one of {', '.join(FILES)}")
     if not row.get("states") and not row.get("tracks"):
         for key in ("noise", "robust"):
             if row.get(key) is not None:
                 raise InvalidInput(f"{label}.{key}", row[key], f"applies to states and tracks: use --{key} for videos")
+    _check_texts(label, row)
     entry = TrialEntry(**row)
     for key in ("fps", "exposure", "offset"):
         value = getattr(entry, key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0):
             raise OutOfRange(f"{label}.{key}", value, "must be a number >= 0")
     return replace(entry, size=None if entry.size is None else str(entry.size))
+
+
+def _check_texts(label: str, row: Mapping[str, Any]) -> None:
+    """Raises WrongType unless the keys that hold names of files and texts do; a size may be one number."""
+    for key in TEXTS:
+        value = row.get(key)
+        if value is not None and not isinstance(value, str) and not (key == "size" and type(value) is int):
+            raise WrongType(f"{label}.{key}", repr(value), "must be a text: put it in quotes")
 
 
 def _trial(label: str, entry: TrialEntry, file: SceneFile, folder: Path) -> tuple[Trial, float | None]:
@@ -254,7 +277,7 @@ def _with_start(label: str, scene: Scene, values: Mapping[str, Any]) -> Scene:
     unknowns = scene.unknowns
     changed: dict[str, Any] = {}
     for path, value in values.items():
-        given = np.asarray(value, dtype=np.float64)
+        given = _numbers(f"{label}.set.{path}", value)
         unknown = unknowns.get(path)
         if unknown is None:
             changed[path] = given
@@ -267,3 +290,10 @@ def _with_start(label: str, scene: Scene, values: Mapping[str, Any]) -> Scene:
             raise OutOfRange(f"{label}.set.{path}", value, "the guess must lie between low and high")
         changed[path] = replace(unknown, guess=given)
     return scene.with_values(changed) if changed else scene
+
+
+def _numbers(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise WrongType(name, abbreviate(value), "must be a number, or a list of numbers") from None

@@ -48,7 +48,7 @@ def fit_many(manifest: Path, out: Path, options: Mapping[str, Any], workers: Wor
                 errors |= {name: error} if error else {}
                 bar.update(done, "fitting", name)
     except KeyboardInterrupt:
-        stderr.print(f"interrupted: run the same command to resume; finished fits are kept in {out}", soft_wrap=True)
+        stderr.print_line(f"interrupted: run the same command to resume; finished fits are kept in {out}")
         raise typer.Exit(INTERRUPTED) from None
     _write_table(place, list(entries), errors)
     remove_unfinished(place)
@@ -57,9 +57,9 @@ def fit_many(manifest: Path, out: Path, options: Mapping[str, Any], workers: Wor
 
 def _print_summary(out: Path, count: int, new: int, errors: Mapping[str, str]) -> None:
     for name, error in errors.items():
-        stderr.print(f"{name}: {error}", soft_wrap=True, highlight=False, markup=False)
+        stderr.print_line(f"{name}: {error}")
     text = f"{out / TABLE}: {count} videos, {new} fitted now, {len(errors)} failed"
-    console.print(text, soft_wrap=True, highlight=False)
+    console.print_line(text)
     if errors:
         raise typer.Exit(FAILED)
 

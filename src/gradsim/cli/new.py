@@ -90,10 +90,15 @@ def new(
         raise InvalidInput("file", str(file), "exists already: give another name, or --force")
     if not size < 1e4:
         raise OutOfRange("--size", size, "must be the size of an object [m]")
-    text = scene_text(file.name, body.value, size, ground=ground, fps=fps, frames=frames)
-    write_atomically(file, lambda target: target.write_text(text, encoding="utf-8"), InvalidInput)
-    load_scene_file(file)  # what is written can be read
-    console.print(f"{file}: look at it with gradsim view {file}", highlight=False, soft_wrap=True)
+    name = "".join(sign if sign.isprintable() else "?" for sign in file.name)
+    text = scene_text(name, body.value, size, ground=ground, fps=fps, frames=frames)
+
+    def write(target: Path) -> None:
+        target.write_text(text, encoding="utf-8")
+        load_scene_file(target)  # what is written can be read
+
+    write_atomically(file, write, InvalidInput)
+    console.print_line(f"{file}: look at it with gradsim view {file}")
 
 
 def scene_text(name: str, body: str, size: float, *, ground: bool, fps: float, frames: int) -> str:

@@ -13,8 +13,11 @@ import typer
 from gradsim.fit.nuisances.nuisance import GROUPS
 from gradsim.parallel import Workers
 from gradsim.scene.errors import InvalidInput, OutOfRange
+from gradsim.scene.random_seed import LARGEST_SEED
 from gradsim.scene.unknown import Unknown, unknown
 
+WHOLE = r"\d{1,18}"  # of any size that can be meant; Python refuses to read thousands of digits
+MOST_THREADS = 1024  # of which an operating system can start a few thousand in all
 FRAME_TIME = re.compile(r"(?P<number>\d*\.?\d+(?:e-?\d+)?)(?:/(?P<divisor>\d*\.?\d+))?(?P<unit>s|ms|)")
 
 
@@ -33,7 +36,9 @@ JsonOption = Annotated[
     Path | None, typer.Option("--json", help="Also write the results to this JSON file; - for the standard output.")
 ]
 DtypeOption = Annotated[Dtype, typer.Option(help="Precision: float32 is faster; estimates need float64.")]
-ThreadsOption = Annotated[int | None, typer.Option(help="Number of threads; by default one per core.", min=1)]
+ThreadsOption = Annotated[
+    int | None, typer.Option(help="Number of threads; by default one per core.", min=1, max=MOST_THREADS)
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -59,6 +64,7 @@ SubstepsOption = Annotated[
     ),
 ]
 
+SEED_RANGE: dict[str, Any] = {"min": 0, "max": LARGEST_SEED}
 
 RoughlyOption = Annotated[
     str | None,
@@ -105,7 +111,7 @@ def frame_time(name: str, given: str | float | None, fps: float) -> float | Unkn
 
 def parse_size(text: str) -> tuple[int, int]:
     """Parses height and width from "128x128" or "128"."""
-    match = re.fullmatch(r"(\d+)(?:[xX×](\d+))?", text.strip())
+    match = re.fullmatch(rf"({WHOLE})(?:[xX×]({WHOLE}))?", text.strip())
     if match is None or not int(match[1]) or (match[2] and not int(match[2])):
         raise InvalidInput("--size", text, "must be height x width in pixels, such as 128x128")
     return int(match[1]), int(match[2] or match[1])
@@ -113,7 +119,7 @@ def parse_size(text: str) -> tuple[int, int]:
 
 def parse_frames(text: str) -> tuple[int, int | None]:
     """Parses start and stop from "10:60" or "10:". The stop is exclusive."""
-    match = re.fullmatch(r"(\d*):(\d*)", text.strip())
+    match = re.fullmatch(rf"({WHOLE})?:({WHOLE})?", text.strip())
     if match is None:
         raise InvalidInput("--frames", text, "must be start:stop, such as 0:60, or 10: for all frames from 10 on")
     return int(match[1] or 0), int(match[2]) if match[2] else None
@@ -121,7 +127,7 @@ def parse_frames(text: str) -> tuple[int, int | None]:
 
 def parse_crop(text: str) -> tuple[int, int, int, int]:
     """Parses top, left, height and width from "0,0,720,720"."""
-    match = re.fullmatch(r"(\d+),(\d+),(\d+),(\d+)", text.replace(" ", ""))
+    match = re.fullmatch(rf"({WHOLE}),({WHOLE}),({WHOLE}),({WHOLE})", text.replace(" ", ""))
     if match is None:
         raise InvalidInput("--crop", text, "must be top,left,height,width in pixels, such as 0,280,720,720")
     top, left, height, width = (int(number) for number in match.groups())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,32 +95,32 @@ def prepare(
     )
     start, stop = (0, None) if frames is None else parse_frames(frames)
     selected = slice(start, stop)
-    stderr.print(f"reading {video}", highlight=False, soft_wrap=True)
+    stderr.print_line(f"reading {video}")
     recording = open_recording(video, frames=selected, fps=fps)
     if pick:
         from gradsim.footage.motions.registry import MOTIONS
         from gradsim.footage.picking import pick_choices
 
         choices = pick_choices(recording, choices, motions={motion.name: motion.text for motion in MOTIONS.values()})
-    stderr.print(f"looking for a moving object in {len(recording)} frames", highlight=False, soft_wrap=True)
+    stderr.print_line(f"looking for a moving object in {len(recording)} frames")
     prepared = prepare_recording(recording, choices, lens=None if lens is None else load_lens(lens))
     write_prepared(prepared, out)
     _print(prepared)
-    console.print(f"preview: {out / PREVIEW}", highlight=False, soft_wrap=True)
-    console.print(f"next: gradsim estimate {out} -o out/", highlight=False, soft_wrap=True)
+    console.print_line(f"preview: {out / PREVIEW}")
+    console.print_line(f"next: gradsim estimate {out} -o out/")
 
 
 def _print(prepared: Prepared) -> None:
     """Prints what was found, and what is uncertain."""
     for line in prepared.findings:
-        console.print(escape(line), highlight=False, soft_wrap=True)
+        console.print_line(line)
     for note in prepared.notes:
         console.print(f"[yellow]note:[/] {escape(note)}", highlight=False, soft_wrap=True)
 
 
 def _object(text: str) -> tuple[tuple[float, float], int | None]:
     numbers = _floats("--object", text, "x,y or x,y,frame, such as 320,240")
-    if len(numbers) not in (2, 3):
+    if len(numbers) not in (2, 3) or not all(map(math.isfinite, numbers)):
         raise InvalidInput("--object", text, "must be x,y or x,y,frame, such as 320,240")
     return (numbers[0], numbers[1]), int(numbers[2]) if len(numbers) == 3 else None
 

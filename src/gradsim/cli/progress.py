@@ -27,10 +27,10 @@ class ProgressBar:
         self.begin = self.last_line = time.perf_counter()
         self.progress = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn(f"{{task.completed:.0f}}/{{task.total:.0f}} {unit}"),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             TimeElapsedColumn(),
             console=stderr,
             transient=True,
@@ -60,4 +60,4 @@ class ProgressBar:
         if stderr.is_terminal:
             return
         self.last_line = time.perf_counter()
-        stderr.print(f"{self.last_line - self.begin:7.1f} s  {text}", highlight=False, soft_wrap=True)
+        stderr.print_line(f"{self.last_line - self.begin:7.1f} s  {text}")

@@ -205,7 +205,7 @@ def _save_plots(rows: Sequence[Row], folder: Path) -> None:
             published = {m.value: family.paper(m) for m in methods if family.paper(m)}
             file = folder / f"{family.name.replace(' ', '-')}.png"
             save_convergence(file, family.name, curves, published)
-            stderr.print(f"wrote {file}", soft_wrap=True, highlight=False)
+            stderr.print_line(f"wrote {file}")
 
 
 @reproduce.command("closed-loop")

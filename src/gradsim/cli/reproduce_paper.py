@@ -90,7 +90,7 @@ def train_networks(methods: Sequence[str], settings: Training, workers: Workers)
                 if name in LEARNED:
                     train(name, settings, status.update, workers)
     except KeyboardInterrupt:
-        stderr.print(f"interrupted: run the same command to resume; {settings.folder} is kept", soft_wrap=True)
+        stderr.print_line(f"interrupted: run the same command to resume; {settings.folder} is kept")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -127,6 +127,6 @@ def paper(
         rows, ok = fill_table(part.experiment, out / f"{part.name}-{kind}.json", Workers() if alone else workers)
         found[part.name], failed = rows, failed or not ok
     page = write_paper(out, listed, found, quick=quick)
-    console.print(f"page: {page}", highlight=False, soft_wrap=True)
+    console.print_line(f"page: {page}")
     if failed:
         raise typer.Exit(FAILED)

@@ -81,7 +81,7 @@ def simulate(
     save_video(out, video, rate, quality=quality)
     seconds = time.perf_counter() - begin
     text = f"{count} frames of {pixels[0]} x {pixels[1]} pixels at {rate:g} fps, {steps} substeps per frame"
-    result_console(as_json).print(f"video: {out}, {text}, {seconds:.1f} s", highlight=False, soft_wrap=True)
+    result_console(as_json).print_line(f"video: {out}, {text}, {seconds:.1f} s")
     if as_json is not None:
         content = {"video": str(out), "frames": count, "fps": rate, "substeps": steps, "size": pixels, "values": chosen}
         write_json(as_json, {**content, "seconds": seconds})

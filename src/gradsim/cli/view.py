@@ -61,7 +61,7 @@ def view(
     start |= parse_values(values or [])
     announce_compilation(Dtype.FLOAT64.torch)
     viewer = Viewer(file.scene, video=clip, observations=observations, time=time, values=start, host=host, port=port)
-    console.print(f"{viewer.url} shows {scene}; Ctrl-C ends it", highlight=False, soft_wrap=True)
+    console.print_line(f"{viewer.url} shows {scene}; Ctrl-C ends it")
     if open_page:
         webbrowser.open(viewer.url)
     try:
@@ -84,19 +84,25 @@ def fitted_values(scene: Scene, folder: Path) -> dict[str, Any]:
     file = folder / "fit.json" if folder.is_dir() else folder
     try:
         parameters = json.loads(file.read_text(encoding="utf-8"))["parameters"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        remedy = "must be a folder that `gradsim estimate -o` wrote, with fit.json in it"
+        values = _values_by_path(scene, {name: float(row["value"]) for name, row in parameters.items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        remedy = "must be a folder that `gradsim estimate -o` wrote for this scene, with fit.json in it"
         raise InvalidInput("--fit", str(folder), remedy) from error
+    if not values:
+        raise InvalidInput("--fit", str(folder), f"has no values of {', '.join(scene.unknowns) or 'unknowns'}")
+    return values
+
+
+def _values_by_path(scene: Scene, numbers: dict[str, float]) -> dict[str, Any]:
+    """Returns the values of unknowns from numbers with names such as cube.velocity[0]."""
     values: dict[str, Any] = {}
-    for name, row in parameters.items():
+    for name, number in numbers.items():
         match = COMPONENT.match(name)
         path, text = (match[1], match[2]) if match else (name, "")
         index = tuple(int(k) for k in re.findall(r"\d+", text))
         if name in scene.unknowns:
-            values[name] = float(row["value"])
+            values[name] = number
         elif path in scene.unknowns:
             flat = values.setdefault(path, scene.unknowns[path].guess.copy())
-            np.asarray(flat).reshape(-1)[index[-1]] = float(row["value"])
-    if not values:
-        raise InvalidInput("--fit", str(folder), f"has no values of {', '.join(scene.unknowns) or 'unknowns'}")
+            np.asarray(flat).reshape(-1)[index[-1]] = number
     return values

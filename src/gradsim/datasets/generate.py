@@ -12,6 +12,8 @@ from gradsim.datasets.items import Settings, item_path, open_folder, write_item,
 from gradsim.parallel import Workers, run_tasks
 from gradsim.scene.errors import InvalidInput, OutOfRange
 
+MOST_VIDEOS = 10_000_000  # of a data set
+
 
 def generate(
     folder: str | os.PathLike[str],
@@ -41,8 +43,8 @@ def generate(
     Raises:
         InvalidInput: The folder has a data set with other settings.
     """
-    if videos < 1:
-        raise OutOfRange("videos", videos, "must be at least 1")
+    if not 1 <= videos <= MOST_VIDEOS:
+        raise OutOfRange("videos", videos, f"must be at least 1, and at most {MOST_VIDEOS}")
     place = Path(folder).resolve()
     open_folder(place, settings)
     missing = [number for number in range(videos) if not (place / item_path(number)).is_dir()]

@@ -118,6 +118,8 @@ def _read_rows(file: Path, name: str) -> dict[str, Row]:
     if not file.exists():
         return {}
     try:
+        if not file.is_file():
+            raise ValueError("a folder, device or pipe")
         content = json.loads(file.read_text())
         stored, rows = content["experiment"], dict(content["rows"])
     except (ValueError, KeyError, TypeError) as error:

@@ -41,6 +41,8 @@ def write_checkpoint(file: Path, content: Any) -> None:
 def read_checkpoint(file: Path, function: str) -> Any:
     """Reads what `write_checkpoint` wrote; `function` is named in the error."""
     try:
+        if not file.is_file():
+            raise ValueError("a folder, device or pipe")
         return torch.load(file, weights_only=True)
     except Exception as error:  # torch.load raises many kinds for files of other formats
         raise InvalidInput("checkpoint", str(file), f"must be a checkpoint of {function}, and complete") from error
@@ -61,6 +63,8 @@ class SolveRecord:
         self.unfinished: Solve | None = None
         self.position = 0  # of the next solve
         self.next_time = 0.0  # from which on an unfinished solve is written again [s]
+        if not self.file.parent.is_dir():
+            raise InvalidInput(str(file), "no such folder", "needs an existing folder: create it first")
         if self.file.exists():
             self._read()
 

@@ -32,14 +32,16 @@ from gradsim.fit.uncertainty import Identifiability
 from gradsim.footage.prepare import Prepared
 from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer
-from gradsim.scene.errors import InvalidInput, WrongType
+from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
 from gradsim.scene.integrators import Integrator
+from gradsim.scene.random_seed import checked_seed
 from gradsim.scene.scene import Scene
 from gradsim.scene.unknown import Unknown
 
 LOG = logging.getLogger("gradsim.fit")
 DISTINCT_MINIMA = 1e-2  # smallest distance between different minima of two searches, in coordinate units
 PRIOR_FREEDOM = 10  # degrees of freedom of the default priors of nuisances: their widths are guesses to about a quarter
+MOST_STARTS = 100_000  # searches, each of which takes seconds at least
 CORRECTIONS = 5  # largest number of errors of a scene that are estimated in addition
 COMPRESSED_NOISE_FACTOR = 8.0  # mean square of later frames of a compressed video, relative to that of the first
 
@@ -121,7 +123,9 @@ def estimate(
     Returns:
         Values with 95 % intervals, whether the scene explains the observations, and which values they determine.
     """
-    begin = time.perf_counter()
+    begin, seed = time.perf_counter(), checked_seed(seed)
+    if not isinstance(starts, int) or not 1 <= starts <= MOST_STARTS:
+        raise OutOfRange("starts", starts, f"must be a whole number from 1 to {MOST_STARTS}")
     corrections = corrections if corrections is not None else 0 if isinstance(scene, Prepared) else CORRECTIONS
     if isinstance(scene, Prepared):
         substeps = substeps or scene.substeps
@@ -162,7 +166,7 @@ def estimate(
     else:
         amounts = nuisances_of_first_frame(problem, rough, optimizer)
         problem = with_fixed_nuisances(problem, rough, amounts)
-    searches = _search(problem, optimizer, max(1, starts), seed, report)
+    searches = _search(problem, optimizer, starts, seed, report)
     wanted = (compressed if bootstrap is None else bootstrap) and not searches.interrupted
     start = torch.cat([searches.best.z, amounts])
     analysis, searches = _analyse(rough, start, searches, optimizer, corrections, substeps is None, report)
@@ -177,7 +181,7 @@ def estimate(
     if searches.interrupted and compressed:
         method = "residuals: too narrow for a compressed video"
     fit = _make_fit(analysis, searches, intervals, method)
-    return replace(fit, history=tuple(history), starts=max(1, starts), seconds=time.perf_counter() - begin)
+    return replace(fit, history=tuple(history), starts=starts, seconds=time.perf_counter() - begin)
 
 
 def _make_trials(scene: Any, video: Any, timing: dict[str, Any]) -> list[Trial]:

@@ -19,10 +19,12 @@ from gradsim.fit.student import NORMAL_95
 from gradsim.fit.uncertainty import Identifiability, Uncertainty, value_scales
 from gradsim.scene.errors import Diverged, InvalidInput, OutOfRange, WrongType
 from gradsim.scene.integrators import Integrator
+from gradsim.scene.random_seed import checked_seed
 from gradsim.scene.scene import Scene
 from gradsim.scene.unknown import Unknown
 
 LEVELS = ("identifiable", "weak", "from the prior", "at its bound", "not identifiable")  # from best to worst
+MOST_SAMPLES = 100_000  # true values
 GIVEN = "as given"  # name of the given scene among candidates
 
 
@@ -184,8 +186,9 @@ def identifiability(
     Returns:
         Expected 95 % intervals and verdicts of all unknowns, for a scene without other errors.
     """
-    if samples < 1:
-        raise OutOfRange("samples", samples, "must be >= 1, the guesses")
+    if not 1 <= samples <= MOST_SAMPLES:
+        raise OutOfRange("samples", samples, f"must be >= 1, the guesses, and at most {MOST_SAMPLES}")
+    seed = checked_seed(seed)
     recording = Recording(
         scene, frames, fps, size, noise, observe, offset, exposure, tuple(roughly), substeps, integrator
     )

@@ -19,6 +19,7 @@ from gradsim.scene.scene import Scene
 from gradsim.scene.spelling import did_you_mean
 
 POINTS = {1: 61, 2: 25}  # along each unknown, by the number of unknowns
+MOST_WORLDS = 1_000_000  # that are simulated
 EDGE_MARGIN = 0.02  # fraction of the range between two bounds that is left out at each end
 
 
@@ -92,8 +93,9 @@ def landscape(
     if len(over) not in (1, 2) or len(set(over)) != len(over):
         raise InvalidInput("over", ", ".join(over), "must name one unknown or two different ones")
     count = POINTS[len(over)] if points is None else points
-    if count < 2:
-        raise OutOfRange("points", count, "must be at least 2")
+    if not 2 <= count <= MOST_WORLDS ** (1 / len(over)):
+        most = int(MOST_WORLDS ** (1 / len(over)))
+        raise OutOfRange("points", count, f"must be at least 2, and at most {most} for {len(over)} unknowns")
     trial = make_trial_model(Trial(scene, video, fps=fps), name="0", substeps=substeps, integrator=integrator)
     parameters = Parameters(trial.scene, dtype=dtype)
     problem = EstimationProblem(parameters, (trial,))

@@ -24,8 +24,10 @@ from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.trials import Trial, make_trial_model
 from gradsim.fit.uncertainty import Uncertainty, expected_uncertainty
+from gradsim.scene.camera import checked_pixels
 from gradsim.scene.errors import ContactWarning, InvalidInput, StabilityWarning, WrongType
 from gradsim.scene.integrators import Integrator
+from gradsim.scene.memory import check_memory
 from gradsim.scene.scene import Scene
 from gradsim.scene.spelling import abbreviate
 from gradsim.scene.trajectory import Trajectory
@@ -58,12 +60,22 @@ class Recording:
         """Returns the problem of estimating the unknowns from this recording, at their guesses."""
         if self.frames < 2:
             raise InvalidInput("frames", self.frames, "motion requires at least two frames")
+        self._check_memory()
         probe = Pixels(torch.zeros(self.frames, *PROBE[1:], dtype=torch.float64))
         trial = Trial(self.scene, probe, fps=self.fps, offset=self.offset, exposure=self.exposure)
         model = make_trial_model(trial, name="0", substeps=self.substeps, integrator=self.integrator)
         parameters = Parameters(model.scene, time_unknowns=[trial.time_unknowns])
         problem = EstimationProblem(parameters, (model,))
         return with_nuisances(self.observed(problem, parameters.initial()), self.roughly)
+
+    def _check_memory(self) -> None:
+        """Raises OutOfMemory if the images and their derivatives would not fit."""
+        height, width = (
+            checked_pixels("size", self.size) if self.observe is Pixels or self.observe is Masks else PROBE[1:3]
+        )
+        needed = 2.0 * 8.0 * 3.0 * self.frames * height * width
+        value = f"{self.frames} frames of {height} x {width} pixels"
+        check_memory("recording", value, needed, "give fewer frames or smaller ones (frames=, size=)")
 
     def observed(self, problem: EstimationProblem, z: torch.Tensor) -> EstimationProblem:
         """Returns the problem with the observations of the motion at coordinates z [P]."""

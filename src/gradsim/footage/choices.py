@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from gradsim.scene.errors import InvalidInput, OutOfRange
+from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange
 
 Box = tuple[float, float, float, float]  # x1, y1, x2, y2 [px]
 
@@ -41,6 +43,10 @@ class Choices:
     rolling_shutter: float = 0.0
 
     def __post_init__(self) -> None:
+        for name in ("object", "scale", "floor", "ignore"):
+            value = getattr(self, name)
+            if value is not None and not all(map(math.isfinite, _flat(value))):
+                raise NotFinite(name, value, "must be finite numbers")
         for name in ("diameter", "gravity", "mass"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
@@ -53,3 +59,9 @@ class Choices:
                 raise OutOfRange("scale", length, "the known length must be > 0 [m]")
             if math.hypot(x2 - x1, y2 - y1) < 2:
                 raise InvalidInput("scale", self.scale, "its ends must be at least 2 px apart")
+
+
+def _flat(value: Any) -> Iterator[float]:
+    """Yields the numbers of nested tuples."""
+    for part in value:
+        yield from _flat(part) if isinstance(part, tuple) else (part,)

@@ -84,10 +84,24 @@ def _write_view(prepared: Prepared, folder: Path) -> None:
 
 
 def load_footage_view(folder: Path) -> FootageView | None:
-    """Returns what a report shows of a prepared folder; None if its pictures are missing."""
+    """Returns what a report shows of a prepared folder; None if its pictures are missing.
+
+    Raises:
+        InvalidInput: Its files are damaged.
+    """
     files = [folder / name for name in (SUMMARY, TRACKS, LENS, FRAMES, PLATE, MASKS)]
     if not all(file.is_file() for file in files):
         return None
+    try:
+        return _read_footage_view(folder)
+    except (MemoryError, InvalidInput):
+        raise
+    except Exception as error:  # the readers of tables, arrays and pictures raise many kinds
+        remedy = f"its files are damaged: run `gradsim prepare` again ({error})"
+        raise InvalidInput("prepared recording", str(folder), remedy) from error
+
+
+def _read_footage_view(folder: Path) -> FootageView:
     content = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     shown = content.pop("shown")
     table = np.loadtxt(folder / TRACKS, delimiter=",", skiprows=1, ndmin=2)

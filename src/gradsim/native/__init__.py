@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import warp as wp
 
+from gradsim.kernel_cache import check_space
+
 SHARED = Path(__file__).parent  # headers that kernels of several packages include
 
 
@@ -31,7 +33,10 @@ def kernel_module(stem: str, real: Any, *headers: Path, definitions: Iterable[De
         headers: C++ headers that the module's native functions call; each may include others of its folder.
         definitions: Shared structures and enumerations, placed in front of the headers.
     """
-    module = wp.get_module(f"gradsim.{stem}.{scalar_name(real)}")
+    name = f"gradsim.{stem}.{scalar_name(real)}"
+    if wp.config.kernel_cache_dir:
+        check_space(Path(wp.config.kernel_cache_dir), name)
+    module = wp.get_module(name)
     if headers:
         folders = list(dict.fromkeys((*(header.parent for header in headers), SHARED)))
         generated = "\n".join(definition.cpp() for definition in definitions)

@@ -42,7 +42,9 @@ def write_page(file: Path, *, kind: str, title: str, source: str, sections: Iter
         scripts=script_element() if plays else "",
         scripts_allowed=f"script-src {script_source()};" if plays else "",
     )
-    write_atomically(file, lambda target: target.write_text(page, encoding="utf-8"), InvalidInput)
+    write_atomically(
+        file, lambda target: target.write_text(page, encoding="utf-8", errors="backslashreplace"), InvalidInput
+    )
 
 
 def save_scene(scene: Scene, time: Time, file: Path) -> str:

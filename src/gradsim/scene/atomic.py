@@ -20,6 +20,7 @@ with suppress(ImportError):
     fcntl = importlib.import_module("fcntl")
 
 MARK = ".gradsim-"  # in the names of temporary folders
+STEM = 32  # characters of the name of a file in that of its temporary folder
 LOCK, REPLACED = ".lock", ".replaced"  # files and folders in a temporary folder
 OLD = 86400.0  # age from which a temporary folder is unfinished where locks are not available [s]
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # another process has written the same folder
@@ -36,7 +37,7 @@ def write_atomically(
     the same folder and to the same destination.
 
     Args:
-        path: Destination. An existing file, or folder with its contents, is replaced.
+        path: Destination. An existing file, or folder with its contents, is replaced; behind a link, too.
         write: Called with the temporary path to write to, which has the same name as the destination.
         error: Raised if the parent folder of the destination does not exist.
         keep: Keep a folder that another process has written to the destination meanwhile.
@@ -44,19 +45,34 @@ def write_atomically(
     Raises:
         OSError: The disk is full or the folder read-only; names the destination.
     """
-    if not path.parent.is_dir():
-        raise error(str(path), "no such folder", "needs an existing folder: create it first")
+    destination = _checked_destination(path, error)
     try:
-        place = path.parent.resolve()
+        place = destination.parent.resolve()
         if place not in _cleaned:
             _cleaned.add(place)
             remove_unfinished(place)
-        with _temporary_folder(path) as folder:
+        with _temporary_folder(destination) as folder:
             target = folder / path.name
             write(target)
-            _move(target, path, folder, keep=keep)
+            if path.name != destination.name:  # of a link, whose name has the extension that `write` needs
+                target = target.rename(folder / destination.name)
+            _move(target, destination, folder, keep=keep)
     except OSError as failure:
         raise OSError(failure.errno, failure.strerror or str(failure), str(path)) from failure
+
+
+def _checked_destination(path: Path, error: type[InvalidInput]) -> Path:
+    """Returns the path that is to be replaced, which is that behind a link.
+
+    Raises:
+        InvalidInput: Its folder does not exist, or it is a device, a pipe or a socket, which must not be replaced.
+    """
+    destination = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if not destination.parent.is_dir():
+        raise error(str(path), "no such folder", "needs an existing folder: create it first")
+    if destination.exists() and not (destination.is_file() or destination.is_dir()):
+        raise error(str(path), "a device or pipe", "needs the name of a file, which is replaced as a whole")
+    return destination
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -102,7 +118,7 @@ def _finish_replacement(unfinished: Path) -> None:
 def _temporary_folder(path: Path) -> Iterator[Path]:
     """Makes a folder beside a path, which is locked as long as its process lives, and removes it at the end."""
     with _locked(path.parent):  # nobody may see the folder before it is locked
-        folder = tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}{MARK}")
+        folder = tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem[:STEM]}{MARK}")
         lock = os.open(Path(folder.name) / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         _try_lock(lock)
     try:

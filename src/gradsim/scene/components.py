@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from gradsim.scene.errors import MixedDevices, MixedDtypes, WrongShape
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.unknown import Unknown
 
 Index = tuple[int, ...]  # of a component
@@ -100,7 +101,10 @@ def joined(name: str, components: Components) -> np.ndarray | torch.Tensor:
     parts = [value for _, value in components.items()]
     tensors = [part for part in parts if isinstance(part, torch.Tensor)]
     if not tensors:
-        return np.array([float(part) for part in parts]).reshape(components.shape)
+        try:
+            return np.array([float(part) for part in parts]).reshape(components.shape)
+        except (TypeError, ValueError):
+            raise WrongShape(name, abbreviate(parts), "a component is one number or one unknown") from None
     first = tensors[0]
     for tensor in tensors:
         if tensor.dtype != first.dtype:

@@ -17,6 +17,7 @@ import numpy as np
 from av.codec import Codec
 from av.container import InputContainer
 from av.filter import Graph
+from av.stream import Disposition
 from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, Colorspace, Interpolation
@@ -268,18 +269,18 @@ def _count_contiguous(file: Path | BytesIO, fps: float) -> int:
 
 @contextmanager
 def open_video(file: Path | BytesIO) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """Opens the first video stream of a file. Errors of ffmpeg become `VideoFileError`."""
+    """Opens the first video stream of a file, not its cover. Errors of ffmpeg become `VideoFileError`."""
     if isinstance(file, BytesIO):
         file.seek(0)
     try:
         # A name with a colon would be taken for a protocol. Playlists and ffconcat files name others and are refused.
         source = file if isinstance(file, BytesIO) else f"file:{file}"
         with av.open(source, options={"format_whitelist": CONTAINERS}) as container:
-            if not container.streams.video:
-                raise VideoFileError(
-                    _name(file), "no video stream", "needs a complete video file, not only an audio track"
-                )
-            stream = container.streams.video[0]
+            streams = [one for one in container.streams.video if not one.disposition & Disposition.attached_pic]
+            if not streams:
+                found = "only the picture of a cover" if container.streams.video else "no video stream"
+                raise VideoFileError(_name(file), found, "needs a complete video file, not only an audio track")
+            stream = streams[0]
             if stream.codec_context is None:
                 raise VideoFileError(_name(file), "a stream without a known codec", "needs a complete video file")
             yield container, stream

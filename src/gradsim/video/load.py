@@ -75,6 +75,8 @@ def load_video(
             requested.
         OutOfRange: The crop or size does not fit the images.
     """
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise WrongType("dtype", repr(dtype), "must be torch.float64 or torch.float32")
     file = Path(path)
     source = _open_source(file, checked_fps(fps))
     selected = selected_frames(file, frames, source.count, source.missing)
@@ -122,7 +124,8 @@ def _open_source(file: Path, fps: float | None) -> FrameSource:
 def check_not_empty(file: Path) -> None:
     """Raises unless a file exists and has content."""
     if not file.is_file():
-        raise VideoFileError(str(file), "no such file", "needs an existing video file: check the path")
+        found = "a device or pipe" if file.exists() and not file.is_dir() else "no such file"
+        raise VideoFileError(str(file), found, "needs an existing video file: check the path")
     if file.stat().st_size == 0:
         raise VideoFileError(str(file), "an empty file", "needs a video: copy or record it again")
 
@@ -199,6 +202,9 @@ def selected_frames(file: Path, frames: Frames, count: int, missing: int) -> ran
             (start, stop), step = frames if frames is not None else (None, None), None
         except (TypeError, ValueError):
             raise WrongType("frames", repr(frames), "must be a slice or a pair (start, stop)") from None
+    for bound in (start, stop, step):
+        if bound is not None and not hasattr(bound, "__index__"):
+            raise WrongType("frames", repr(frames), "must be whole numbers: a slice or a pair (start, stop)")
     if missing and (stop is None or stop < 0 or stop > count):
         raise truncation_error(file, count, missing)
     if count == 0:

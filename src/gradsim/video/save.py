@@ -27,6 +27,7 @@ CODECS = {
     ".gif": "gif",
 }
 ARRAYS = (".npy", ".npz")
+MOVIE_FPS = (1e-3, 1e6)  # that files of movies can state [1/s]
 GIF_FPS = 50  # players slow down faster animations
 
 
@@ -131,6 +132,8 @@ def _write_movie(file: Path, frames: torch.Tensor, fps: float | None, quality: f
         raise VideoFileError(str(file), f"codec '{codec}'", f"needs one of {' '.join(ENCODERS)}")
     if fps is None:
         raise InvalidInput("fps", None, f"is required for {file.name}: save_video(path, video, fps)")
+    if not MOVIE_FPS[0] <= fps <= MOVIE_FPS[1]:
+        raise OutOfRange("fps", fps, f"must lie between {MOVIE_FPS[0]:g} and {MOVIE_FPS[1]:g} for {file.suffix}")
     height, width = frames.shape[1:3]
     if encoder.pixel_format.endswith("420p") and (height % 2 or width % 2):
         even = f"{height - height % 2} x {width - width % 2}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +12,8 @@ from gradsim.scene.camera import checked_pixels
 from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
 from gradsim.scene.html import to_html
 from gradsim.video.downsample import downsample
+
+FASTEST = 1e30  # [1/s]
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ class Video:
 
 def checked_fps(fps: float | None) -> float | None:
     """Returns a frame rate, or raises unless it is None or positive and finite."""
-    if fps is not None and not (isinstance(fps, (int, float)) and math.isfinite(fps) and fps > 0):
+    number = isinstance(fps, (int, float)) and not isinstance(fps, bool)
+    if fps is not None and not (number and 0 < fps <= FASTEST):
         raise OutOfRange("fps", fps, "must be a number of frames per second, > 0")
     return fps
 

@@ -10,6 +10,7 @@ import csv
 import os
 import re
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ def load_table(file: Path) -> MeasuredTable:
         raise InvalidInput("measurements", str(file), "has no columns such as cube.position.x")
     if times is not None:
         return MeasuredTable(arrays, *_regular(file, times.reshape(-1).astype(float)))
+    if rate is not None and not (rate.size and 0 < rate.reshape(-1)[0] < np.inf):
+        raise InvalidInput(RATE, str(file), "must be a number of rows per second, > 0")
     return MeasuredTable(arrays, None if rate is None else float(rate.reshape(-1)[0]))
 
 
@@ -79,16 +82,22 @@ def _read_npz(file: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(file, allow_pickle=False) as stored:
             return {name: np.asarray(stored[name], dtype=np.float64) for name in stored.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
+    except (ValueError, TypeError, AttributeError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
         raise InvalidInput("measurements", str(file), f"must have arrays of numbers by path ({error})") from None
 
 
 def _read_csv(file: Path) -> dict[str, np.ndarray]:
-    with file.open(newline="", encoding="utf-8-sig") as stream:
-        rows = [row for row in csv.reader(stream) if any(cell.strip() for cell in row)]
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            rows = [row for row in csv.reader(stream) if any(cell.strip() for cell in row)]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InvalidInput("measurements", str(file), f"must be comma-separated values ({error})") from None
     if len(rows) < 2:
         raise InvalidInput("measurements", str(file), "must have a line of column names and at least one row")
     names = [name.strip() for name in rows[0]]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidInput("measurements", str(file), f"must not have two columns {twice[0]!r}")
     columns = {name: _numbers(file, name, rows[1:], k) for k, name in enumerate(names)}
     arrays: dict[str, dict[int, np.ndarray]] = {}
     for name, column in columns.items():

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from gradsim.scene.errors import InvalidInput, MeshFileError, SceneFileError
+from gradsim.scene.errors import InvalidInput, MeshFileError, SceneFileError, WrongType
 from gradsim.scene.files.document import Document, Location, parse_yaml
 from gradsim.scene.files.schema import create_scene, scene_model
 from gradsim.scene.files.values import LoadContext
@@ -61,6 +61,8 @@ def load_scene_file(path: str | os.PathLike[str], *, folder: str | os.PathLike[s
     Example:
         `gs.load_scene_file("bouncing_cube").time`
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise WrongType("path", abbreviate(path), "must be the path of a scene file, or the name of an included scene")
     file = _resolve_path(Path(path))
     document = _read_document(file)
     context = LoadContext(file.parent, Path(folder or _default_folder or file.parent))
@@ -89,10 +91,15 @@ def bundled_scenes() -> list[str]:
 
 def _resolve_path(path: Path) -> Path:
     """Returns the path of an existing file: the given one, or the bundled scene of that name."""
-    if path.is_file():
-        return path
-    if path.is_dir():
-        raise SceneFileError(str(path), None, "file", "a folder", "must be a YAML file")
+    try:
+        if path.is_file():
+            return path
+        if path.exists():
+            kind = "a folder" if path.is_dir() else "a device or pipe"
+            raise SceneFileError(str(path), None, "file", kind, "must be a YAML file")
+    except OSError as error:  # such as a name of thousands of characters
+        value = error.strerror or type(error).__name__
+        raise SceneFileError(abbreviate(str(path)), None, "file", value, "must be a YAML file") from None
     names = bundled_scenes()
     if path.name in names and str(path) == path.name:
         return BUNDLED_SCENES / f"{path.name}.yaml"
