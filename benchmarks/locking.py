@@ -69,7 +69,7 @@ def linear_matrix(mesh: TetMesh, mu: float, lam: float) -> scipy.sparse.csr_matr
 
 
 def smoothed_matrix(mesh: TetMesh, mu: float, lam: float) -> scipy.sparse.csr_matrix:
-    """Returns the stiffness of smoothed tetrahedra: mu on the edges, lam on the nodes."""
+    """Returns the stiffness of smoothed tetrahedra: mu and a lam equal to it on the edges, the rest on the nodes."""
     edges, nodes = smoothing_domains(mesh.tets, mesh.volumes).split
     gradient = tet_gradient(mesh)
     places = (edges.ravel(), np.repeat(np.arange(len(edges)), 6))
@@ -79,8 +79,8 @@ def smoothed_matrix(mesh: TetMesh, mu: float, lam: float) -> scipy.sparse.csr_ma
     means, again = volume_means(nodes, mesh.volumes)
     total = None
     for own, volume, moduli in (
-        (edge_means, edge_volume, (mu, 0.0)),
-        (again @ means, domain_volumes(nodes, mesh.volumes), (0.0, lam)),
+        (edge_means, edge_volume, (mu, mu)),
+        (again @ means, domain_volumes(nodes, mesh.volumes), (0.0, lam - mu)),
     ):
         spread = scipy.sparse.kron(own, scipy.sparse.identity(9))
         part = stiffness((spread @ gradient).tocsr(), volume, *moduli)

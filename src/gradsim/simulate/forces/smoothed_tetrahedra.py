@@ -2,15 +2,17 @@
 
 The smoothing domain of an edge is a sixth of the volume of each of its tetrahedra, that of a node a quarter. F_e is the
 mean deformation gradient of an edge, weighted by volume. J_a is the mean change of volume of a node, averaged a second
-time over the nodes around it (`smoothing_domains.py`). The energy is that of `tetrahedra.py` with mu and lam_e = 5/8 mu
-on the edges, and (lam - lam_e)/2 (J_a - 1 - actuation)^2 on the nodes: lam - 5/8 mu is the Lamé parameter of the
-material at small strain. A homogeneous deformation so has the stress of linear tetrahedra, which is then
+time over the nodes around it (`smoothing_domains.py`). The energy is that of `tetrahedra.py` with mu and lam_e on the
+edges, and (lam - lam_e)/2 (J_a - 1 - actuation)^2 on the nodes. At small strain lam_e = 11/8 mu stands for a Lamé
+parameter equal to the shear modulus: edges have a Poisson's ratio of 1/4, and nodes what a larger one adds. A
+homogeneous deformation so has the stress of linear tetrahedra, which is then
 
     P_t = 1/6 sum_e P(F_e; mu, lam_e) + 1/4 sum_a p_a cof F_t
 
 for the six edges and four nodes of a tetrahedron, where p_a is the second average of (lam - lam_e) (J_a - 1 -
 actuation): it is symmetric, so that it is its own transpose. Parameters that differ between elements are averaged over
-domains, products with the actuation before the average. Damping acts on the strain rate of the edges.
+domains, products with the actuation before the average. Damping acts on the strain rate of the edges; Rayleigh damping
+adds bulk_damping F tr(F' dF/dt) there, and `bulk_viscosity.py` on the nodes.
 
 (Liu and Nguyen-Thoi, Smoothed Finite Element Methods, 2010; Ong, Heaney, Lee, Liu and Nguyen-Xuan 2015.)
 """
@@ -24,6 +26,7 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
+from gradsim.scene.damping import edge_bulk_damping
 from gradsim.scene.elements import SmoothedTet
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, types_of
 from gradsim.simulate.forces.smoothing_domains import domain_stretches, domain_volumes, domains_of, tet_means
@@ -37,27 +40,27 @@ if TYPE_CHECKING:
     from gradsim.simulate.stability import StabilityView
 
 NAME = "smoothed_tet"
-ROWS = Rows(NAME, "mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
+ROWS = Rows(NAME, "mu", "lam", "damping", "actuation", "bulk_damping")  # [Pa], [Pa], [Pa s], [1], [Pa s]
 # Numbers of rows of working memory, as in `native/smoothed_tetrahedra.h`
-TET_ROW, EDGE_ROW, NODE_ROW, SAVED, EDGE_MEANS, NODE_MEANS = 27, 21, 4, 18, 3, 2
-EDGE_LAM = 0.625  # of mu: that part of lam stays with the edges
+TET_ROW, EDGE_ROW, NODE_ROW, SAVED, EDGE_MEANS, NODE_MEANS = 27, 22, 4, 18, 4, 2
+EDGE_LAM = 1.375  # of mu: that part of lam stays with the edges
 
 
 def smoothed_tet_elements(body: Soft, place: "Placement") -> Elements:
     mesh = body.mesh
     rest, volume = tet_shapes(mesh), mesh.volumes
     arrays = {"nodes": mesh.tets + place.first("node", body), "rest": rest, "volume": volume}
-    shear, pressure = domain_stretches(mesh.tets, rest, volume)
-    return Elements(len(mesh.tets), arrays | {"shear": shear, "pressure": pressure})
+    return Elements(len(mesh.tets), arrays | domain_stretches(mesh.tets, rest, volume))
 
 
 def smoothed_tet_rate(view: "StabilityView") -> tuple[float, float]:
     compliance = view.node_compliance("measure")  # 1 / density
-    shear, pressure = view.array("shear"), view.array("pressure")
+    shear, dilation, pressure = (view.array(name) for name in ("shear", "dilation", "pressure"))
     mu, lam = view.row("mu"), view.row("lam")
     bulk = np.maximum(lam - EDGE_LAM * mu, 0.0)
-    stiffness = view.largest(1.5 * mu * shear) + view.largest(bulk * pressure)
-    return stiffness * compliance, view.largest(view.row("damping") * shear) * compliance
+    stiffness = view.largest(mu * (1.5 * shear + (EDGE_LAM - 0.625) * dilation)) + view.largest(bulk * pressure)
+    damping = view.largest(view.row("damping") * shear + view.row("bulk_damping") * dilation)
+    return stiffness * compliance, damping * compliance
 
 
 def smoothed_tet_arrays(layout: "Layout") -> tuple[Any, ...]:
@@ -118,7 +121,7 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
     tets, mat33s = wp.array(dtype=wp.vec4i), wp.array(dtype=mat33)
     module = kernel_module("smoothed_tetrahedra", real)
     one, half, four, six, share = (real(a) for a in (1.0, 0.5, 4.0, 6.0, EDGE_LAM))
-    MU, LAM, DAMPING, ACTUATION = ROWS.mu, ROWS.lam, ROWS.damping, ROWS.actuation
+    MU, LAM, DAMPING, ACTUATION, BULK_DAMPING = (getattr(ROWS, name) for name in ROWS.names)
 
     gradient, cofactor, cofactor_gradient, determinant, add_stress = tet_functions(real)
 
@@ -128,6 +131,7 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
         dF: mat33
         mu: real
         damping: real
+        bulk_damping: real
         active: real  # mean of mu times actuation
         total: real  # volume of the tetrahedra
 
@@ -156,12 +160,14 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
             mean.dF += gradient(nodes[e], rest[e], v) * w
             mean.mu += values[MU, e] * w
             mean.damping += values[DAMPING, e] * w
+            mean.bulk_damping += values[BULK_DAMPING, e] * w
             mean.active += values[MU, e] * values[ACTUATION, e] * w
         per = one / mean.total
         mean.F = mean.F * per
         mean.dF = mean.dF * per
         mean.mu = mean.mu * per
         mean.damping = mean.damping * per
+        mean.bulk_damping = mean.bulk_damping * per
         mean.active = mean.active * per
         return mean
 
@@ -198,7 +204,8 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
     def edge_stress(mean: EdgeMean):
         shear = mean.mu * (one - one / (wp.ddot(mean.F, mean.F) + one))
         rate = sym(mean.F, mean.dF)
-        return mean.F * shear + cofactor(mean.F) * edge_pressure(mean) + mean.F * rate * mean.damping
+        elastic = mean.F * shear + cofactor(mean.F) * edge_pressure(mean)
+        return elastic + mean.F * rate * mean.damping + mean.F * (mean.bulk_damping * wp.trace(rate))
 
     @wp.kernel(enable_backward=False, module=module)
     def smoothed_tet_force(
@@ -254,7 +261,8 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
             S = sym(F, A)
             F_adj = A * (mean.mu * (one - r)) + F * (real(2.0) * mean.mu * AF * r * r) + C * (share * mean.mu * AC)
             F_adj += cofactor_gradient(F, A) * edge_pressure(mean) + (A * E + mean.dF * S) * mean.damping
-            dF_adj = F * S * mean.damping
+            F_adj += (A * wp.trace(E) + mean.dF * AF) * mean.bulk_damping
+            dF_adj = F * S * mean.damping + F * (AF * mean.bulk_damping)
             mu_adj = (one - r) * AF + (share * (determinant(F) - one) - real(0.75)) * AC
             for m in range(first, end):
                 e = base + members[m]
@@ -263,6 +271,7 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
                 add_stress(nodes[e], rest[e], dF_adj * -w, v_adj)
                 wp.atomic_add(values_adj, MU, e, (mu_adj - share * AC * values[ACTUATION, e]) * w)
                 wp.atomic_add(values_adj, DAMPING, e, wp.ddot(S, E) * w)
+                wp.atomic_add(values_adj, BULK_DAMPING, e, wp.trace(E) * AF * w)
                 wp.atomic_add(values_adj, ACTUATION, e, -share * AC * values[MU, e] * w)
         else:
             node = node_mean(first, end, base, members, volume, values)
@@ -301,7 +310,7 @@ SMOOTHED_TETRAHEDRA = ForceFamily(
     rows=ROWS,
     owners=(Soft,),
     elements=smoothed_tet_elements,
-    parameters=PARAMETERS,
+    parameters=PARAMETERS | {"bulk_damping": edge_bulk_damping},
     signals=("actuation",),
     present=lambda body, scene: isinstance(body.element, SmoothedTet),
     kernels=smoothed_tet_kernels,

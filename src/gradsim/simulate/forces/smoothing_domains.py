@@ -96,20 +96,24 @@ def _average(matrix: Any) -> Average:
     return Average(matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data)
 
 
-def domain_stretches(tets: np.ndarray, rest: np.ndarray, volume: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def domain_stretches(tets: np.ndarray, rest: np.ndarray, volume: np.ndarray) -> dict[str, np.ndarray]:
     """Returns factors per element [1/m^2], [T] each, that times modulus / density are squared frequencies.
 
-    As `stretches` of linear tetrahedra, for the domains of the edges and of the nodes: the largest of those of an
-    element. The share of a domain in the mass of a node is that of their common volume.
+    As `stretches` of linear tetrahedra, for deformations ("shear") and changes of volume ("dilation") of edges and for
+    those of nodes ("pressure"): the largest of those of an element. The share of a domain in the mass of a node is that
+    of their common volume.
     """
     edges, nodes = smoothing_domains(tets, volume).split
     gradients = np.concatenate([-rest.sum(1, keepdims=True), rest], axis=1)  # of the shape functions, [T, 4, 3]
-    shear, pressure = edge_stretches(edges, nodes, gradients, volume), node_stretches(nodes, gradients, volume)
-    return shear[edges].max(1), pressure[nodes].max(1)
+    matrices = edge_matrices(edges, nodes, gradients, volume)
+    shear, dilation = np.linalg.eigvalsh(matrices)[:, -1], np.trace(matrices, axis1=1, axis2=2)
+    pressure = node_stretches(nodes, gradients, volume)
+    factors = {"shear": shear[edges], "dilation": dilation[edges], "pressure": pressure[nodes]}
+    return {name: own.max(1) for name, own in factors.items()}
 
 
-def edge_stretches(edges: np.ndarray, nodes: np.ndarray, gradients: np.ndarray, volume: np.ndarray) -> np.ndarray:
-    """Returns the factors of the domains of edges, [E]."""
+def edge_matrices(edges: np.ndarray, nodes: np.ndarray, gradients: np.ndarray, volume: np.ndarray) -> np.ndarray:
+    """Returns sum g g' over the mean gradients of an edge and the masses of its nodes [1/m^2], [E, 3, 3]."""
     total, share = domain_volumes(edges, volume), volume / 6
     count = int(nodes.max()) + 1
     keys, inverse = np.unique(edges[:, :, None] * count + nodes[:, None, :], return_inverse=True)  # domain and node
@@ -120,7 +124,7 @@ def edge_stretches(edges: np.ndarray, nodes: np.ndarray, gradients: np.ndarray, 
     domain = keys // count
     matrices = np.zeros((len(total), 3, 3))
     np.add.at(matrices, domain, sums[:, :, None] * sums[:, None, :] / (masses * total[domain])[:, None, None])
-    return np.linalg.eigvalsh(matrices)[:, -1]
+    return matrices
 
 
 def node_stretches(nodes: np.ndarray, gradients: np.ndarray, volume: np.ndarray) -> np.ndarray:

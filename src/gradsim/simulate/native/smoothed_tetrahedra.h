@@ -17,7 +17,7 @@ static_assert(smoothed_tet_row::mu == tet_row::mu && smoothed_tet_row::lam == te
 // Numbers of the rows: of a tetrahedron, of the result of an edge, of the means, of the law and of the result of a node.
 struct DomainRow {
     enum { F = 0, dF = 9, strains = 18, stress_adj = 18, tet = 27 };
-    enum { stress = 0, F_adj = 0, dF_adj = 9, mu_adj = 18, damping_adj, active_adj, edge };
+    enum { stress = 0, F_adj = 0, dF_adj = 9, mu_adj = 18, damping_adj, active_adj, bulk_damping_adj, edge };
     enum { J, pressure_adj };
     enum { law_pressure, law_J_adj };
     enum { pressure, J_adj, bulk_adj, bulk_active_adj, node };
@@ -37,8 +37,8 @@ template <class T> struct SmoothingDomains {
     const T *per_volume, *weights;                      // of the domains of edges, then of nodes; of the neighbours
     T *tet_rows, *edge_rows, *node_sums, *node_laws, *node_rows;  // a block of zeros follows those of the tetrahedra
     T* saved;                                           // F and the adjoint of the stress of tetrahedra, [18, width]
-    T* known;                                           // parameters of which the means were computed, [4, tets]
-    T *edge_means, *node_means;                         // mu, damping, mu actuation; bulk modulus, bulk modulus actuation
+    T* known;                                           // parameters of which the means were computed, [5, tets]
+    T *edge_means, *node_means;                         // mu, damping, mu actuation, bulk damping; bulk modulus, bulk modulus actuation
 
     LANES_MEMBER SmoothingDomains(const ForceArrays<T>& force) {
         const int* fixed = force.ints(2);
@@ -55,7 +55,7 @@ template <class T> struct SmoothingDomains {
         node_sums = edge_rows + edge_slots * width * edge_stride, node_laws = node_sums + 4 * node_count;
         node_rows = node_laws + 4 * node_count, saved = node_rows + 4 * node_count;
         known = saved + tet_slots * width * 18;
-        edge_means = known + 4 * tet_count, node_means = edge_means + 3 * edge_count;
+        edge_means = known + 5 * tet_count, node_means = edge_means + 4 * edge_count;
     }
     LANES_MEMBER T* row_of_tets(long long block) const { return tet_rows + tet_starts[block]; }
     LANES_MEMBER T* row_of_edges(long long e) const { return edge_rows + edge_starts[e / width]; }
@@ -130,7 +130,7 @@ template <class T> LANES_INLINE Matrix<Lanes<T>> load_matrix(const T* from) {
 }
 
 template <class T> struct SmoothedLaw {
-    static constexpr T share = T(0.625);  // of mu: that part of lam stays with the edges
+    static constexpr T share = T(1.375);  // of mu: that part of lam stays with the edges
 };
 
 // Whether parameters differ from those of which the means are known, which they become.
@@ -138,7 +138,7 @@ template <class T>
 LANES_INLINE bool parameters_change(const ForceArrays<T>& force, const SmoothingDomains<T>& all, int world) {
     constexpr int width = LaneTypes<T>::width;
     Mask<T> differ = {};
-    for (int row = 0; row < 4; row++) {
+    for (int row = 0; row < 5; row++) {
         const T* value = force.tables[0].value + row * force.tables[0].stride + world * all.tet_count;
         T* known = all.known + row * all.tet_count;
         for (long long k = 0; k < all.tet_count; k += width) {
@@ -155,19 +155,21 @@ static __attribute__((noinline)) void find_means(const ForceArrays<T>& force, co
     typedef SmoothingDomains<T> Domains;
     typedef Lanes<T> L;
     constexpr int width = Domains::width;
-    const L zero = {};
     all.clear_node_sums();
     auto tets = [&](long long k) LANES_LAMBDA {
         const TetBlock<T> tet(force, world * all.block_count + k);
         const L w = tet.volume * T(1.0 / 6), own = (tet.lam - SmoothedLaw<T>::share * tet.mu) * tet.volume * T(0.25);
-        store_rows<Domains::tet_stride>(all.row_of_tets(k), tet.mu * w, tet.damping * w, tet.mu * tet.actuation * w, zero);
+        const L bulk_damping = load(force.tables[0].value + smoothed_tet_row::bulk_damping * force.tables[0].stride +
+                                    (world * all.block_count + k) * width);
+        store_rows<Domains::tet_stride>(all.row_of_tets(k), tet.mu * w, tet.damping * w, tet.mu * tet.actuation * w,
+                                        bulk_damping * w);
         all.add_to_nodes(k, own, own * tet.actuation);
     };
     auto edges = [&](long long e) LANES_LAMBDA {
         L sums[4];
-        all.template sum_tets<3>(e, sums);
+        all.template sum_tets<4>(e, sums);
         const L per = load(all.per_volume + e);
-        for (int k = 0; k < 3; k++) store(all.edge_means + k * all.edge_count + e, sums[k] * per);
+        for (int k = 0; k < 4; k++) store(all.edge_means + k * all.edge_count + e, sums[k] * per);
     };
     auto node = [&](long long a) LANES_LAMBDA {
         const T per = all.per_volume[all.edge_count + a];
@@ -182,11 +184,11 @@ template <class T> struct EdgeLaw : SmoothedLaw<T> {
     typedef Lanes<T> L;
     using SmoothedLaw<T>::share;
     Matrix<L> F, dF, C;
-    L mu, damping, J, r, pressure;
+    L mu, damping, bulk_damping, J, r, pressure;
     LANES_MEMBER EdgeLaw(const SmoothingDomains<T>& all, long long e, const L* sums, L per) {
         F = get(sums + DomainRow::F) * per, dF = get(sums + DomainRow::dF) * per;
         const T* means = all.edge_means + e;
-        mu = load(means), damping = load(means + all.edge_count);
+        mu = load(means), damping = load(means + all.edge_count), bulk_damping = load(means + 3 * all.edge_count);
         const L active = load(means + 2 * all.edge_count);
         C = cofactor(F);
         J = dot(F.x, C.x);
@@ -195,7 +197,8 @@ template <class T> struct EdgeLaw : SmoothedLaw<T> {
     }
     LANES_MEMBER Matrix<L> stress(T scale) const {
         const Matrix<L> rate = symmetric(F, dF);
-        return F * (mu * (T(1) - r) * scale) + C * (pressure * scale) + F * rate * (damping * scale);
+        const L along = mu * (T(1) - r) + bulk_damping * inner(F, dF);
+        return F * (along * scale) + C * (pressure * scale) + F * rate * (damping * scale);
     }
 };
 
@@ -267,14 +270,15 @@ template <class T> LANES_INLINE void edge_adjoint(const EdgeLaw<T>& law, const M
     typedef Lanes<T> L;
     const Matrix<L> E = symmetric(law.F, law.dF), S = symmetric(law.F, A);
     const L AF = inner(A, law.F), AC = inner(A, law.C), r = law.r;
-    const L scaled = law.damping * per;
+    const L scaled = law.damping * per, bulk = law.bulk_damping * per, rate = inner(law.F, law.dF);
     put(row + DomainRow::F_adj,
         A * (law.mu * (T(1) - r) * per) + law.F * (T(2) * law.mu * AF * r * r * per) + law.C * (law.share * law.mu * AC * per) +
-            cofactor_gradient(law.F, A) * (law.pressure * per) + (A * E + law.dF * S) * scaled);
-    put(row + DomainRow::dF_adj, law.F * S * scaled);
+            cofactor_gradient(law.F, A) * (law.pressure * per) + (A * E + law.dF * S) * scaled + (A * rate + law.dF * AF) * bulk);
+    put(row + DomainRow::dF_adj, law.F * S * scaled + law.F * (AF * bulk));
     row[DomainRow::mu_adj] = ((T(1) - r) * AF + (law.share * (law.J - T(1)) - T(0.75)) * AC) * per;
     row[DomainRow::damping_adj] = inner(S, E) * per;
     row[DomainRow::active_adj] = -law.share * AC * per;
+    row[DomainRow::bulk_damping_adj] = rate * AF * per;
 }
 
 // The pressure of a node, the adjoints of its mean change of volume and of its parameters, per volume.
@@ -311,6 +315,7 @@ LANES_INLINE void add_parameter_adjoints(const ForceArrays<T>& force, long long 
                edge[DomainRow::mu_adj] * w + edge_active * tet.actuation - share * bulk);
     accumulate(grad + smoothed_tet_row::lam * stride, bulk);
     accumulate(grad + smoothed_tet_row::damping * stride, edge[DomainRow::damping_adj] * w);
+    accumulate(grad + smoothed_tet_row::bulk_damping * stride, edge[DomainRow::bulk_damping_adj] * w);
     accumulate(grad + smoothed_tet_row::actuation * stride,
                edge_active * tet.mu + (tet.lam - share * tet.mu) * active * quarter);
 }
