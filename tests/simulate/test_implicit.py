@@ -77,21 +77,6 @@ def test_adjoint_agrees_with_differences(name):
     assert_gradients(own.build, own.values(), integrator=gs.ImplicitMidpoint(tolerance=1e-15), **options)
 
 
-def test_damping_proportional_to_mass():
-    """It has the motion of fine explicit steps, and gradients that agree with differences."""
-    options = {"frames": 4, "fps": 30.0}
-
-    def build(p):
-        return beam(2e4, cells=(2, 1, 1), damping=0.0, rayleigh=gs.Rayleigh(mass=p["rate"]))
-
-    values = {"rate": torch.tensor(8.0, dtype=F64)}
-    exact = gs.simulate(build(values), substeps=256, integrator=gs.Verlet(), **options).vertices
-    found = gs.simulate(build(values), substeps=64, integrator=gs.ImplicitMidpoint(), **options).vertices
-    undamped = gs.simulate(build({"rate": 0.0}), substeps=64, integrator=gs.ImplicitMidpoint(), **options).vertices
-    assert float((found - exact).abs().max()) < 0.01 * float((undamped - exact).abs().max())
-    assert_gradients(build, values, integrator=gs.ImplicitMidpoint(tolerance=1e-15), substeps=4, **options)
-
-
 def test_gradients_of_a_batch_are_those_of_its_worlds():
     young = torch.tensor([2e4, 6e4, 2e5], dtype=F64)
 
@@ -157,8 +142,6 @@ def test_what_is_not_supported_is_refused_by_name():
     assert "'box' (only soft bodies, cloth and springs" in refused(gs.Rigid("box", gs.meshes.box(0.1), mass=1.0), soft)
     smooth = gs.Soft("jelly", mesh, 500.0, element=gs.SmoothedTet())
     assert "'jelly' (smoothed tetrahedra): use element=gs.LinearTet()" in refused(smooth)
-    damped = gs.Soft("jelly", mesh, 500.0, rayleigh=gs.Rayleigh(stiffness=1e-3))
-    assert "'jelly' (Rayleigh damping proportional to the stiffness)" in refused(damped)
     touching = gs.Soft("other", mesh, 500.0, self_contact=True)
     assert "'other' (the force 'node_pair')" in refused(touching)
 

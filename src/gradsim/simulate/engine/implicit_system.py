@@ -56,9 +56,8 @@ def check_implicit(topology: Topology, device: torch.device) -> None:
     for force in topology.forces:
         if force.name == "smoothed_tet":
             refuse(force.name, "smoothed tetrahedra", "use element=gs.LinearTet(), gs.Verlet() or gs.Midpoint()")
-        if force.name == "bulk_viscosity":
-            what = "Rayleigh damping proportional to the stiffness"
-            refuse(force.name, what, "use the damping of the material, gs.Verlet() or gs.Midpoint()")
+        if force.name in ("mass_damping", "bulk_viscosity"):
+            refuse(force.name, "Rayleigh damping", "use the damping of the material, gs.Verlet() or gs.Midpoint()")
         if force.native is None or force.per_world or force.native_arrays is not None or force.acts_on != ("node",):
             refuse(force.name, f"the force '{force.name}'")
 
