@@ -73,7 +73,7 @@ def native_arrays(layout: "Layout") -> tuple[Any, ...]:
     volume = domain_volumes(own, topology.arrays[f"{NAME}.volume"])
     lists = (own[last] * NODE_ROW).reshape(blocks, lanes, 4).swapaxes(1, 2)
     means = domains.node_means
-    fixed = [[len(volume)], lists.ravel(), means.offsets, means.members * NODE_ROW]
+    fixed = [np.array([len(volume)]), lists.ravel(), means.offsets, means.members * NODE_ROW]
     reals = np.concatenate([1.0 / volume, means.weights, np.zeros(3 * NODE_ROW * len(volume))])
     elements = layout.element_blocks(NAME, "nodes", "rest", "volume")
     return *elements, layout.constant(np.concatenate(fixed).astype(np.int32)), layout.constant(reals)
