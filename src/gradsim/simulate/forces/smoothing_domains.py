@@ -2,8 +2,8 @@
 
 The domain of an edge is a sixth of the volume of each of its tetrahedra, that of a node a quarter. The mean changes of
 volume of the nodes are averaged a second time: every tetrahedron takes the mean of its four nodes, every node the mean
-of its tetrahedra. This is what the pressure resists. With the first average alone, nearly incompressible bodies bend too
-little, and short waves of the volume limit the time step.
+of its tetrahedra. This is what the pressure resists. With the first average alone, nearly incompressible bodies bend
+too little, and short waves of the volume limit the time step.
 
 (Averages from elements to nodes and back: Onishi, Iida and Amaya 2017.)
 """
