@@ -16,7 +16,7 @@ import scipy.sparse.linalg
 
 from gradsim.scene import meshes
 from gradsim.scene.meshes import TetMesh
-from gradsim.simulate.forces.smoothed_tetrahedra import smoothing_domains
+from gradsim.simulate.forces.smoothing_domains import domain_volumes, smoothing_domains, volume_means
 from gradsim.simulate.forces.tetrahedra import tet_shapes
 from gradsim.simulate.state.nodes import node_measures
 
@@ -69,18 +69,21 @@ def linear_matrix(mesh: TetMesh, mu: float, lam: float) -> scipy.sparse.csr_matr
 
 
 def smoothed_matrix(mesh: TetMesh, mu: float, lam: float) -> scipy.sparse.csr_matrix:
-    """Returns the stiffness of smoothed tetrahedra: mu on the edges, lam on the nodes."""
-    domains, gradient = smoothing_domains(mesh.tets), tet_gradient(mesh)
-    count = len(mesh.tets)
+    """Returns the stiffness of smoothed tetrahedra: mu and a lam equal to it on the edges, the rest on the nodes."""
+    edges, nodes = smoothing_domains(mesh.tets, mesh.volumes).split
+    gradient = tet_gradient(mesh)
+    places = (edges.ravel(), np.repeat(np.arange(len(edges)), 6))
+    weights = scipy.sparse.csr_matrix((np.repeat(mesh.volumes / 6, 6), places))
+    edge_volume = np.asarray(weights.sum(1)).ravel()
+    edge_means = scipy.sparse.diags(1.0 / edge_volume) @ weights
+    means, again = volume_means(nodes, mesh.volumes)
     total = None
-    for own, first, moduli in ((domains.tet_edges, 0, (mu, 0.0)), (domains.tet_nodes, domains.edge_count, (0.0, lam))):
-        corners = own.shape[1]
-        shares = np.repeat(mesh.volumes / corners, corners)
-        places = (own.ravel() - first, np.repeat(np.arange(count), corners))
-        weights = scipy.sparse.csr_matrix((shares, places))
-        volume = np.asarray(weights.sum(1)).ravel()
-        mean = scipy.sparse.kron(scipy.sparse.diags(1.0 / volume) @ weights, scipy.sparse.identity(9))
-        part = stiffness((mean @ gradient).tocsr(), volume, *moduli)
+    for own, volume, moduli in (
+        (edge_means, edge_volume, (mu, mu)),
+        (again @ means, domain_volumes(nodes, mesh.volumes), (0.0, lam - mu)),
+    ):
+        spread = scipy.sparse.kron(own, scipy.sparse.identity(9))
+        part = stiffness((spread @ gradient).tocsr(), volume, *moduli)
         total = part if total is None else total + part
     return total
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from gradsim.scene.elements import SmoothedTet
 from gradsim.scene.errors import InvalidInput, OutOfRange
 from gradsim.scene.materials import NeoHookean, YoungSolid
 from gradsim.scene.quantity import PerElement, Quantity, is_per_element, is_zero, quantity, unwrap
@@ -117,7 +118,20 @@ def strain_rate_damping(body: Any) -> Any:
     return combined(lambda damping, time, mu: damping + 2.0 * time * mu, own, rayleigh.stiffness_time, mu)
 
 
+def edge_bulk_damping(body: Any) -> Any:
+    """Returns the viscosity of the rate of volume on the edges of smoothed tetrahedra [Pa s], from Rayleigh damping.
+
+    Edges have a Lamé parameter equal to the shear modulus.
+    """
+    if body.rayleigh is None or not body.rayleigh.has_stiffness:
+        return 0.0
+    mu, _ = lame_parameters(body.material)
+    return combined(lambda time, mu: time * mu, body.rayleigh.stiffness_time, mu)
+
+
 def bulk_viscosity(body: Any) -> Any:
-    """Returns the viscosity of a soft body's rate of volume [Pa s], from its Rayleigh damping."""
-    _, lam = lame_parameters(body.material)
+    """Returns the viscosity of a soft body's rate of volume on the nodes [Pa s], from its Rayleigh damping."""
+    mu, lam = lame_parameters(body.material)
+    if isinstance(body.element, SmoothedTet):
+        lam = combined(lambda lam, mu: lam - mu, lam, mu)
     return combined(lambda time, lam: time * lam, body.rayleigh.stiffness_time, lam)

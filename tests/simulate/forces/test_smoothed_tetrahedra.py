@@ -8,6 +8,7 @@ from tests.simulate.differences import F64, assert_gradients, assert_native_equa
 import gradsim as gs
 from benchmarks import locking
 from gradsim.scene.errors import WrongType
+from gradsim.simulate.forces.smoothing_domains import domain_volumes, smoothing_domains, tet_means, volume_means
 
 MESH = gs.meshes.tet_box((0.4, 0.3, 0.2), (3, 2, 2))
 SMOOTH = {"element": gs.SmoothedTet()}
@@ -32,6 +33,19 @@ def test_homogeneous_deformation_has_the_stress_of_linear_tetrahedra():
     given = {"vertices": MESH.vertices @ turn.T, "velocity": velocity, "actuation": 0.1}
     smoothed, linear = accelerations(**given, **SMOOTH), accelerations(**given, element=gs.LinearTet())
     assert np.abs(smoothed - linear).max() < 1e-12 * np.abs(linear).max()
+
+
+def test_averages_of_volume_are_means_and_symmetric():
+    """The force is the transpose of the mean change of volume only if the second average is symmetric by volume."""
+    volume = MESH.volumes * np.random.default_rng(4).uniform(0.5, 2.0, len(MESH.tets))
+    _, nodes = smoothing_domains(MESH.tets, volume).split
+    total, (_, again) = domain_volumes(nodes, volume), volume_means(nodes, volume)
+    by_volume = total[:, None] * again.toarray()
+    assert np.abs(by_volume - by_volume.T).max() < 1e-14 * np.abs(by_volume).max()
+    means = tet_means(nodes, volume)
+    shares = np.repeat(total, np.diff(means.offsets)) * means.weights
+    assert np.add.reduceat(means.weights, means.offsets[:-1]) == pytest.approx(1.0)
+    assert np.bincount(means.members, shares) == pytest.approx(volume)
 
 
 def test_momenta_are_conserved_and_rotation_changes_nothing():

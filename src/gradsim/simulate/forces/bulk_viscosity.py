@@ -1,10 +1,10 @@
 """The part of Rayleigh damping that belongs to the first Lamé parameter: a pressure from the rate of volume.
 
 Rayleigh damping proportional to the stiffness is the viscous stress time (2 mu D + lam tr D) of the rate of strain D.
-The part of mu is added to the damping of the strain rate of the elements. That of lam is, with the mean of dJ/dt over
-the tetrahedra around a node weighted by volume, as for smoothed tetrahedra,
+The part of mu is added to the damping of the strain rate of the elements. That of lam is, with the mean of dJ/dt around
+a node as for smoothed tetrahedra,
 
-    P_t = 1/4 sum_a viscosity_a (dJ/dt)_a cof F_t
+    P_t = sum_a W_at V_a / V_t viscosity_a (dJ/dt)_a cof F_t
 
 so that nearly incompressible bodies are not braked by tetrahedra that cannot deform.
 """
@@ -20,7 +20,8 @@ from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
 from gradsim.scene.damping import bulk_viscosity
 from gradsim.simulate.forces.family import ForceFamily, ForceKernels, types_of
-from gradsim.simulate.forces.smoothed_tetrahedra import NODE_ROW, domains_of, smoothed_tet_elements
+from gradsim.simulate.forces.smoothed_tetrahedra import NODE_ROW, smoothed_tet_elements
+from gradsim.simulate.forces.smoothing_domains import domain_volumes, domains_of, tet_means
 from gradsim.simulate.forces.tet_functions import tet_functions
 
 if TYPE_CHECKING:
@@ -50,12 +51,15 @@ def bulk_viscosity_arrays(layout: "Layout") -> tuple[Any, ...]:
     rest, volume = (layout.spread(topology.arrays[f"{NAME}.{name}"]) for name in ("rest", "volume"))
     offsets, members = node_domains(topology)
     counts = np.array([len(offsets) - 1, topology.elements[NAME]], np.int32)
-    nodes = layout.indices(NAME, "nodes", "node")
+    nodes, means = (
+        layout.indices(NAME, "nodes", "node"),
+        tet_means(domains_of(topology, NAME).split[1], topology.arrays[f"{NAME}.volume"]),
+    )
     return (
         nodes,
         layout.constant(rest, "matrix"),
         layout.constant(volume),
-        *map(layout.constant, (offsets, members, counts)),
+        *map(layout.constant, (offsets, members, counts, *means)),
     )
 
 
@@ -64,14 +68,15 @@ def native_arrays(layout: "Layout") -> tuple[Any, ...]:
     topology, blocks = layout.topology, layout.blocks(NAME)
     lanes = layout.columns[NAME] // blocks
     domains = domains_of(topology, NAME)
-    own = domains.tet_nodes - domains.edge_count
+    _, own = domains.split
     last = np.minimum(np.arange(blocks * lanes), len(own) - 1)
-    count = int(own.max()) + 1
+    volume = domain_volumes(own, topology.arrays[f"{NAME}.volume"])
     lists = (own[last] * NODE_ROW).reshape(blocks, lanes, 4).swapaxes(1, 2)
-    volume = np.bincount(own.ravel(), np.repeat(topology.arrays[f"{NAME}.volume"] / 4, 4))
-    fixed = np.concatenate([[count], lists.ravel()]).astype(np.int32)
-    reals = np.concatenate([1.0 / volume, np.zeros(2 * NODE_ROW * count)])
-    return *layout.element_blocks(NAME, "nodes", "rest", "volume"), layout.constant(fixed), layout.constant(reals)
+    means = domains.node_means
+    fixed = [np.array([len(volume)]), lists.ravel(), means.offsets, means.members * NODE_ROW]
+    reals = np.concatenate([1.0 / volume, means.weights, np.zeros(3 * NODE_ROW * len(volume))])
+    elements = layout.element_blocks(NAME, "nodes", "rest", "volume")
+    return *elements, layout.constant(np.concatenate(fixed).astype(np.int32)), layout.constant(reals)
 
 
 @functools.cache
@@ -84,71 +89,76 @@ def bulk_viscosity_kernels(real: Any) -> ForceKernels:
     four, row = real(4.0), ROWS.viscosity
 
     @wp.func
-    def means(
-        first: int, end: int, base: int, members: ints, nodes: tets, rest: mat33s, volume: reals, values: table,
-        x: vec3s, v: vec3s,
-    ):  # fmt: skip
-        """Volume of a node's tetrahedra, mean rate of volume, mean viscosity."""
+    def viscosity_of(first: int, end: int, base: int, members: ints, volume: reals, values: table):
+        """Volume of a node's domain and its mean viscosity."""
         total = real(0.0)
-        rate = real(0.0)
         viscosity = real(0.0)
         for m in range(first, end):
             e = base + members[m]
-            w = volume[e]
-            total += w
-            rate += wp.ddot(cofactor(gradient(nodes[e], rest[e], x)), gradient(nodes[e], rest[e], v)) * w
-            viscosity += values[row, e] * w
-        return total, rate / total, viscosity / total
+            total += volume[e]
+            viscosity += values[row, e] * volume[e]
+        return total / four, viscosity / total
 
-    @wp.kernel(enable_backward=False, module=module)
-    def bulk_viscosity_force(
-        nodes: tets, rest: mat33s, volume: reals, offsets: ints, members: ints, counts: ints, values: table,
-        x: vec3s, v: vec3s, f: vec3s,
-    ):  # fmt: skip
-        thread = wp.tid()
-        world = thread / counts[0]
-        node = thread - world * counts[0]
-        base = world * counts[1]
-        first = offsets[node]
-        end = offsets[node + 1]
-        total, rate, viscosity = means(first, end, base, members, nodes, rest, volume, values, x, v)
+    @wp.func
+    def mean_rate(
+        first: int, end: int, base: int, members: ints, weights: reals, nodes: tets, rest: mat33s, x: vec3s, v: vec3s
+    ):
+        rate = real(0.0)
         for m in range(first, end):
             e = base + members[m]
             C = cofactor(gradient(nodes[e], rest[e], x))
-            add_stress(nodes[e], rest[e], C * (rate * viscosity * volume[e] / four), f)
+            rate += wp.ddot(C, gradient(nodes[e], rest[e], v)) * weights[m]
+        return rate
 
     @wp.kernel(enable_backward=False, module=module)
-    def bulk_viscosity_force_adjoint(
-        nodes: tets, rest: mat33s, volume: reals, offsets: ints, members: ints, counts: ints, values: table,
-        x: vec3s, v: vec3s, f_adj: vec3s, values_adj: table, x_adj: vec3s, v_adj: vec3s,
+    def bulk_viscosity_force(
+        nodes: tets, rest: mat33s, volume: reals, offsets: ints, members: ints, counts: ints, mean_offsets: ints,
+        mean_members: ints, mean_weights: reals, values: table, x: vec3s, v: vec3s, f: vec3s,
     ):  # fmt: skip
         thread = wp.tid()
         world = thread / counts[0]
         node = thread - world * counts[0]
         base = world * counts[1]
-        first = offsets[node]
-        end = offsets[node + 1]
-        total, rate, viscosity = means(first, end, base, members, nodes, rest, volume, values, x, v)
-        adj = real(0.0)  # adjoint of the pressure
+        first = mean_offsets[node]
+        end = mean_offsets[node + 1]
+        total, viscosity = viscosity_of(offsets[node], offsets[node + 1], base, members, volume, values)
+        rate = mean_rate(first, end, base, mean_members, mean_weights, nodes, rest, x, v)
         for m in range(first, end):
-            e = base + members[m]
+            e = base + mean_members[m]
+            C = cofactor(gradient(nodes[e], rest[e], x))
+            add_stress(nodes[e], rest[e], C * (rate * viscosity * total * mean_weights[m]), f)
+
+    @wp.kernel(enable_backward=False, module=module)
+    def bulk_viscosity_force_adjoint(
+        nodes: tets, rest: mat33s, volume: reals, offsets: ints, members: ints, counts: ints, mean_offsets: ints,
+        mean_members: ints, mean_weights: reals, values: table, x: vec3s, v: vec3s, f_adj: vec3s, values_adj: table,
+        x_adj: vec3s, v_adj: vec3s,
+    ):  # fmt: skip
+        thread = wp.tid()
+        world = thread / counts[0]
+        node = thread - world * counts[0]
+        base = world * counts[1]
+        first = mean_offsets[node]
+        end = mean_offsets[node + 1]
+        total, viscosity = viscosity_of(offsets[node], offsets[node + 1], base, members, volume, values)
+        rate = mean_rate(first, end, base, mean_members, mean_weights, nodes, rest, x, v)
+        adj = real(0.0)  # adjoint of the pressure, over the volume
+        for m in range(first, end):
+            e = base + mean_members[m]
             own = gradient(nodes[e], rest[e], f_adj)
-            adj -= wp.ddot(own, cofactor(gradient(nodes[e], rest[e], x))) * (volume[e] / four)
+            adj -= wp.ddot(own, cofactor(gradient(nodes[e], rest[e], x))) * mean_weights[m]
         for m in range(first, end):
-            e = base + members[m]
-            w = volume[e] / total
+            e = base + mean_members[m]
+            w = mean_weights[m] * viscosity * total
             F = gradient(nodes[e], rest[e], x)
             dF = gradient(nodes[e], rest[e], v)
-            A = gradient(nodes[e], rest[e], f_adj) * (-volume[e] / four)
-            rate_adj = adj * viscosity * w
-            add_stress(
-                nodes[e],
-                rest[e],
-                cofactor_gradient(F, A) * (-rate * viscosity) - cofactor_gradient(F, dF) * rate_adj,
-                x_adj,
-            )
-            add_stress(nodes[e], rest[e], cofactor(F) * -rate_adj, v_adj)
-            wp.atomic_add(values_adj, row, e, adj * rate * w)
+            A = gradient(nodes[e], rest[e], f_adj)
+            F_adj = cofactor_gradient(F, dF) * (adj * w) - cofactor_gradient(F, A) * (rate * w)
+            add_stress(nodes[e], rest[e], -F_adj, x_adj)
+            add_stress(nodes[e], rest[e], cofactor(F) * (-adj * w), v_adj)
+        for m in range(offsets[node], offsets[node + 1]):
+            e = base + members[m]
+            wp.atomic_add(values_adj, row, e, adj * rate * volume[e] / four)
 
     return ForceKernels(bulk_viscosity_force, bulk_viscosity_force_adjoint)
 

@@ -1,21 +1,24 @@
 """Smoothed tetrahedra: shear from deformation gradients averaged over edges, pressure from volumes averaged over nodes.
 
-The smoothing domain of an edge is a sixth of the volume of each of its tetrahedra, that of a node a quarter. With the
-mean deformation gradient F_e of an edge and the mean change of volume J_a of a node, weighted by volume, the energy is
-that of `tetrahedra.py` with mu and lam_e = 5/8 mu on the edges, and (lam - lam_e)/2 (J_a - 1 - actuation)^2 on the
-nodes: lam - 5/8 mu is the Lamé parameter of the material at small strain. A homogeneous deformation so has the stress
-of linear tetrahedra, which is then
+The smoothing domain of an edge is a sixth of the volume of each of its tetrahedra, that of a node a quarter. F_e is the
+mean deformation gradient of an edge, weighted by volume. J_a is the mean change of volume of a node, averaged a second
+time over the nodes around it (`smoothing_domains.py`). The energy is that of `tetrahedra.py` with mu and lam_e on the
+edges, and (lam - lam_e)/2 (J_a - 1 - actuation)^2 on the nodes. At small strain lam_e = 11/8 mu stands for a Lamé
+parameter equal to the shear modulus: edges have a Poisson's ratio of 1/4, and nodes what a larger one adds. A
+homogeneous deformation so has the stress of linear tetrahedra, which is then
 
-    P_t = 1/6 sum_e P(F_e; mu, lam_e) + 1/4 sum_a (lam - lam_e) (J_a - 1 - actuation) cof F_t
+    P_t = 1/6 sum_e P(F_e; mu, lam_e) + 1/4 sum_a p_a cof F_t
 
-for the six edges and four nodes of a tetrahedron. Parameters that differ between elements are averaged in the same way,
-products with the actuation before the average. Damping acts on the strain rate of the edges.
+for the six edges and four nodes of a tetrahedron, where p_a is the second average of (lam - lam_e) (J_a - 1 -
+actuation): it is symmetric, so that it is its own transpose. Parameters that differ between elements are averaged over
+domains, products with the actuation before the average. Damping acts on the strain rate of the edges; Rayleigh damping
+adds bulk_damping F tr(F' dF/dt) there, and `bulk_viscosity.py` on the nodes.
 
 (Liu and Nguyen-Thoi, Smoothed Finite Element Methods, 2010; Ong, Heaney, Lee, Liu and Nguyen-Xuan 2015.)
 """
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -23,130 +26,70 @@ import warp as wp
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
 from gradsim.scene.bodies import Soft
+from gradsim.scene.damping import edge_bulk_damping
 from gradsim.scene.elements import SmoothedTet
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, types_of
+from gradsim.simulate.forces.smoothing_domains import domain_stretches, domain_volumes, domains_of, tet_means
 from gradsim.simulate.forces.smoothing_order import smoothing_order
 from gradsim.simulate.forces.tet_functions import tet_functions
 from gradsim.simulate.forces.tetrahedra import PARAMETERS, tet_shapes
 
 if TYPE_CHECKING:
-    from gradsim.simulate.compile.topology import Placement, Topology
+    from gradsim.simulate.compile.topology import Placement
     from gradsim.simulate.engine.layout import Layout
     from gradsim.simulate.stability import StabilityView
 
-ROWS = Rows("smoothed_tet", "mu", "lam", "damping", "actuation")  # [Pa], [Pa], [Pa s], [1]
-EDGES = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])  # of a tetrahedron
+NAME = "smoothed_tet"
+ROWS = Rows(NAME, "mu", "lam", "damping", "actuation", "bulk_damping")  # [Pa], [Pa], [Pa s], [1], [Pa s]
 # Numbers of rows of working memory, as in `native/smoothed_tetrahedra.h`
-TET_ROW, EDGE_ROW, NODE_ROW, SAVED, EDGE_MEANS, NODE_MEANS = 27, 21, 4, 18, 3, 2
-EDGE_LAM = 0.625  # of mu: that part of lam stays with the edges
-
-
-class Domains(NamedTuple):
-    """Smoothing domains of tetrahedra: those of the edges, then those of the nodes."""
-
-    offsets: np.ndarray  # of the tetrahedra of each domain in `members`, [D + 1]
-    members: np.ndarray  # tetrahedra
-    edge_count: int
-    tet_edges: np.ndarray  # domains of the edges of each tetrahedron, [T, 6]
-    tet_nodes: np.ndarray  # those of its nodes, [T, 4]
-
-
-def smoothing_domains(tets: np.ndarray) -> Domains:
-    """Returns the smoothing domains of tetrahedra [T, 4]."""
-    ends = np.sort(tets[:, EDGES], axis=-1).reshape(-1, 2).astype(np.int64)
-    _, edges = np.unique(ends @ [int(tets.max()) + 1, 1], return_inverse=True)
-    _, nodes = np.unique(tets.ravel(), return_inverse=True)
-    edge_count, tet_edges = int(edges.max()) + 1, edges.reshape(-1, 6)
-    tet_nodes = nodes.reshape(-1, 4) + edge_count
-    domains = np.concatenate([tet_edges, tet_nodes], axis=1)
-    order = np.argsort(domains.ravel(), kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(domains.ravel()))])
-    kinds = (offsets, order // domains.shape[1])
-    offsets, members = (array.astype(np.int32) for array in kinds)
-    return Domains(offsets, members, edge_count, tet_edges.astype(np.int32), tet_nodes.astype(np.int32))
-
-
-def domains_split(domains: Domains) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the edges [T, 6] and the nodes [T, 4] of each tetrahedron, each counted from 0."""
-    return domains.tet_edges, domains.tet_nodes - domains.edge_count
+TET_ROW, EDGE_ROW, NODE_ROW, SAVED, EDGE_MEANS, NODE_MEANS = 27, 22, 4, 18, 4, 2
+EDGE_LAM = 1.375  # of mu: that part of lam stays with the edges
 
 
 def smoothed_tet_elements(body: Soft, place: "Placement") -> Elements:
     mesh = body.mesh
     rest, volume = tet_shapes(mesh), mesh.volumes
     arrays = {"nodes": mesh.tets + place.first("node", body), "rest": rest, "volume": volume}
-    shear, pressure = domain_stretches(mesh.tets, rest, volume)
-    return Elements(len(mesh.tets), arrays | {"shear": shear, "pressure": pressure})
-
-
-def domain_stretches(tets: np.ndarray, rest: np.ndarray, volume: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns factors per element [1/m^2], [T] each, that times modulus / density are squared frequencies.
-
-    As `stretches` of linear tetrahedra, for the domains of the edges and of the nodes: the largest of those of an
-    element. The share of a domain in the mass of a node is that of their common volume.
-    """
-    domains = smoothing_domains(tets)
-    gradients = np.concatenate([-rest.sum(1, keepdims=True), rest], axis=1)  # of the shape functions, [T, 4, 3]
-    found = []
-    for own, share in ((domains.tet_edges, 6), (domains.tet_nodes - domains.edge_count, 4)):
-        count, corners = own.max() + 1, own.shape[1]
-        total = np.bincount(own.ravel(), np.repeat(volume / share, corners), count)
-        pairs = (own[:, :, None] * (int(tets.max()) + 1) + tets[:, None, :]).reshape(-1)  # domain and node
-        keys, inverse = np.unique(pairs, return_inverse=True)
-        weights = np.broadcast_to((volume / share)[:, None, None, None], (*own.shape, 4, 3))
-        sums = np.zeros((len(keys), 3))
-        np.add.at(sums, inverse, (weights * gradients[:, None]).reshape(-1, 3))
-        masses = np.bincount(inverse, np.broadcast_to((volume / (4 * share))[:, None, None], (*own.shape, 4)).ravel())
-        domain = keys // (int(tets.max()) + 1)
-        outer = sums[:, :, None] * sums[:, None, :] / (masses * total[domain])[:, None, None]
-        matrices = np.zeros((count, 3, 3))
-        np.add.at(matrices, domain, outer)
-        largest = np.linalg.eigvalsh(matrices)[:, -1] if share == 6 else np.trace(matrices, axis1=1, axis2=2)
-        found.append(largest[own].max(1))
-    return found[0], found[1]
+    return Elements(len(mesh.tets), arrays | domain_stretches(mesh.tets, rest, volume))
 
 
 def smoothed_tet_rate(view: "StabilityView") -> tuple[float, float]:
     compliance = view.node_compliance("measure")  # 1 / density
-    shear, pressure = view.array("shear"), view.array("pressure")
+    shear, dilation, pressure = (view.array(name) for name in ("shear", "dilation", "pressure"))
     mu, lam = view.row("mu"), view.row("lam")
     bulk = np.maximum(lam - EDGE_LAM * mu, 0.0)
-    stiffness = view.largest(1.5 * mu * shear) + view.largest(bulk * pressure)
-    return stiffness * compliance, view.largest(view.row("damping") * shear) * compliance
-
-
-def domains_of(topology: "Topology", family: str = "smoothed_tet") -> Domains:
-    """Returns the smoothing domains of all bodies of a world with elements of a family."""
-    return topology.constant(
-        ("smoothing domains", family), lambda: smoothing_domains(topology.arrays[f"{family}.nodes"])
-    )
+    stiffness = view.largest(mu * (1.5 * shear + (EDGE_LAM - 0.625) * dilation)) + view.largest(bulk * pressure)
+    damping = view.largest(view.row("damping") * shear + view.row("bulk_damping") * dilation)
+    return stiffness * compliance, damping * compliance
 
 
 def smoothed_tet_arrays(layout: "Layout") -> tuple[Any, ...]:
     """Returns nodes, rest shapes and volumes of the elements, then the domains within a world."""
     topology = layout.topology
-    domains = domains_of(topology)
-    rest, volume = (layout.spread(topology.arrays[f"smoothed_tet.{name}"]) for name in ("rest", "volume"))
-    counts = [len(domains.offsets) - 1, domains.edge_count, topology.elements["smoothed_tet"]]
+    domains = domains_of(topology, NAME)
+    rest, volume = (layout.spread(topology.arrays[f"{NAME}.{name}"]) for name in ("rest", "volume"))
+    means = tet_means(domains.split[1], topology.arrays[f"{NAME}.volume"])
+    counts = np.array([len(domains.offsets) - 1, domains.edge_count, topology.elements[NAME]], np.int32)
     return (
-        layout.indices("smoothed_tet", "nodes", "node"),
+        layout.indices(NAME, "nodes", "node"),
         layout.constant(rest, "matrix"),
         layout.constant(volume),
-        *map(layout.constant, (domains.offsets, domains.members, np.array(counts, np.int32))),
+        *map(layout.constant, (domains.offsets, domains.members, counts, *means)),
     )
 
 
 def native_arrays(layout: "Layout") -> tuple[Any, ...]:
-    """Returns elements in blocks, the order of the domains, and volumes of the domains with working memory."""
-    topology, blocks = layout.topology, layout.blocks("smoothed_tet")
-    lanes = layout.columns["smoothed_tet"] // blocks
-    domains = domains_of(topology)
+    """Returns elements in blocks, the order of the domains, and numbers of the domains with working memory."""
+    topology, blocks = layout.topology, layout.blocks(NAME)
+    lanes = layout.columns[NAME] // blocks
+    domains = domains_of(topology, NAME)
     plan = topology.constant(("smoothing order", lanes), lambda: smoothing_order(domains, lanes, blocks))
     tet_stride, edge_stride = (-(-numbers // lanes) * lanes for numbers in (TET_ROW, EDGE_ROW))
     (tet_slots, edge_slots), edge_count = plan.slots, len(plan.edge_slots) * lanes
-    counts = len(plan.ends), tet_slots, edge_slots, edge_count, -(-len(plan.node_order) // lanes) * lanes
+    node_count, weights = -(-len(plan.node_order) // lanes) * lanes, plan.node_means.weights
+    weight_count = -(-len(weights) // lanes) * lanes
     parts = (
-        counts,
+        (len(plan.ends), tet_slots, edge_slots, edge_count, node_count, weight_count),
         plan.ends,
         plan.tet_slots * lanes * tet_stride,
         plan.edge_slots * lanes * edge_stride,
@@ -154,17 +97,20 @@ def native_arrays(layout: "Layout") -> tuple[Any, ...]:
         plan.tet_nodes * NODE_ROW,
         plan.first,
         plan.spans,
+        np.append(plan.node_means.offsets, np.full(node_count - len(plan.node_order), len(weights))),
+        plan.node_means.members * NODE_ROW,
         plan.members * tet_stride,
     )
     fixed = np.concatenate([np.ravel(part) for part in parts]).astype(np.int32)
     memory = (tet_slots * (tet_stride + SAVED) + tet_stride + edge_slots * edge_stride) * lanes
-    memory += blocks * lanes * len(ROWS) + edge_count * EDGE_MEANS + counts[-1] * (2 * NODE_ROW + NODE_MEANS)
-    volume = topology.arrays["smoothed_tet.volume"]
-    per_volume = [np.zeros(count) for count in counts[3:]]
-    for found, own, order in zip(per_volume, domains_split(domains), (plan.edge_order, plan.node_order), strict=True):
-        found[: len(order)] = 1.0 / np.bincount(own.ravel(), np.repeat(volume / own.shape[1], own.shape[1]))[order]
-    reals = np.concatenate([*per_volume, np.zeros(memory)])
-    elements = layout.element_blocks("smoothed_tet", "nodes", "rest", "volume")
+    memory += blocks * lanes * len(ROWS) + edge_count * EDGE_MEANS + node_count * (3 * NODE_ROW + NODE_MEANS)
+    volume = topology.arrays[f"{NAME}.volume"]
+    known = [np.zeros(count) for count in (edge_count, node_count, weight_count)]
+    for found, own, order in zip(known[:2], domains.split, (plan.edge_order, plan.node_order), strict=True):
+        found[: len(order)] = 1.0 / domain_volumes(own, volume)[order]
+    known[2][: len(weights)] = weights
+    reals = np.concatenate([*known, np.zeros(memory)])
+    elements = layout.element_blocks(NAME, "nodes", "rest", "volume")
     return *elements, layout.constant(fixed), layout.constant(reals)
 
 
@@ -175,7 +121,7 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
     tets, mat33s = wp.array(dtype=wp.vec4i), wp.array(dtype=mat33)
     module = kernel_module("smoothed_tetrahedra", real)
     one, half, four, six, share = (real(a) for a in (1.0, 0.5, 4.0, 6.0, EDGE_LAM))
-    MU, LAM, DAMPING, ACTUATION = ROWS.mu, ROWS.lam, ROWS.damping, ROWS.actuation
+    MU, LAM, DAMPING, ACTUATION, BULK_DAMPING = (getattr(ROWS, name) for name in ROWS.names)
 
     gradient, cofactor, cofactor_gradient, determinant, add_stress = tet_functions(real)
 
@@ -185,12 +131,12 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
         dF: mat33
         mu: real
         damping: real
+        bulk_damping: real
         active: real  # mean of mu times actuation
         total: real  # volume of the tetrahedra
 
     @wp.struct
     class NodeMean:
-        J: real
         bulk: real
         active: real  # mean of bulk modulus times actuation
         total: real
@@ -214,41 +160,41 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
             mean.dF += gradient(nodes[e], rest[e], v) * w
             mean.mu += values[MU, e] * w
             mean.damping += values[DAMPING, e] * w
+            mean.bulk_damping += values[BULK_DAMPING, e] * w
             mean.active += values[MU, e] * values[ACTUATION, e] * w
         per = one / mean.total
         mean.F = mean.F * per
         mean.dF = mean.dF * per
         mean.mu = mean.mu * per
         mean.damping = mean.damping * per
+        mean.bulk_damping = mean.bulk_damping * per
         mean.active = mean.active * per
         return mean
 
     @wp.func
-    def node_mean(
-        first: int,
-        end: int,
-        base: int,
-        members: ints,
-        nodes: tets,
-        rest: mat33s,
-        volume: reals,
-        values: table,
-        x: vec3s,
-    ):
+    def node_mean(first: int, end: int, base: int, members: ints, volume: reals, values: table):
         mean = NodeMean()
         for m in range(first, end):
             e = base + members[m]
             w = volume[e]
             own = values[LAM, e] - share * values[MU, e]
             mean.total += w
-            mean.J += determinant(gradient(nodes[e], rest[e], x)) * w
             mean.bulk += own * w
             mean.active += own * values[ACTUATION, e] * w
         per = one / mean.total
-        mean.J = mean.J * per
         mean.bulk = mean.bulk * per
         mean.active = mean.active * per
         return mean
+
+    @wp.func
+    def volume_change(
+        first: int, end: int, base: int, members: ints, weights: reals, nodes: tets, rest: mat33s, x: vec3s
+    ):
+        J = real(0.0)
+        for m in range(first, end):
+            e = base + members[m]
+            J += determinant(gradient(nodes[e], rest[e], x)) * weights[m]
+        return J
 
     @wp.func
     def edge_pressure(mean: EdgeMean):
@@ -258,12 +204,13 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
     def edge_stress(mean: EdgeMean):
         shear = mean.mu * (one - one / (wp.ddot(mean.F, mean.F) + one))
         rate = sym(mean.F, mean.dF)
-        return mean.F * shear + cofactor(mean.F) * edge_pressure(mean) + mean.F * rate * mean.damping
+        elastic = mean.F * shear + cofactor(mean.F) * edge_pressure(mean)
+        return elastic + mean.F * rate * mean.damping + mean.F * (mean.bulk_damping * wp.trace(rate))
 
     @wp.kernel(enable_backward=False, module=module)
     def smoothed_tet_force(
-        nodes: tets, rest: mat33s, volume: reals, offsets: ints, members: ints, counts: ints, values: table,
-        x: vec3s, v: vec3s, f: vec3s,
+        nodes: tets, rest: mat33s, volume: reals, offsets: ints, members: ints, counts: ints, mean_offsets: ints,
+        mean_members: ints, mean_weights: reals, values: table, x: vec3s, v: vec3s, f: vec3s,
     ):  # fmt: skip
         thread = wp.tid()
         world = thread / counts[0]
@@ -277,17 +224,21 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
                 e = base + members[m]
                 add_stress(nodes[e], rest[e], P * (volume[e] / six), f)
         else:
-            mean = node_mean(first, end, base, members, nodes, rest, volume, values, x)
-            pressure = mean.bulk * (mean.J - one) - mean.active
+            mean = node_mean(first, end, base, members, volume, values)
+            first = mean_offsets[domain - counts[1]]
+            end = mean_offsets[domain - counts[1] + 1]
+            J = volume_change(first, end, base, mean_members, mean_weights, nodes, rest, x)
+            pressure = (mean.bulk * (J - one) - mean.active) * mean.total / four
             for m in range(first, end):
-                e = base + members[m]
+                e = base + mean_members[m]
                 C = cofactor(gradient(nodes[e], rest[e], x))
-                add_stress(nodes[e], rest[e], C * (pressure * volume[e] / four), f)
+                add_stress(nodes[e], rest[e], C * (pressure * mean_weights[m]), f)
 
     @wp.kernel(enable_backward=False, module=module)
     def smoothed_tet_force_adjoint(
-        nodes: tets, rest: mat33s, volume: reals, offsets: ints, members: ints, counts: ints, values: table,
-        x: vec3s, v: vec3s, f_adj: vec3s, values_adj: table, x_adj: vec3s, v_adj: vec3s,
+        nodes: tets, rest: mat33s, volume: reals, offsets: ints, members: ints, counts: ints, mean_offsets: ints,
+        mean_members: ints, mean_weights: reals, values: table, x: vec3s, v: vec3s, f_adj: vec3s, values_adj: table,
+        x_adj: vec3s, v_adj: vec3s,
     ):  # fmt: skip
         thread = wp.tid()
         world = thread / counts[0]
@@ -310,7 +261,8 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
             S = sym(F, A)
             F_adj = A * (mean.mu * (one - r)) + F * (real(2.0) * mean.mu * AF * r * r) + C * (share * mean.mu * AC)
             F_adj += cofactor_gradient(F, A) * edge_pressure(mean) + (A * E + mean.dF * S) * mean.damping
-            dF_adj = F * S * mean.damping
+            F_adj += (A * wp.trace(E) + mean.dF * AF) * mean.bulk_damping
+            dF_adj = F * S * mean.damping + F * (AF * mean.bulk_damping)
             mu_adj = (one - r) * AF + (share * (determinant(F) - one) - real(0.75)) * AC
             for m in range(first, end):
                 e = base + members[m]
@@ -319,24 +271,33 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
                 add_stress(nodes[e], rest[e], dF_adj * -w, v_adj)
                 wp.atomic_add(values_adj, MU, e, (mu_adj - share * AC * values[ACTUATION, e]) * w)
                 wp.atomic_add(values_adj, DAMPING, e, wp.ddot(S, E) * w)
+                wp.atomic_add(values_adj, BULK_DAMPING, e, wp.trace(E) * AF * w)
                 wp.atomic_add(values_adj, ACTUATION, e, -share * AC * values[MU, e] * w)
         else:
-            node = node_mean(first, end, base, members, nodes, rest, volume, values, x)
-            pressure = node.bulk * (node.J - one) - node.active
-            p_adj = real(0.0)
-            for m in range(first, end):
-                e = base + members[m]
+            node = node_mean(first, end, base, members, volume, values)
+            mean_first = mean_offsets[domain - counts[1]]
+            mean_end = mean_offsets[domain - counts[1] + 1]
+            J = volume_change(mean_first, mean_end, base, mean_members, mean_weights, nodes, rest, x)
+            size = node.total / four  # volume of the domain
+            pressure = (node.bulk * (J - one) - node.active) * size
+            p_adj = real(0.0)  # over the volume
+            for m in range(mean_first, mean_end):
+                e = base + mean_members[m]
                 own = gradient(nodes[e], rest[e], f_adj)
-                p_adj -= wp.ddot(own, cofactor(gradient(nodes[e], rest[e], x))) * (volume[e] / four)
+                p_adj -= wp.ddot(own, cofactor(gradient(nodes[e], rest[e], x))) * mean_weights[m]
+            J_adj = node.bulk * p_adj * size
+            for m in range(mean_first, mean_end):
+                e = base + mean_members[m]
+                w = mean_weights[m]
+                Ft = gradient(nodes[e], rest[e], x)
+                At = gradient(nodes[e], rest[e], f_adj)
+                Ft_adj = cofactor_gradient(Ft, At) * (-pressure * w) + cofactor(Ft) * (J_adj * w)
+                add_stress(nodes[e], rest[e], -Ft_adj, x_adj)
             for m in range(first, end):
                 e = base + members[m]
-                w = volume[e] / node.total
-                Ft = gradient(nodes[e], rest[e], x)
-                At = gradient(nodes[e], rest[e], f_adj) * (-volume[e] / four)
-                Ft_adj = cofactor_gradient(Ft, At) * pressure + cofactor(Ft) * (node.bulk * p_adj * w)
-                add_stress(nodes[e], rest[e], -Ft_adj, x_adj)
+                w = volume[e] / four
                 actuation = values[ACTUATION, e]
-                bulk_adj = (node.J - one - actuation) * p_adj * w
+                bulk_adj = (J - one - actuation) * p_adj * w
                 wp.atomic_add(values_adj, LAM, e, bulk_adj)
                 wp.atomic_add(values_adj, MU, e, -share * bulk_adj)
                 wp.atomic_add(values_adj, ACTUATION, e, -(values[LAM, e] - share * values[MU, e]) * p_adj * w)
@@ -345,16 +306,16 @@ def smoothed_tet_kernels(real: Any) -> ForceKernels:
 
 
 SMOOTHED_TETRAHEDRA = ForceFamily(
-    name="smoothed_tet",
+    name=NAME,
     rows=ROWS,
     owners=(Soft,),
     elements=smoothed_tet_elements,
-    parameters=PARAMETERS,
+    parameters=PARAMETERS | {"bulk_damping": edge_bulk_damping},
     signals=("actuation",),
     present=lambda body, scene: isinstance(body.element, SmoothedTet),
     kernels=smoothed_tet_kernels,
     arrays=smoothed_tet_arrays,
-    threads=lambda topology: len(domains_of(topology).offsets) - 1,
+    threads=lambda topology: len(domains_of(topology, NAME).offsets) - 1,
     native="smoothed_tetrahedra.h",
     per_world=True,
     native_arrays=native_arrays,

@@ -1,19 +1,18 @@
 """The order in which native kernels process the tetrahedra, edges and nodes of smoothed tetrahedra, and their rows.
 
-Tetrahedra come in groups. After each group follow the edges and nodes that have no later tetrahedra, then the blocks of
-tetrahedra whose edges and nodes are all done. Rows whose readers are all done are reused, so that the rows in use stay
+Tetrahedra come in groups. After each group follow the edges and nodes that have no later tetrahedra, the nodes whose
+neighbours are all done, twice as there are two averages over neighbours, then the blocks of tetrahedra whose edges and
+nodes are all done. Rows whose readers are all done are reused, so that the rows in use stay
 in the cache: of a mesh whose numbering runs through space, those of a few groups.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from gradsim.simulate.forces.smoothed_tetrahedra import Domains
+from gradsim.simulate.forces.smoothing_domains import Average, Domains
 
 GROUP = 16  # blocks of tetrahedra
 
@@ -22,7 +21,7 @@ GROUP = 16  # blocks of tetrahedra
 class SmoothingOrder:
     """Order and places of rows, all in blocks of lanes; places are in scalars."""
 
-    ends: np.ndarray  # blocks of tetrahedra, blocks of edges, nodes and finished blocks after each group, [groups, 4]
+    ends: np.ndarray  # after each group: blocks of tetrahedra and edges, nodes thrice, finished blocks; [groups, 6]
     edge_order: np.ndarray  # edges in their order, [E]
     node_order: np.ndarray  # nodes, [N]
     tet_slots: np.ndarray  # rows of each block of tetrahedra, counted in blocks
@@ -32,6 +31,7 @@ class SmoothingOrder:
     first: np.ndarray  # of each block of edges in `members`
     spans: np.ndarray  # tetrahedra per edge of each block
     members: np.ndarray  # rows of tetrahedra, [spans, lanes] per block; that after the last slot for none
+    node_means: Average  # over nodes, all in their order
 
     @property
     def slots(self) -> tuple[int, int]:
@@ -55,7 +55,13 @@ def smoothing_order(domains: Domains, lanes: int, blocks: int) -> SmoothingOrder
     tets = np.minimum(np.arange(blocks * lanes), len(domains.tet_edges) - 1)
     edges = edge_places[domains.tet_edges[tets]].reshape(blocks, lanes, 6)
     nodes = domains.tet_nodes[tets].reshape(blocks, lanes, 4) - domains.edge_count
-    ready = np.maximum(edge_block_group[edges // lanes].max((1, 2)), node_group[nodes].max((1, 2)))
+    means = _ordered(domains.node_means, node_order, node_places)
+    node_stages = [node_group[node_order]]
+    for _ in range(2):  # when all neighbours are done, and the nodes before
+        node_stages.append(
+            np.maximum.accumulate(np.maximum.reduceat(node_stages[-1][means.members], means.offsets[:-1]))
+        )
+    ready = np.maximum(edge_block_group[edges // lanes].max((1, 2)), node_stages[-1][node_places[nodes]].max((1, 2)))
     done = np.maximum.accumulate(np.maximum(ready, np.arange(blocks) // GROUP))
     release = np.zeros(len(edge_block_group), int)
     np.maximum.at(release, (edges // lanes).ravel(), np.repeat(done, 6 * lanes))
@@ -64,11 +70,19 @@ def smoothing_order(domains: Domains, lanes: int, blocks: int) -> SmoothingOrder
     tet_block_group = np.arange(blocks) // GROUP
     tet_slots, edge_slots = _slots(tet_block_group, done), _slots(edge_block_group, release)
     first, spans, members = _members(domains, edge_order, lanes, tet_slots)
-    finished = tet_block_group, edge_block_group, node_group[node_order], done
+    finished = tet_block_group, edge_block_group, *node_stages, done
     ends = np.stack([np.searchsorted(own, groups, "right") for own in finished], 1)
     edge_rows = edge_slots[edges // lanes] * lanes + edges % lanes
     swapped = (edge_rows.swapaxes(1, 2), node_places[nodes].swapaxes(1, 2))
-    return SmoothingOrder(ends, edge_order, node_order, tet_slots, edge_slots, *swapped, first, spans, members)
+    return SmoothingOrder(ends, edge_order, node_order, tet_slots, edge_slots, *swapped, first, spans, members, means)
+
+
+def _ordered(average: Average, order: np.ndarray, places: np.ndarray) -> Average:
+    """Returns means over nodes with both in another order."""
+    counts = np.diff(average.offsets)[order]
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    own = np.repeat(average.offsets[:-1][order], counts) + np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
+    return Average(offsets, places[average.members[own]], average.weights[own])
 
 
 def _slots(used: np.ndarray, released: np.ndarray) -> np.ndarray:

@@ -24,19 +24,21 @@ template <class T> struct ViscousBlock {
     }
 };
 
-// Nodes with sums over their tetrahedra and results: rows of four numbers.
+// Nodes with sums over their tetrahedra, means of neighbours, and results: rows of four numbers.
 template <class T> struct ViscousNodes {
     static constexpr int width = LaneTypes<T>::width;
     typedef Lanes<T> L;
+    typedef typename LaneTypes<T>::Node Row;
     enum { rate, viscosity, pressure_adj };        // sums
     enum { pressure, rate_adj, viscosity_adj };    // results
     long long count, blocks;
-    const int* nodes;  // rows of the nodes of a block of tetrahedra, [4, width]
-    const T* per_volume;
-    T *sums, *results;
+    const int *nodes, *around, *neighbours;  // rows of the nodes of a block of tetrahedra, [4, width]; of the means
+    const T *per_volume, *weights;
+    T *sums, *laws, *results;
     LANES_MEMBER ViscousNodes(const ForceArrays<T>& force)
-        : count(force.ints(2)[0]), blocks(force.count), nodes(force.ints(2) + 1), per_volume(force.reals(3)),
-          sums((T*)per_volume + count), results(sums + 4 * count) {
+        : count(force.ints(2)[0]), blocks(force.count), nodes(force.ints(2) + 1), around(nodes + 4 * width * blocks),
+          neighbours(around + count + 1), per_volume(force.reals(3)), weights(per_volume + count),
+          sums((T*)weights + around[count]), laws(sums + 4 * count), results(laws + 4 * count) {
         __builtin_memset(sums, 0, 4 * count * sizeof(T));
     }
     LANES_MEMBER void add(long long block, L a, L b, L c) const {
@@ -44,23 +46,36 @@ template <class T> struct ViscousNodes {
     }
     LANES_MEMBER void sum(long long block, L* to) const {
         T own[4 * width] __attribute__((aligned(64)));
-        sum_rows<typename LaneTypes<T>::Node, 1, 4>(results, nodes + block * 4 * width, 4, own);
+        sum_rows<Row, 1, 4>(results, nodes + block * 4 * width, 4, own);
         load_rows<4>(own, to);
+    }
+    LANES_MEMBER Row mean_around(const T* rows, long long a) const {
+        Row sum = {};
+        for (int m = around[a]; m < around[a + 1]; m++) sum += load_as<Row>(rows + neighbours[m]) * weights[m];
+        return sum;
+    }
+    // Takes the law between two averages over neighbours, of rows per volume; law(row, viscosity) returns a row.
+    template <class F> LANES_MEMBER void solve(F law) const {
+        for (long long a = 0; a < count; a++) store(sums + 4 * a, load_as<Row>(sums + 4 * a) * per_volume[a]);
+        for (long long a = 0; a < count; a++) store(laws + 4 * a, law(mean_around(sums, a), sums[4 * a + viscosity]));
+        for (long long a = 0; a < count; a++) {
+            Row result = mean_around(laws, a);
+            result[viscosity_adj] = laws[4 * a + viscosity_adj];
+            store(results + 4 * a, result);
+        }
     }
 };
 
 template <class T>
 LANES_INLINE void bulk_viscosity_force(const ForceArrays<T>& force, int world, const Nodes<T>& nodes) {
     typedef Lanes<T> L;
+    typedef typename ViscousNodes<T>::Row Row;
     const ViscousNodes<T> all(force);
     for (long long k = 0; k < all.blocks; k++) {
         const ViscousBlock<T> tet(force, world * all.blocks + k, nodes);
         all.add(k, inner(tet.C, tet.dF) * tet.quarter, tet.viscosity * tet.quarter, L{});
     }
-    for (long long a = 0; a < all.count; a++) {
-        const T *sums = all.sums + 4 * a, per = all.per_volume[a];
-        all.results[4 * a + all.pressure] = T(0.25) * sums[all.rate] * sums[all.viscosity] * per * per;
-    }
+    all.solve([&](Row mean, T viscosity) LANES_LAMBDA { return Row{T(0.25) * mean[all.rate] * viscosity}; });
     for (long long k = 0; k < all.blocks; k++) {
         const ViscousBlock<T> tet(force, world * all.blocks + k, nodes);
         L row[4];
@@ -72,6 +87,7 @@ LANES_INLINE void bulk_viscosity_force(const ForceArrays<T>& force, int world, c
 template <class T>
 LANES_INLINE void bulk_viscosity_force_adjoint(const ForceArrays<T>& force, int world, const Nodes<T>& nodes) {
     typedef Lanes<T> L;
+    typedef typename ViscousNodes<T>::Row Row;
     const ViscousNodes<T> all(force);
     auto stress_adjoint = [&](const ViscousBlock<T>& tet) LANES_LAMBDA {
         return edges(nodes.f_adj, tet.id) * tet.rest * -tet.quarter;
@@ -80,13 +96,10 @@ LANES_INLINE void bulk_viscosity_force_adjoint(const ForceArrays<T>& force, int 
         const ViscousBlock<T> tet(force, world * all.blocks + k, nodes);
         all.add(k, inner(tet.C, tet.dF) * tet.quarter, tet.viscosity * tet.quarter, inner(stress_adjoint(tet), tet.C));
     }
-    for (long long a = 0; a < all.count; a++) {
-        const T *sums = all.sums + 4 * a, per = all.per_volume[a], adj = sums[all.pressure_adj];
-        T* result = all.results + 4 * a;
-        const T rate = sums[all.rate] * per, viscosity = sums[all.viscosity] * per;
-        result[all.pressure] = rate * viscosity;
-        result[all.rate_adj] = adj * viscosity * per, result[all.viscosity_adj] = adj * rate * per;
-    }
+    all.solve([&](Row mean, T viscosity) LANES_LAMBDA {
+        const T rate = mean[all.rate], adj = mean[all.pressure_adj];
+        return Row{rate * viscosity, adj * viscosity, adj * rate};
+    });
     for (long long k = 0; k < all.blocks; k++) {
         const long long block = world * all.blocks + k;
         const ViscousBlock<T> tet(force, block, nodes);
