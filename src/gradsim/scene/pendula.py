@@ -107,7 +107,7 @@ class DoublePendulum(Body):
         """Returns the quantities of each link."""
         names = {"rod_mass": "rod_masses", "mass": "masses", "damping": "damping", "drag": "drag"}
         pairs = {name: getattr(self, names.get(name, f"{name}s")) for name in LINK_QUANTITIES}
-        return [{name: value[..., k] for name, value in pairs.items()} for k in range(2)]  # type: ignore[index, call-overload]
+        return [{name: value[..., k] for name, value in pairs.items()} for k in range(2)]
 
     @property
     def faces(self) -> np.ndarray:
