@@ -8,6 +8,8 @@ from tests.footage.videos import Clip, draw, recording_of, save
 import gradsim as gs
 from gradsim.footage.detection import find_moving_objects
 from gradsim.footage.linked import linked_pair
+from gradsim.footage.motions.double_pendulum import fit_double_pendulum
+from gradsim.footage.motions.path import ImagePath
 from gradsim.scene.errors import UnexplainedMotion
 
 SIZE, PIVOT, SCALE = (260, 320), (160.0, 30.0), 250.0  # [px], [px/m]
@@ -48,6 +50,23 @@ def test_lengths_and_masses_are_estimated_from_the_folder(prepared, tmp_path):
     folder = prepared.save(tmp_path / "prepared")
     header = (folder / "tracks.csv").read_text().splitlines()[0]
     assert header.startswith("time,object.bob1.x,object.bob1.y,object.bob1.sd.x,object.bob1.sd.y,object.bob0.x")
+
+
+@pytest.mark.parametrize("angles", [(0.6, 0.3), (2.5, 2.0)], ids=["swing", "turns over"])
+def test_two_bars_without_bobs_are_explained(angles):
+    rods, lengths, scale, times = (5.0, 4.0), (0.1, 0.08), 2500.0, np.arange(72) / 60
+    body = gs.DoublePendulum("bars", lengths=lengths, masses=(1.0, 0.8), rod_masses=rods, angles=angles)
+    motion = gs.simulate(gs.Scene([body]), frames=len(times), fps=60.0, substeps=32)["bars"]
+    places = (np.array((500.0, 400.0)) + scale * motion.bobs.numpy()[..., :2] * (1, -1))[:, ::-1].reshape(-1, 4)
+    noisy = places + 0.3 * np.random.default_rng(0).standard_normal(places.shape)
+    path = ImagePath(times, noisy, 30.0, np.full(len(times), 0.3), float(np.ptp(noisy, axis=0).max()))
+    fit = fit_double_pendulum(path)
+    assert (fit.first, fit.last) == (0, len(times) - 1)
+    assert np.abs(fit.predicted - places).max() < 2.0
+    for k, (length, rod, mass) in enumerate(zip(lengths, rods, (1.0, 0.8), strict=True), 1):
+        assert fit.numbers[f"length_{k}"] == pytest.approx(scale * length, rel=0.01)
+        assert fit.numbers[f"log_rod_{k}"] == pytest.approx(np.log(rod / mass), abs=0.3)
+    assert fit.numbers["gravity"] == pytest.approx(9.81 * scale, rel=0.01)
 
 
 def test_two_thrown_balls_are_not_linked():

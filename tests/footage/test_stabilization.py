@@ -44,10 +44,18 @@ def test_an_object_that_moves_in_some_tiles_is_no_camera_motion(images):
     assert still_picture(recording_of(swinging)).camera.is_still
 
 
-def test_a_zoom_is_reported():
+def test_the_grain_of_low_light_is_no_camera_motion():
+    picture = still_picture(recording_of(draw(Clip(count=12, noise=0.05))[0]))
+    assert picture.camera.is_still
+    assert picture.plate.noise_level > 0.03
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_a_zoom_is_reported(noise):
     background = (255 * clutter(CLIP.size, 0)).astype(np.uint8)
     center = (CLIP.size[1] / 2, CLIP.size[0] / 2)
     matrices = [cv2.getRotationMatrix2D(center, 2 * k, 1 + 0.04 * k) for k in range(12)]
     zoomed = np.stack([cv2.warpAffine(background, own, CLIP.size[::-1]) for own in matrices])
+    noisy = zoomed + 255 * noise * np.random.default_rng(0).standard_normal(zoomed.shape)
     with pytest.raises(MovingCamera, match=r"clip.mp4 = the camera moves .* use a tripod"):
-        still_picture(recording_of(zoomed))
+        still_picture(recording_of(np.clip(noisy, 0, 255).astype(np.uint8)))

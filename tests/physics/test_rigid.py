@@ -150,6 +150,42 @@ def test_a_double_pendulum_with_a_light_end_moves_like_a_simple_one():
     assert float((got - expected).abs().max()) < 1e-7
 
 
+def test_a_double_pendulum_with_heavy_rods_moves_like_an_articulated_body():
+    lengths, masses, rods, damping = (0.5, 0.4), (1.0, 0.8), (0.6, 0.3), (0.02, 0.01)
+    angles, rates, times = (1.2, 0.3), (0.5, -1.0), {"frames": 31, "fps": 60.0, "substeps": 16}
+    quantities = {"lengths": lengths, "masses": masses, "rod_masses": rods, "damping": damping}
+    body = gs.DoublePendulum("links", angles=angles, rates=rates, **quantities)
+    got = gs.simulate(gs.Scene([body]), **times)["links"].bobs
+
+    def link(k, **place):
+        length, mass = lengths[k], masses[k] + rods[k]
+        center = (masses[k] * length + rods[k] * length / 2) / mass
+        about = masses[k] * (length - center) ** 2 + rods[k] * (length**2 / 12 + (center - length / 2) ** 2)
+        angle, rate = (np.diff(own, prepend=0.0)[k] for own in (angles, rates))
+        hinge = gs.Revolute(angle=angle, rate=rate, damping=damping[k])
+        return gs.Link(hinge, mass=mass, center=(0, -center, 0), inertia=np.diag([1e-3, 1e-3, about]), **place)
+
+    tip = gs.Link(parent="lower", position=(0, -lengths[1], 0))
+    lower = link(1, parent="upper", position=(0, -lengths[0], 0))
+    scene = gs.Scene([gs.Articulated("bars", {"upper": link(0), "lower": lower, "tip": tip})])
+    motion = gs.simulate(scene, integrator=gs.RungeKutta4(), **times)
+    for k, name in enumerate(("lower", "tip")):
+        expected = gs.Marker("bars", link=name).positions(scene, motion)
+        assert float((got[:, k] - expected).abs().max()) < 1e-12
+
+
+def test_drag_of_the_bobs_takes_energy_from_a_double_pendulum():
+    lengths, masses, drag = torch.tensor((0.5, 0.4)), torch.tensor((1.0, 0.8)), torch.tensor((0.1, 0.2))
+    body = gs.DoublePendulum("links", lengths=lengths, masses=masses, angles=(2.0, 1.0), drag=drag)
+    motion = gs.simulate(gs.Scene([body]), frames=601, fps=300.0, substeps=8)["links"]
+    along = torch.stack([torch.cos(motion.angle), torch.sin(motion.angle)], -1)
+    square = ((motion.rate * lengths)[..., None] * along).cumsum(-2).square().sum(-1)  # of the speeds of the bobs
+    energy = (masses * (0.5 * square + G * motion.bobs[..., 1])).sum(-1)
+    lost = torch.trapezoid((drag * square).sum(-1), dx=1 / 300)
+    assert float(lost) > 2.0
+    assert float(energy[0] - energy[-1]) == pytest.approx(float(lost), rel=1e-5)
+
+
 def test_positions_of_the_bobs_agree_with_the_angles():
     angles, lengths = (0.4, -1.1), (0.7, 0.5)
     pivot = np.array([0.3, 2.0, -0.1])

@@ -305,9 +305,10 @@ def _scale(choices: Choices, lens: Lens, track: ObjectTrack, diameter_px: float,
 def detection_notes(detection: Detection, track: ObjectTrack) -> tuple[str, ...]:
     """Returns what is uncertain about the object that was found."""
     notes = [f"{remark[:1].lower()}{remark[1:]}".removesuffix(".") for remark in track.remarks]
-    if detection.recording.repeated:
+    repeated = _repeated_frames(detection.recording, track)
+    if repeated:
         notes.append(
-            f"{detection.recording.repeated} frames repeat the one before and are left out: was the video converted "
+            f"{repeated} frames repeat the one before and are left out: was the video converted "
             "from another frame rate? The times of the others may then be off by a part of a frame"
         )
     if detection.camera.stabilized:
@@ -317,6 +318,12 @@ def detection_notes(detection: Detection, track: ObjectTrack) -> tuple[str, ...]
     if track.diameter < 10:
         notes.append(f"the object is only {track.diameter:.0f} px wide: its centre is uncertain")
     return tuple(notes)
+
+
+def _repeated_frames(recording: Recording, track: ObjectTrack) -> int:
+    """Returns how many frames were left out as repetitions while the object was followed; before it, all may rest."""
+    first, last = (int(track.frames[k]) for k in (0, -1))
+    return recording.numbers[last] - recording.numbers[first] - (last - first)
 
 
 def _motion_notes(fits: tuple[MotionFit, ...], fit: MotionFit, path: ImagePath) -> list[str]:

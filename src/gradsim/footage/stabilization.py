@@ -22,6 +22,8 @@ from gradsim.scene.errors import MovingCamera, NoMovingObject
 ROWS, COLUMNS = 2, 3  # tiles
 CHECKED = 240  # frames in which the camera is checked; in all of them if it shakes
 MAX_NOISE = 0.03  # of full scale: the plate of a still camera varies less
+MAX_GRAIN = 0.1  # the same in low light
+GRAIN_WIDTH = 7  # of the square over which the grain of low light vanishes [px of the reduced copy]
 MAX_SHIFT = 0.4  # shift of a still camera [px of the reduced copy]
 MAX_TURN = 1.2  # motion of most features of a picture from a still camera [px of the reduced copy]
 AGREEMENT = 0.6  # tiles agree if they differ from their median by less [px of the reduced copy]
@@ -99,13 +101,20 @@ def still_picture(recording: Recording) -> StillPicture:
     motion = 0.0 if camera.stabilized else _whole_motion(frames, tiles, plate)
     if plate.noise_level > MAX_NOISE:
         _check_related(recording)
-    if plate.noise_level > MAX_NOISE or motion:
+    if motion or (plate.noise_level > MAX_NOISE and not is_grain(frames, plate)):
         largest = max(motion, float(np.percentile(np.abs(tiles), 90)) if tiles.size else 0.0)
         pixels = recording.scale.max() * largest
         found = f"the camera moves by about {pixels:.0f} px, plate noise {plate.noise_level:.3f} of full scale"
         remedy = f"needs a still camera (noise at most {MAX_NOISE}): use a tripod, or select frames=(start, stop)"
         raise MovingCamera(str(recording.path), found, remedy)
     return StillPicture(frames, camera, exposure, plate)
+
+
+def is_grain(frames: NDArray[np.uint8], plate: Plate) -> bool:
+    """Whether the noise of a plate is the grain of low light, which vanishes in blurred frames as motion does not."""
+    numbers = sample_numbers(len(frames))
+    blurred = np.stack([cv2.blur(frames[k], (GRAIN_WIDTH, GRAIN_WIDTH)) for k in numbers])
+    return plate.noise_level < MAX_GRAIN and background_plate(blurred).noise_level < MAX_NOISE / 2
 
 
 def _check_related(recording: Recording) -> None:

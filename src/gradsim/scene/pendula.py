@@ -1,4 +1,4 @@
-"""Pendula: point masses (bobs) on rigid massless rods that swing in the x-y plane about a pivot."""
+"""Pendula: point masses (bobs) on rigid rods that swing in the x-y plane about a pivot."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from gradsim.scene.quantity import Quantity, quantity
 from gradsim.scene.surfaces import cylinder, icosphere
 from gradsim.scene.validation import check_positive_length, validate_quantities
 
+LINK_QUANTITIES = ("length", "mass", "rod_mass", "angle", "rate", "damping", "drag")
+
 
 @dataclass(frozen=True, eq=False)
 class Pendulum(Body):
-    """A simple pendulum: a'' = -(g / length) sin a - damping / (mass length^2) a'.
+    """A simple pendulum: a'' = -(g / length) sin a - damping / (mass length^2) a' if its rod has no mass.
 
     Example:
         `gs.Pendulum("pendulum", length=0.8, angle=0.6, damping=0.01)`
@@ -32,6 +34,8 @@ class Pendulum(Body):
         rate: Initial angular rate [rad/s], [...].
         damping: Damping of the joint [N m s], [...].
         pivot: Position of the pivot [m], [..., 3].
+        rod_mass: Mass of the rod, which is thin and uniform [kg], [...].
+        drag: Drag of the bob over its speed [N s/m], [...].
         bob, rod: Radii of bob and rod in images [m].
         look: Appearance of rod and bob; None excludes them from rendering.
     """
@@ -43,6 +47,8 @@ class Pendulum(Body):
     rate: Quantity = quantity(0.0, "rad/s")
     damping: Quantity = quantity(0.0, "N m s", low=0.0)
     pivot: Quantity = quantity((0.0, 0.0, 0.0), "m", shape=(3,))
+    rod_mass: Quantity = quantity(0.0, "kg", low=0.0)
+    drag: Quantity = quantity(0.0, "N s/m", low=0.0)
     bob: float = 0.1
     rod: float = 0.02
     look: Look | None = Look()
@@ -52,7 +58,7 @@ class Pendulum(Body):
 
     def links(self) -> list[dict[str, Any]]:
         """Returns the quantities of each link."""
-        return [{name: getattr(self, name) for name in ("length", "mass", "angle", "rate", "damping")}]
+        return [{name: getattr(self, name) for name in LINK_QUANTITIES}]
 
     @property
     def faces(self) -> np.ndarray:
@@ -75,6 +81,8 @@ class DoublePendulum(Body):
         rates: Initial angular rates [rad/s], [..., 2].
         damping: Damping of the joints [N m s], [..., 2].
         pivot: Position of the pivot [m], [..., 3].
+        rod_masses: Masses of the rods, which are thin and uniform [kg], [..., 2].
+        drag: Drag of the bobs over their speeds [N s/m], [..., 2].
         bob, rod: Radii of bobs and rods in images [m].
         look: Appearance of rods and bobs; None excludes them from rendering.
     """
@@ -86,6 +94,8 @@ class DoublePendulum(Body):
     rates: Quantity = quantity((0.0, 0.0), "rad/s", shape=(2,))
     damping: Quantity = quantity((0.0, 0.0), "N m s", shape=(2,), low=0.0)
     pivot: Quantity = quantity((0.0, 0.0, 0.0), "m", shape=(3,))
+    rod_masses: Quantity = quantity((0.0, 0.0), "kg", shape=(2,), low=0.0)
+    drag: Quantity = quantity((0.0, 0.0), "N s/m", shape=(2,), low=0.0)
     bob: float = 0.1
     rod: float = 0.02
     look: Look | None = Look()
@@ -95,9 +105,9 @@ class DoublePendulum(Body):
 
     def links(self) -> list[dict[str, Any]]:
         """Returns the quantities of each link."""
-        pairs = {"length": self.lengths, "mass": self.masses, "angle": self.angles, "rate": self.rates}
-        pairs["damping"] = self.damping
-        return [{name: value[..., k] for name, value in pairs.items()} for k in range(2)]  # type: ignore[index, call-overload]
+        names = {"rod_mass": "rod_masses", "mass": "masses", "damping": "damping", "drag": "drag"}
+        pairs = {name: getattr(self, names.get(name, f"{name}s")) for name in LINK_QUANTITIES}
+        return [{name: value[..., k] for name, value in pairs.items()} for k in range(2)]
 
     @property
     def faces(self) -> np.ndarray:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gradsim.check.gradcheck import Values
 from gradsim.check.gradient_problems.problem import GradientProblem, tensor
 from gradsim.scene.pendula import DoublePendulum, Pendulum
 from gradsim.scene.scene import Scene
+
+
+def _quantities(p: Values) -> dict[str, Any]:
+    """Returns the quantities of the body."""
+    return {name: value for name, value in p.items() if name != "gravity"}
 
 
 def _pendulum_values() -> Values:
@@ -16,13 +23,14 @@ def _pendulum_values() -> Values:
         "rate": tensor(0.5),
         "damping": tensor(0.3),
         "pivot": tensor([0.1, 2.0, 0.3]),
+        "rod_mass": tensor(0.4),
+        "drag": tensor(0.2),
         "gravity": tensor([0.5, -9.91, 0.0]),
     }
 
 
 def _pendulum_scene(p: Values) -> Scene:
-    body = Pendulum("pendulum", p["length"], p["mass"], p["angle"], p["rate"], p["damping"], p["pivot"])
-    return Scene([body], gravity=p["gravity"])
+    return Scene([Pendulum("pendulum", **_quantities(p))], gravity=p["gravity"])
 
 
 def _double_values() -> Values:
@@ -33,13 +41,14 @@ def _double_values() -> Values:
         "rates": tensor([0.5, -1.0]),
         "damping": tensor([0.1, 0.2]),
         "pivot": tensor([0.1, 2.0, 0.3]),
+        "rod_masses": tensor([0.3, 0.5]),
+        "drag": tensor([0.1, 0.3]),
         "gravity": tensor([0.5, -9.81, 0.0]),
     }
 
 
 def _double_scene(p: Values) -> Scene:
-    body = DoublePendulum("pendulum", p["lengths"], p["masses"], p["angles"], p["rates"], p["damping"], p["pivot"])
-    return Scene([body], gravity=p["gravity"])
+    return Scene([DoublePendulum("pendulum", **_quantities(p))], gravity=p["gravity"])
 
 
 PENDULUM = GradientProblem("simple pendulum", "simple pendulum", _pendulum_scene, _pendulum_values)

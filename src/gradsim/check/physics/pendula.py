@@ -90,6 +90,24 @@ def decay() -> list[CheckResult]:
     ]
 
 
+def heavy_rods() -> list[CheckResult]:
+    """Checks rods with mass: a bar without a bob at small amplitudes, w^2 = 3 g / 2 l, and with drag of its end."""
+    length, rod, light, drag = 0.7, 0.8, 1e-9, 0.05
+    inertia = rod * length**2 / 3
+    rate = drag * length**2 / (2 * inertia)
+    frequency = math.sqrt(1.5 * G / length - rate**2)
+    bar = Pendulum("bar", length=length, mass=light, rod_mass=rod, drag=drag, angle=1e-4)
+    time, motion = swing(bar, duration=20.0, fps=100.0)
+    a, w = motion.angle[:, 0].numpy(), motion.rate[:, 0].numpy()
+    envelope = np.hypot(frequency * a, w + rate * a)
+    decayed = -np.polyfit(time, np.log(envelope), 1)[0]
+    found = math.pi / np.diff(zero_crossings(time, a)).mean()
+    return [
+        expect_close("pendulum", "frequency of a heavy rod [rad/s]", frequency, found, 1e-5),
+        expect_close("pendulum", "decay rate by drag, 3 k / 2 m [1/s]", rate, decayed, 1e-6),
+    ]
+
+
 def normal_modes() -> list[CheckResult]:
     """Checks two equal links at small amplitudes: w^2 = (2 -+ sqrt 2) g / l, amplitude ratio +- sqrt 2."""
     length, root, results = 0.7, math.sqrt(2.0), []
@@ -164,6 +182,7 @@ CHECKS = (
     PhysicsCheck("pendulum: periods", periods),
     PhysicsCheck("pendulum: energy", pendulum_energy),
     PhysicsCheck("pendulum: decay", decay),
+    PhysicsCheck("pendulum: heavy rod, drag", heavy_rods),
     PhysicsCheck("double pendulum: modes", normal_modes),
     PhysicsCheck("double pendulum: energy", chaotic_energy),
     PhysicsCheck("pendula: order of convergence in dt", order_in_time),

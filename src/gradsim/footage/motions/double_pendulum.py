@@ -1,7 +1,12 @@
-"""A double pendulum: a bob that swings on a rod, and a second one that hangs from the first."""
+"""A double pendulum: a bob that swings on a rod, and a second one that hangs from the first.
+
+Rods are taken as light first. If such a pendulum does not follow the path, their masses are fitted too: two bars with
+marks on them have no bobs at all.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -15,10 +20,15 @@ from gradsim.footage.motions.view import View
 NAME = "double_pendulum"
 NUMBERS = (
     *("pivot_x", "pivot_y", "length_1", "length_2", "angle_1", "angle_2", "speed_1", "speed_2"),
-    *("gravity", "log_ratio", "damping"),
-)  # [px], [rad], [rad/s], [px/s^2], logarithm of the second mass over the first, [1/s]
+    *("gravity", "log_ratio", "damping", "log_rod_1", "log_rod_2"),
+)  # [px], [rad], [rad/s], [px/s^2], logarithms of the second mass over the first and of rods over their bobs, [1/s]
 STEP = 0.25  # largest time step, in square roots of length over gravity
 MAX_RATIO = 20.0  # of the masses
+LIGHT, HEAVY = np.log(1e-3), np.log(0.5)  # rods that are not fitted, and those that a fit begins with
+RODS = 2  # numbers at the end that describe the rods
+USUAL = np.array([0.0, 0.0, HEAVY, HEAVY])  # the last four numbers, which short parts of a path hardly determine
+USUAL_SD = np.array([1.5, 0.5, 2.0, 2.0])  # their standard deviations in a fit
+TURN = np.pi  # of a path around its pivot that shows the pivot wherever it is [rad]
 MAX_DAMPING = 2.0  # [1/s]
 MAX_SPEED = 60.0  # of a rod in a fit [rad/s]: a trial step beyond it overflows
 ACCELERATION_TIME = 0.22  # over which an acceleration is measured [s]
@@ -26,6 +36,7 @@ ACCELERATION_FRAMES = (7, 21)  # least and most of them
 HORIZONS = (0.25, 0.5)  # parts of a path that are fitted first
 SHARES = (0.7,)  # of a path, of the parts that are tried
 MAX_EXCESS = 4.0  # mean squared residual in tolerances beyond which another first guess is tried
+LIGHT_EXCESS = 0.5  # and beyond which rods are not taken as light
 
 Array = NDArray[np.float64]
 
@@ -39,7 +50,7 @@ def bobs(numbers: Array, times: Array) -> Array:
     """Returns the positions of the lower and the upper bob (x, y, x, y), y down [..., N, 4] [px].
 
     Args:
-        numbers: Values of NUMBERS [..., 11].
+        numbers: Values of NUMBERS [..., 13].
         times: Increasing times [N] [s]; the first may be negative.
     """
     x, y, first, second = (numbers[..., k, None] for k in range(4))
@@ -58,19 +69,22 @@ def _angles(numbers: Array, times: Array) -> Array:
 
 
 def _slope(numbers: Array, state: Array) -> Array:
-    """Returns the derivative of both angles and their rates [..., 4], for point masses on massless rods."""
+    """Returns the derivative of both angles and their rates [..., 4], for point masses on uniform rods."""
     first, second, gravity = numbers[..., 2], numbers[..., 3], numbers[..., 8]
-    ratio = np.exp(np.clip(numbers[..., 9], -np.log(MAX_RATIO), np.log(MAX_RATIO)))
+    limit = np.log(MAX_RATIO)
+    ratio, rod, other = np.moveaxis(np.exp(np.clip(numbers[..., [9, 11, 12]], -2.5 * limit, limit)), -1, 0)
+    other = ratio * other
     damping = np.clip(numbers[..., 10], -MAX_DAMPING, MAX_DAMPING)
     a, b, u, v = np.moveaxis(state, -1, 0)
     u, v = np.clip(u, -MAX_SPEED, MAX_SPEED), np.clip(v, -MAX_SPEED, MAX_SPEED)
     cos, sin = np.cos(a - b), np.sin(a - b)
-    # (1 + r) l1 a'' + r l2 cos b'' = p,  l1 cos a'' + l2 b'' = q
-    p = -ratio * second * sin * v * v - (1 + ratio) * gravity * np.sin(a)
-    q = first * sin * u * u - gravity * np.sin(b)
-    inertia = 1 + ratio * sin * sin
-    bend_a = (p - ratio * cos * q) / (first * inertia)
-    bend_b = ((1 + ratio) * q - cos * p) / (second * inertia)
+    # upper l1 a'' + lever l2 cos b'' = p,  lever l1 cos a'' + lower l2 b'' = q
+    upper, lever, lower = 1 + ratio + other + rod / 3, ratio + other / 2, ratio + other / 3
+    p = -lever * second * sin * v * v - (1 + ratio + other + rod / 2) * gravity * np.sin(a)
+    q = lever * (first * sin * u * u - gravity * np.sin(b))
+    inertia = upper * lower - (lever * cos) ** 2
+    bend_a = (lower * p - lever * cos * q) / (first * inertia)
+    bend_b = (upper * q - lever * cos * p) / (second * inertia)
     return np.stack([u, v, bend_a - damping * u, bend_b - damping * v], -1)
 
 
@@ -83,20 +97,42 @@ def _fit(path: ImagePath) -> tuple[Predict, dict[str, float]] | None:
         difference = bobs(numbers, t[:count]) - path.points[:count]
         return difference.reshape(*numbers.shape[:-1], -1) * weights[: 4 * count]
 
+    def objective(numbers: Array, count: int = len(t)) -> Array:
+        return np.concatenate([residual(numbers, count), (numbers[..., -4:] - USUAL) / USUAL_SD], -1)
+
+    def light(numbers: Array, count: int = len(t)) -> Array:
+        return objective(_with_light_rods(numbers), count)
+
+    parts = [max(2 * ACCELERATION_FRAMES[0], int(share * len(t))) for share in HORIZONS]
     tried = []
-    for numbers in _first_guesses(t, path.points):
-        for part in (max(2 * ACCELERATION_FRAMES[0], int(share * len(t))) for share in HORIZONS):
-            numbers = gauss_newton(partial(residual, count=part), numbers, 8, batched=True)
-        numbers = gauss_newton(residual, numbers, 15, batched=True)
-        misfit = float((residual(numbers) ** 2).mean())
-        if np.isfinite(misfit) and _is_possible(numbers):
-            tried.append((misfit, numbers))
-            if misfit < MAX_EXCESS:
-                break
-    if not tried:
+    for guess in _first_guesses(t, path.points):
+        numbers = guess
+        for part in parts:
+            numbers = gauss_newton(partial(light, count=part), numbers, 8, batched=True)
+        tried.append(_rated(_with_light_rods(gauss_newton(light, numbers, 15, batched=True)), residual))
+        if tried[-1][0] < LIGHT_EXCESS:
+            break
+        numbers = np.concatenate([guess, np.full(RODS, HEAVY)])
+        for part in (*parts, len(t)):
+            numbers = gauss_newton(partial(objective, count=part), numbers, 15, batched=True)
+        tried.append(_rated(numbers, residual))
+        if min(tried[-1][0], tried[-2][0]) < MAX_EXCESS:
+            break
+    misfit, best = min(tried, key=lambda own: own[0], default=(np.inf, np.zeros(0)))
+    if not np.isfinite(misfit):
         return None
-    best = min(tried, key=lambda own: own[0])[1]
     return lambda times: bobs(best, times), dict(zip(NUMBERS, best.tolist(), strict=True))
+
+
+def _with_light_rods(numbers: Array) -> Array:
+    """Returns the numbers of a pendulum whose rods have nearly no mass [..., 13]."""
+    return np.concatenate([numbers, np.full((*numbers.shape[:-1], RODS), LIGHT)], -1)
+
+
+def _rated(numbers: Array, residual: Callable[[Array], Array]) -> tuple[float, Array]:
+    """Returns the mean squared residual of numbers, infinite if they are impossible, and the numbers."""
+    misfit = float((residual(numbers) ** 2).mean())
+    return (misfit if np.isfinite(misfit) and _is_possible(numbers) else np.inf), numbers
 
 
 def _is_possible(numbers: Array) -> bool:
@@ -105,10 +141,10 @@ def _is_possible(numbers: Array) -> bool:
     return bool(min(first, second, gravity) > 0 and abs(log_ratio) < np.log(MAX_RATIO) and swings)
 
 
-def _first_guesses(t: Array, points: Array) -> list[Array]:
-    """Returns guesses of the numbers from the accelerations of the bobs.
+def _first_guesses(t: Array, points: Array) -> Iterator[Array]:
+    """Yields guesses of the numbers from the accelerations of the bobs.
 
-    The lower bob is pulled by gravity and along its rod, so that the acceleration across the rod gives gravity. The
+    The lower bob is pulled by gravity and along its rod, so that its acceleration across the rod gives gravity. The
     upper one is pulled along both rods, so that its acceleration across its own rod gives the ratio of the masses. The
     length of the first rod is the radius of a circle through the path of the upper bob, or similar to the second.
     """
@@ -119,18 +155,16 @@ def _first_guesses(t: Array, points: Array) -> list[Array]:
     along, across = _directions(b)
     gravity = -_slope_of((pull_lower * across).sum(1), np.sin(b))
     if not gravity > 0:
-        return []
+        return
     tension = ((np.array([0.0, gravity]) - pull_lower) * along).sum(1)  # of the second rod over the second mass
-    guesses = []
     for pivot, first in _pivots(upper, second):
-        a = np.arctan2(upper[:, 0] - pivot[0], upper[:, 1] - pivot[1])
+        a = np.unwrap(np.arctan2(upper[:, 0] - pivot[0], upper[:, 1] - pivot[1]))
         normal = _directions(a)[1]
         left = (pull_upper * normal).sum(1) + gravity * np.sin(a)
         ratio = float(np.clip(_slope_of(left, tension * (along * normal).sum(1)), 0.2, 5.0))
         starts = [float(np.polyval(np.polyfit(t[:5], own[:5], 2), 0.0)) for own in (a, b)]
         speeds = [float(np.polyfit(t[:5], own[:5], 2)[1]) for own in (a, b)]
-        guesses.append(np.array([*pivot, first, second, *starts, *speeds, gravity, np.log(ratio), 0.02]))
-    return guesses
+        yield np.array([*pivot, first, second, *starts, *speeds, gravity, np.log(ratio), 0.02])
 
 
 def _directions(angle: Array) -> tuple[Array, Array]:
@@ -161,7 +195,8 @@ def _pivots(upper: Array, second: float) -> list[tuple[Array, float]]:
     (a, b, c), *_ = np.linalg.lstsq(np.stack([2 * x, 2 * y, np.ones_like(x)], 1), x * x + y * y, rcond=None)
     radius = float(np.sqrt(max(c + a * a + b * b, 1.0)))
     found = [(np.array([np.median(x), y.max() - second]), second)]
-    if b < y.mean() and 0.2 * second < radius < 5 * second:
+    turn = np.ptp(np.unwrap(np.arctan2(x - a, y - b)))
+    if (b < y.mean() or turn > TURN) and 0.2 * second < radius < 5 * second:
         found.insert(0, (np.array([a, b]), radius))
     return found
 

@@ -28,8 +28,8 @@ def link_values(body: AnyPendulum, name: str, batcher: SceneBatcher) -> torch.Te
 
 
 def pendulum_columns(body: AnyPendulum, scene: Scene, topology: Topology, batcher: SceneBatcher) -> torch.Tensor:
-    """Returns lengths, masses, damping and gravity, [B, rows, 1]."""
-    pairs = [link_values(body, name, batcher) for name in ("length", "mass", "damping")]
+    """Returns the rows of the kernels, [B, rows, 1]."""
+    pairs = [link_values(body, name, batcher) for name in ("length", "mass", "rod_mass", "damping", "drag")]
     return torch.cat([*pairs, batcher(scene.gravity, 1, (3,))[..., :2]], -1).transpose(1, 2)
 
 
