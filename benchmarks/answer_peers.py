@@ -51,7 +51,7 @@ class _PixelLoss:
         scene = self.scene.with_values({path: points[:, k].exp() for k, path in enumerate(self.truth)})
         options: dict[str, Any] = {"frames": len(self.video), "fps": self.fps, "substeps": self.substeps}
         with soft_ground():
-            images = gs.render(scene, gs.simulate(scene, **options), size=tuple(self.video.shape[1:3]))
+            images = gs.render(scene, gs.simulate(scene, **options), size=(self.video.shape[1], self.video.shape[2]))
         losses = (images - self.video).square().flatten(1).mean(1)
         self.simulations += len(points)
         lowest = int(losses.detach().nan_to_num(math.inf).argmin())

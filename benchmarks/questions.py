@@ -82,7 +82,9 @@ def five_contact_parameters(_: Path | None) -> Asked:
 
 
 def hanging_beam(_: Path | None) -> Asked:
-    start = {name: gs.unknown(value, low=200.0, high=4000.0) for name, value in (("mu", 1400.0), ("lam", 600.0))}
+    start: dict[str, Any] = {
+        name: gs.unknown(value, low=200.0, high=4000.0) for name, value in (("mu", 1400.0), ("lam", 600.0))
+    }
     return _pixels(beam(**start), {"beam.material.mu": 1000.0, "beam.material.lam": 1000.0}, 30, 192, 64)
 
 
@@ -140,8 +142,11 @@ def real_ball(name: str) -> Callable[[Path | None], Asked]:
         assert data is not None
         facts = footage.known_facts(data)[name]
         known = footage.real_choices(facts)
-        options = {"scale": known.scale, "diameter": known.diameter}
-        return Asked(lambda: gs.estimate(gs.prepare(data / name, **options)), {"scene.gravity[1]": -facts["gravity"]})
+
+        def answer() -> gs.Fit:
+            return gs.estimate(gs.prepare(data / name, scale=known.scale, diameter=known.diameter))
+
+        return Asked(answer, {"scene.gravity[1]": -facts["gravity"]})
 
     return ask
 

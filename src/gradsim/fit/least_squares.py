@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 MIN_DAMPING, MAX_DAMPING = 1e-12, 1e2  # above the maximum the iteration stops
 MIN_DECREASE = 1e-9  # relative decrease of the cost below which the iteration has converged
@@ -40,7 +41,7 @@ def least_squares(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
     """
     try:
         return torch.linalg.lstsq(lhs, rhs, driver="gelsd").solution
-    except torch.linalg.LinAlgError:  # see `singular_values`
+    except LinAlgError:  # see `singular_values`
         if lhs.ndim == 2:
             return _least_norm(lhs, rhs)
         return torch.stack([least_squares(*system) for system in zip(lhs, rhs, strict=True)])
@@ -62,7 +63,7 @@ def singular_values(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, t
     try:
         u, s, vh = torch.linalg.svd(matrix, full_matrices=False)
         return u, s, vh
-    except torch.linalg.LinAlgError:
+    except LinAlgError:
         q, r = torch.linalg.qr(matrix)
         u, s, vh = torch.linalg.svd(r, full_matrices=False)
         return q @ u, s, vh
