@@ -74,3 +74,19 @@ def test_a_size_beyond_reason_is_refused_by_name(case):
     attempt, error, message = TOO_LARGE[case]
     with pytest.raises(error, match=message):
         attempt()
+
+
+def test_arrays_without_rows_and_rows_of_different_lengths_are_refused_by_name():
+    box = gs.meshes.tet_box(1.0, 1)
+    with pytest.raises(gs.errors.WrongShape, match=r"b\.pinned = rows of different lengths"):
+        gs.Soft("b", box, density=200.0, pinned=[[1, 2], [3]])
+    cube = gs.Rigid("cube", gs.meshes.box(1.0), mass=1.0, look=gs.Look(color=np.zeros((0, 3))))
+    scene = gs.Scene([cube], camera=gs.Camera(eye=(0.0, 0.0, 4.0), target=(0.0, 0.0, 0.0)))
+    with pytest.raises(gs.errors.WrongShape, match=r"batch = \(0,\): a batch needs at least one world"):
+        gs.render(scene, gs.simulate(scene, frames=1), size=(8, 8))
+
+
+def test_joints_that_move_nothing_with_inertia_are_refused_by_name():
+    link = gs.Link(gs.Revolute(stiffness=1.0), mass=1.0)  # a point on the axis
+    with pytest.raises(gs.InvalidInput, match=r"arm\.links = links without inertia"):
+        gs.simulate(gs.Scene([gs.Articulated("arm", {"upper": link})]), frames=2)

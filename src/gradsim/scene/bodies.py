@@ -76,7 +76,10 @@ def pinned_nodes(name: str, pinned: Pinned, points: np.ndarray) -> np.ndarray:
     """Returns the sorted indices of nodes selected by index, by mask, or by a region of the rest shape, [P] int32."""
     if pinned is None:
         return np.zeros(0, dtype=np.int32)
-    chosen = np.asarray(pinned(points) if callable(pinned) else pinned)
+    try:
+        chosen = np.asarray(pinned(points) if callable(pinned) else pinned)
+    except ValueError:
+        raise WrongShape(name, "rows of different lengths", "give node indices, a mask, or a region") from None
     if chosen.dtype == bool:
         if chosen.shape != (len(points),):
             raise WrongShape(name, f"mask of shape {chosen.shape}", f"a mask must have shape ({len(points)},)")

@@ -130,7 +130,7 @@ class Checker:
 def check_color(name: str, value: Any) -> None:
     """Raises OutOfRange if an array leaves [0, 1]; tensors may leave it, because an optimizer may move them there."""
     array = unwrap(value)
-    if isinstance(array, np.ndarray) and (array.min() < 0.0 or array.max() > 1.0):
+    if isinstance(array, np.ndarray) and array.size and (array.min() < 0.0 or array.max() > 1.0):
         worst = array.min() if array.min() < 0.0 else array.max()
         raise OutOfRange(name, f"{worst:g}", "colours lie in [0, 1]; divide 8-bit values by 255")
 

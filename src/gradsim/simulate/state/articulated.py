@@ -14,6 +14,7 @@ import torch
 
 from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.articulated_motion import ArticulatedMotion
+from gradsim.scene.errors import InvalidInput
 from gradsim.scene.joint_tree import JointElement
 from gradsim.scene.joints import NO_LIMIT, Free, Universal, is_scalar
 from gradsim.scene.link_bodies import piece_links
@@ -302,12 +303,16 @@ def stable_rate(view: StabilityView) -> tuple[float, float]:
     compiled, topology = view.compiled, view.compiled.topology
     first, end = topology.ranges["joint", view.owner]
     parents = topology.arrays["joint.parents"][first:end]
-    return joint_rates(
-        np.asarray(compiled.array("joint")[:, :, first:end], dtype=np.float64),
-        compiled.state("joint.q")[:, first:end].cpu().numpy().astype(np.float64),
-        topology.arrays["joint.kinds"][first:end],
-        np.where(parents >= 0, parents - first, -1),
-    )
+    table = np.asarray(compiled.array("joint")[:, :, first:end], dtype=np.float64)
+    q = compiled.state("joint.q")[:, first:end].cpu().numpy().astype(np.float64)
+    kinds = topology.arrays["joint.kinds"][first:end]
+    try:
+        return joint_rates(table, q, kinds, np.where(parents >= 0, parents - first, -1))
+    except np.linalg.LinAlgError:
+        remedy = (
+            "nothing that one of the joints moves has inertia: give an inertia, a centre off the axis, or an armature"
+        )
+        raise InvalidInput(f"{view.owner}.links", "links without inertia", remedy) from None
 
 
 # Accelerations of the joints as a force on them, for estimates of the stable step. Steps have it built in.
