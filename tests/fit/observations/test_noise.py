@@ -57,6 +57,14 @@ def test_noise_that_is_cut_off_everywhere_is_measured(low, high, rounded):
     assert measured == pytest.approx(0.01, rel=0.05)
 
 
+def test_objects_in_front_of_a_black_background_are_no_noise():
+    video = torch.zeros(30, 48, 48, 3, dtype=torch.float64)
+    for k in range(30):
+        video[k, 10:30, k : k + 18] = torch.tensor([0.8, 0.4, 0.3], dtype=torch.float64)
+        video[k, 34:46, abs(15 - 2 * (k % 15)) : 30 + abs(15 - 2 * (k % 15))] = 0.5  # back and forth
+    assert not video_noise(video, None, None)
+
+
 def test_noise_below_the_steps_of_a_black_background_is_not_measured():
     video = noise((30, 48, 48, 3), 0.002).clamp(0.0, 1.0)
     assert video_noise((video * 255).round() / 255, None, None) is None

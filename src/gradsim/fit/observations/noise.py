@@ -10,6 +10,7 @@ START_QUANTILE = 0.1  # share of the pixels that are assumed static at first: th
 NORMAL_LIMIT = 3.5  # largest temporal variance of a static pixel, as a quantile of a normal distribution
 SATURATION_MARGIN = 3.0  # smallest distance of a pixel from the ends of the range, in standard deviations
 MIN_SHARE, MAX_SHARE = 0.3, 0.9  # of the values of a pixel inside the range, where the rest are cut off
+MIN_CHANGES, MIN_CHANGED = 4, 0.6  # of such a pixel between inside and outside, also relative to independent values
 MOVING_FACTOR = 4.0  # largest variance of such a pixel relative to the median; larger ones show something that moves
 MIN_PIXELS = 32  # fewest static pixels from which the noise is estimated
 ITERATIONS = 20
@@ -95,8 +96,12 @@ def _clipped_variance(colors: torch.Tensor, step: float) -> float | None:
     values = colors.flatten(1)
     for height in (values, 1.0 - values):  # above black, below white
         height = (height - step / 2).clamp_min(0.0)  # rounded values are positive from half a step on
-        share = (height > 0.0).to(height.dtype).mean(0)
-        chosen = (share >= MIN_SHARE) & (share <= MAX_SHARE)
+        positive = height > 0.0
+        share = positive.to(height.dtype).mean(0)
+        changes = (positive[1:] != positive[:-1]).sum(0)
+        random = 2 * share * (1 - share) * (len(height) - 1)  # changes of independent values; an object makes few
+        chosen = (share >= MIN_SHARE) & (share <= MAX_SHARE) & (changes >= MIN_CHANGES)
+        chosen &= changes >= MIN_CHANGED * random
         share = share[chosen]
         mean = torch.special.ndtri(share)
         density = torch.exp(-(mean**2) / 2) / math.sqrt(2 * math.pi)
