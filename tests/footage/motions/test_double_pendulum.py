@@ -36,7 +36,7 @@ def test_lengths_gravity_and_masses_are_found(lengths, angles, ratio):
 
 
 def test_several_sets_of_numbers_move_like_each_alone():
-    numbers = np.array([320, 60, 90, 80, 0.4, 0.7, 0.0, 0.1, 2400, 0.3, 0.05])
+    numbers = np.array([320, 60, 90, 80, 0.4, 0.7, 0.0, 0.1, 2400, 0.3, 0.05, -1.5, -0.9])
     other = numbers * 1.02
     times = np.array([-0.1, 0.0, 0.4, 1.0])
     both = bobs(np.stack([numbers, other]), times)

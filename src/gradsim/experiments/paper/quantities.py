@@ -76,8 +76,21 @@ def examples() -> dict[str, Scene]:
     plume[2:5, 4:8] = 1.0
     return {
         "rigid body": Scene([cube], ground=ground),
-        "simple pendulum": Scene([Pendulum("pendulum", length=0.8, angle=0.5, rate=0.2, damping=0.1)]),
-        "double pendulum": Scene([DoublePendulum("pendulum", angles=(0.5, 0.3), rates=(0.1, 0.2), damping=(0.1, 0.1))]),
+        "simple pendulum": Scene(
+            [Pendulum("pendulum", length=0.8, angle=0.5, rate=0.2, damping=0.1, rod_mass=0.2, drag=0.1)]
+        ),
+        "double pendulum": Scene(
+            [
+                DoublePendulum(
+                    "pendulum",
+                    angles=(0.5, 0.3),
+                    rates=(0.1, 0.2),
+                    damping=(0.1, 0.1),
+                    rod_masses=(0.2, 0.3),
+                    drag=(0.1, 0.2),
+                )
+            ]
+        ),
         "deformable solid": Scene([ball], ground=soft_ground),
         "cloth": deformable.cloth((0.5, 1.0, 0.2)),
         "springs": Scene([chain]),
