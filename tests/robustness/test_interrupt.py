@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-import torch
-
-import gradsim as gs
 
 PROGRAM = """
 import gradsim as gs
@@ -61,47 +56,3 @@ def test_an_interrupt_during_the_import_prints_nothing(delay):
         output, errors = process.communicate(timeout=60.0)
     assert "Traceback" not in errors
     assert process.returncode == -signal.SIGINT or output  # the process may have finished first
-
-
-INTERRUPTS = 120
-
-
-def differentiated(number):
-    """The value and gradient of a small video; each number needs other arrays and graphs."""
-    mass = torch.tensor(1.0 + 0.1 * number, dtype=torch.float64, requires_grad=True)
-    boxes = [gs.Rigid(f"box{k}", gs.meshes.box(0.3), mass, position=(0.1 * k, 0.3 + 0.4 * k, 0.0)) for k in range(2)]
-    cloth = gs.Cloth("cloth", gs.meshes.grid(0.4, 3), mass=0.1 * mass, position=(0.0, 1.0, 0.0))
-    camera = gs.Camera(eye=(0.0, 0.8, 3.0), target=(0.0, 0.3, 0.0), fov=45)
-    bodies = [boxes[:1], boxes, [cloth]][number % 3]
-    scene = gs.Scene(bodies, ground=gs.Ground(ke=1500.0, kd=20.0, mu=0.4), camera=camera)
-    motion = gs.simulate(scene, frames=3 + number % 5, fps=200, substeps=128 + number % 7)
-    loss = gs.render(scene, motion, (8 + number % 4, 12)).square().sum()
-    loss.backward()
-    return loss.item(), mass.grad.item()
-
-
-def test_results_after_an_interrupt_are_those_without():
-    chance = random.Random(0)
-    begin = time.perf_counter()
-    expected = [differentiated(number) for number in range(60)]
-    duration = (time.perf_counter() - begin) / len(expected)
-    interrupted = 0
-
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, stop)
-    try:
-        for _ in range(INTERRUPTS):
-            number = chance.randrange(len(expected))
-            try:
-                signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-4, duration))
-                differentiated(number)
-                signal.setitimer(signal.ITIMER_REAL, 0.0)
-            except KeyboardInterrupt:
-                interrupted += 1
-            assert differentiated(number) == expected[number]
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
-    assert interrupted > INTERRUPTS // 10
