@@ -101,7 +101,9 @@ def undetermined(fit: Fit, truth: Mapping[str, Any], allowed: float) -> list[str
 
 def _at_truth(fit: Fit, truth: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
     """Returns the relative half widths of the intervals and the identifiability at the true values, by path."""
-    z = fit.parameters.coordinates({path: torch.tensor(v, dtype=torch.float64) for path, v in truth.items()})
+    true = {path: torch.tensor(value, dtype=torch.float64) for path, value in truth.items()}
+    none = {u.path: torch.zeros(u.shape, dtype=torch.float64) for u in fit.parameters.unknowns}  # errors of the scene
+    z = fit.parameters.coordinates(none | true)
     problem = EstimationProblem(fit.parameters, fit.trials)
     at_truth = estimate_uncertainty(problem, linearize(problem, z))
     # The coordinates are logarithms, so these half widths are relative.
