@@ -30,7 +30,7 @@ from gradsim.scene.damping import edge_bulk_damping
 from gradsim.scene.elements import SmoothedTet
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, types_of
 from gradsim.simulate.forces.smoothing_domains import domain_stretches, domain_volumes, domains_of, tet_means
-from gradsim.simulate.forces.smoothing_order import smoothing_order
+from gradsim.simulate.forces.smoothing_order import TOGETHER, SmoothingOrder, smoothing_order
 from gradsim.simulate.forces.tet_functions import tet_functions
 from gradsim.simulate.forces.tetrahedra import PARAMETERS, tet_shapes
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 NAME = "smoothed_tet"
 ROWS = Rows(NAME, "mu", "lam", "damping", "actuation", "bulk_damping")  # [Pa], [Pa], [Pa s], [1], [Pa s]
-# Numbers of rows of working memory, as in `native/smoothed_tetrahedra.h`
-TET_ROW, EDGE_ROW, NODE_ROW, SAVED, EDGE_MEANS, NODE_MEANS = 27, 22, 4, 18, 4, 2
+# Numbers of rows of working memory, as in `native/smoothing_domains.h`
+TET_ROW, EDGE_ROW, NODE_ROW, SAVED, EDGE_MEANS, NODE_MEANS, EDGE_SUMS = 29, 22, 4, 27, 4, 2, 2
 EDGE_LAM = 1.375  # of mu: that part of lam stays with the edges
 
 
@@ -84,34 +84,53 @@ def native_arrays(layout: "Layout") -> tuple[Any, ...]:
     lanes = layout.columns[NAME] // blocks
     domains = domains_of(topology, NAME)
     plan = topology.constant(("smoothing order", lanes), lambda: smoothing_order(domains, lanes, blocks))
+    edges, nodes, neighbours = (
+        -(-len(own) // lanes) * lanes for own in (plan.edge_order, plan.node_order, plan.node_lists.weights)
+    )
+    per_edge, per_node = (
+        1.0 / domain_volumes(own, topology.arrays[f"{NAME}.volume"])[order]
+        for own, order in zip(domains.split, (plan.edge_order, plan.node_order), strict=True)
+    )
+    known = (_filled(per_edge, edges), _filled(per_node, nodes), _filled(plan.node_lists.weights, neighbours))
+    memory = _working_memory(plan, lanes, blocks, edges, nodes)
+    elements = layout.element_blocks(NAME, "nodes", "rest", "volume")
+    order = layout.constant(_native_order(plan, lanes, edges, nodes, neighbours))
+    return *elements, order, layout.constant(np.concatenate([*known, np.zeros(memory)]))
+
+
+def _native_order(plan: SmoothingOrder, lanes: int, edges: int, nodes: int, neighbours: int) -> np.ndarray:
+    """Returns the integers of `native/smoothing_domains.h`; edges, nodes and neighbours fill whole blocks."""
     tet_stride, edge_stride = (-(-numbers // lanes) * lanes for numbers in (TET_ROW, EDGE_ROW))
-    (tet_slots, edge_slots), edge_count = plan.slots, len(plan.edge_slots) * lanes
-    node_count, weights = -(-len(plan.node_order) // lanes) * lanes, plan.node_means.weights
-    weight_count = -(-len(weights) // lanes) * lanes
+    lists = plan.node_lists
     parts = (
-        (len(plan.ends), tet_slots, edge_slots, edge_count, node_count, weight_count),
+        (len(plan.ends), *plan.slots, edges, nodes, neighbours),
         plan.ends,
         plan.tet_slots * lanes * tet_stride,
+        plan.saved_slots * lanes * SAVED,
         plan.edge_slots * lanes * edge_stride,
         plan.tet_edges * edge_stride,
         plan.tet_nodes * NODE_ROW,
         plan.first,
         plan.spans,
-        np.append(plan.node_means.offsets, np.full(node_count - len(plan.node_order), len(weights))),
-        plan.node_means.members * NODE_ROW,
+        *(_filled(own, nodes // TOGETHER) for own in (lists.first, lists.spans)),
+        *(_filled(own, neighbours) for own in (lists.neighbours * NODE_ROW, lists.incident)),
         plan.members * tet_stride,
     )
-    fixed = np.concatenate([np.ravel(part) for part in parts]).astype(np.int32)
-    memory = (tet_slots * (tet_stride + SAVED) + tet_stride + edge_slots * edge_stride) * lanes
-    memory += blocks * lanes * len(ROWS) + edge_count * EDGE_MEANS + node_count * (3 * NODE_ROW + NODE_MEANS)
-    volume = topology.arrays[f"{NAME}.volume"]
-    known = [np.zeros(count) for count in (edge_count, node_count, weight_count)]
-    for found, own, order in zip(known[:2], domains.split, (plan.edge_order, plan.node_order), strict=True):
-        found[: len(order)] = 1.0 / domain_volumes(own, volume)[order]
-    known[2][: len(weights)] = weights
-    reals = np.concatenate([*known, np.zeros(memory)])
-    elements = layout.element_blocks(NAME, "nodes", "rest", "volume")
-    return *elements, layout.constant(fixed), layout.constant(reals)
+    return np.concatenate([np.ravel(part) for part in parts]).astype(np.int32)
+
+
+def _working_memory(plan: SmoothingOrder, lanes: int, blocks: int, edges: int, nodes: int) -> int:
+    """Returns the scalars of the rows, sums and means, and of the parameters that these belong to."""
+    tet_stride, edge_stride = (-(-numbers // lanes) * lanes for numbers in (TET_ROW, EDGE_ROW))
+    tet_slots, saved_slots, edge_slots = plan.slots
+    rows = ((tet_slots + 1) * tet_stride + saved_slots * SAVED + edge_slots * edge_stride) * lanes
+    sums = (edges + lanes) * EDGE_SUMS + nodes * 3 * NODE_ROW
+    return rows + sums + blocks * lanes * len(ROWS) + edges * EDGE_MEANS + nodes * NODE_MEANS
+
+
+def _filled(numbers: np.ndarray, count: int) -> np.ndarray:
+    """Returns numbers with zeros after them."""
+    return np.pad(numbers, (0, count - len(numbers)))
 
 
 @functools.cache

@@ -42,13 +42,10 @@ template <class T> struct ViscousNodes {
         __builtin_memset(sums, 0, 4 * count * sizeof(T));
     }
     LANES_MEMBER void add(long long block, L a, L b, L c) const {
-        add_to_rows(sums, nodes + block * 4 * width, 4, a, b, c, L{});
+        const L numbers[4] = {a, b, c};
+        add_to_rows(sums, nodes + block * 4 * width, 4, numbers);
     }
-    LANES_MEMBER void sum(long long block, L* to) const {
-        T own[4 * width] __attribute__((aligned(64)));
-        sum_rows<Row, 1, 4>(results, nodes + block * 4 * width, 4, own);
-        load_rows<4>(own, to);
-    }
+    LANES_MEMBER void sum(long long block, L* to) const { sum_rows<4>(results, nodes + block * 4 * width, 4, to); }
     LANES_MEMBER Row mean_around(const T* rows, long long a) const {
         Row sum = {};
         for (int m = around[a]; m < around[a + 1]; m++) sum += load_as<Row>(rows + neighbours[m]) * weights[m];
