@@ -24,8 +24,9 @@ FRONT = Structure(
 )
 FORCE_TANGENT = Structure(
     "ForceTangent",
-    {"nodes": INT64, "map": "const int*"},
-    comment="Nodes of an element of a force, and the block of every pair of them; null if it is constant.",
+    {"kind": INT64, "nodes": INT64, "map": "const int*"},
+    comment="The force whose adjoint gives the matrix, nodes of an element, and the block of every pair of them; null"
+    " if the force is constant.",
 )
 IMPLICIT_SYSTEM = Structure(
     "ImplicitSystem",

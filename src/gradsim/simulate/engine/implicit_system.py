@@ -27,7 +27,7 @@ from gradsim.simulate.engine.implicit_structures import (
     IMPLICIT_SYSTEM,
 )
 from gradsim.simulate.engine.layout import lane_count, padded
-from gradsim.simulate.engine.structures import NODE_ROW, packed
+from gradsim.simulate.engine.structures import FORCE_KIND, NODE_ROW, packed
 from gradsim.simulate.forces.external import EXTERNAL
 from gradsim.simulate.forces.family import ForceFamily
 
@@ -54,11 +54,10 @@ def check_implicit(topology: Topology, device: torch.device) -> None:
         if name not in ("node", "node_anchor"):
             refuse(name, "only soft bodies, cloth and springs are supported")
     for force in topology.forces:
-        if force.name == "smoothed_tet":
-            refuse(force.name, "smoothed tetrahedra", "use element=gs.LinearTet(), gs.Verlet() or gs.Midpoint()")
         if force.name in ("mass_damping", "bulk_viscosity"):
             refuse(force.name, "Rayleigh damping", "use the damping of the material, gs.Verlet() or gs.Midpoint()")
-        if force.native is None or force.per_world or force.native_arrays is not None or force.acts_on != ("node",):
+        per_world = (force.per_world or force.native_arrays is not None) and force.tangent is None
+        if force.native is None or per_world or force.acts_on != ("node",):
             refuse(force.name, f"the force '{force.name}'")
 
 
@@ -83,7 +82,7 @@ class Sparsity:
 
 def element_nodes(topology: Topology, force: ForceFamily) -> np.ndarray:
     """Returns the nodes of a force's elements, [E, K]."""
-    name = next(name for name, index in force.indices.items() if index.into == "node")
+    name = "nodes" if force.tangent else next(name for name, index in force.indices.items() if index.into == "node")
     nodes = topology.arrays[f"{force.name}.{name}"]
     return nodes.reshape(len(nodes), -1)
 
@@ -194,6 +193,7 @@ class ImplicitSystem:
         widths = {name: element_nodes(topology, topology.families[name]).shape[1] for name in sparsity.maps}  # type: ignore[arg-type]
         widest = max(widths.values(), default=1)
         fronts, sizes = self._fronts(sparsity)
+        tangents = self._tangents(topology, sparsity, widths, forces, lanes)
         real = bridge.real_type(dtype)
         self.structure = packed(
             [
@@ -205,7 +205,7 @@ class ImplicitSystem:
                     tolerance=max(integrator.tolerance, 1e-6 if dtype == torch.float32 else 0.0),
                     refresh_cost=refresh_cost(sparsity, tangent_evaluations(topology)),
                     fronts=self._keep(packed(fronts, FRONT)),
-                    tangents=self._keep(packed(self._tangents(sparsity, widths, forces, lanes), FORCE_TANGENT)),
+                    tangents=self._keep(packed(tangents, FORCE_TANGENT)),
                     front_nodes=self._integers([front.nodes * NODE_ROW for front in sparsity.fronts]),
                     relative=self._integers(self._relative(sparsity.fronts)),
                     children=self._integers([np.array(front.children, int) for front in sparsity.fronts]),
@@ -237,17 +237,21 @@ class ImplicitSystem:
         values = np.concatenate([np.zeros(0, np.int32), *(piece.ravel() for piece in pieces)])
         return self._keep(wp.array(values.astype(np.int32), dtype=wp.int32, device="cpu"))
 
-    def _tangents(self, sparsity: Sparsity, widths: dict[str, int], forces: Sequence[str], lanes: int) -> list[Any]:
+    def _tangents(
+        self, topology: Topology, sparsity: Sparsity, widths: dict[str, int], forces: Sequence[str], lanes: int
+    ) -> list[Any]:
         tangents = []
         for name in forces:
             if name not in sparsity.maps:
-                tangents.append(FORCE_TANGENT(nodes=0, map=0))
+                tangents.append(FORCE_TANGENT(kind=0, nodes=0, map=0))
                 continue
+            family: Any = topology.families[name]
             own = sparsity.maps[name]
             whole = np.full((-(-len(own) // lanes) * lanes, own.shape[1]), -1)
             whole[: len(own)] = own
             blocks = whole.reshape(-1, lanes, own.shape[1]).swapaxes(1, 2)
-            tangents.append(FORCE_TANGENT(nodes=widths[name], map=self._integers([blocks])))
+            kind = FORCE_KIND.index(family.tangent or name)
+            tangents.append(FORCE_TANGENT(kind=kind, nodes=widths[name], map=self._integers([blocks])))
         return tangents
 
     @staticmethod

@@ -219,6 +219,8 @@ class ForceFamily(ParameterFamily):
         native_arrays: Function (layout) -> constants of a native kernel that takes all blocks of a world at once, or of
             one between parts of the state.
         native_count: Function (layout) -> elements of the latter in one world.
+        tangent: Family whose kernels give the matrix of implicit steps for a force per world, from the same elements
+            and the same first rows of the parameters; None if implicit steps do not support that.
         stable_rate: Function of a `StabilityView` that returns the largest squared frequency [1/s^2] and damping rate
             [1/s] of an owner's elements.
         reason: What limits the time step, for messages.
@@ -238,6 +240,7 @@ class ForceFamily(ParameterFamily):
     per_world: bool = False
     native_arrays: Callable[[Any], tuple[Any, ...]] | None = None
     native_count: Callable[[Any], int] | None = None
+    tangent: str | None = None
     stable_rate: Callable[["StabilityView"], tuple[float, float]] = no_rate
     reason: str = ""
 

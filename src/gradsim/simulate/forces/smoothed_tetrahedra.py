@@ -338,6 +338,7 @@ SMOOTHED_TETRAHEDRA = ForceFamily(
     native="smoothed_tetrahedra.h",
     per_world=True,
     native_arrays=native_arrays,
+    tangent="tet",
     stable_rate=smoothed_tet_rate,
     reason="material stiffness",
 )

@@ -42,7 +42,7 @@ static __attribute__((noinline)) void add_tangent(const ForceArrays<T>& force, c
     own.table = {rows + 9 * count * count * width, system.unused, count * width};
     own.xi_adj = system.unused;
     ForceArrays<T> one = force;
-    one.count = 1;
+    one.count = 1, one.kind = tangent.kind;
     for (int k = 0; k < 3; k++) one.tables[k].grad = system.unused;
     for (long long b = 0; b < force.count; b++) {
         const long long block = world * force.count + b, first = block * count * width;
