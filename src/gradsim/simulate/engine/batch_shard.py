@@ -60,11 +60,13 @@ class BatchShard(ShardMemory):
         self.history: dict[str, bridge.Buffer] = {}
         self.frame_steps: int | None = None  # all of the rollout if None
         self._launches = 0  # of the present rollout
+        self._stages, self._carries = len(integrator.stages), integrator.carries
         self._graphs: dict[tuple[bool, int, bool, Member], bridge.Graph] = {}
         self.team = 1  # threads that advance the worlds together
         self._team_memory = packed([TEAM_STATE()], TEAM_STATE)
         self.team_state = TEAM_STATE.ctype.from_address(self._team_memory.ptr)
         divides = not integrator.implicit
+        self._counts_starts = len(self.frame_starts) > 1
         self.layout = Layout(topology, world_count, self.parameters, dtype, device, self.native, divides)
         self.system = self._build_system(batch or world_count)
 
@@ -368,14 +370,15 @@ class BatchShard(ShardMemory):
         return (True, False) if self.integrator.carries and not self.native else (True,)
 
     def _replay(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
-        frame, carries = self.frame_steps or max(total, 1), self.integrator.carries
+        frame, team = self.frame_steps or max(total, 1), self.team
         starts = step % frame == 0
-        graph = self.capture(backward, count, starts if len(self.frame_starts) > 1 else True)
-        self.clock.set(step, row * len(self.integrator.stages), max(total, 1), keep, frame)
-        if carries and ((step + count) % frame == 0 if backward else starts):
+        graph = self.capture(backward, count, starts if self._counts_starts else True)
+        self.clock.set(step, row * self._stages, max(total, 1), keep, frame)
+        if self._carries and ((step + count) % frame == 0 if backward else starts):
             self.clear_carried("_adj" if backward else "")
-        self._launches += 1
-        self.team_state.launch[0] = self._launches
+        if team > 1:
+            self._launches += 1
+            self.team_state.launch[0] = self._launches
         graph.replay()
 
     def _launch(self, backward: bool, count: int, starts_frame: bool, member: Member) -> None:
