@@ -9,6 +9,7 @@ import gradsim as gs
 from benchmarks import locking
 from gradsim.scene.errors import WrongType
 from gradsim.simulate.forces.smoothing_domains import domain_volumes, smoothing_domains, tet_means, volume_means
+from gradsim.simulate.forces.smoothing_order import smoothing_order
 
 MESH = gs.meshes.tet_box((0.4, 0.3, 0.2), (3, 2, 2))
 SMOOTH = {"element": gs.SmoothedTet()}
@@ -46,6 +47,17 @@ def test_averages_of_volume_are_means_and_symmetric():
     shares = np.repeat(total, np.diff(means.offsets)) * means.weights
     assert np.add.reduceat(means.weights, means.offsets[:-1]) == pytest.approx(1.0)
     assert np.bincount(means.members, shares) == pytest.approx(volume)
+
+
+def test_rows_in_use_do_not_grow_with_the_length_of_a_body():
+    """Rows are reused, so that they stay in the cache."""
+
+    def slots(length, lanes=8):
+        mesh = gs.meshes.tet_box((0.1 * length, 0.2, 0.2), (length, 2, 2))
+        return smoothing_order(smoothing_domains(mesh.tets, mesh.volumes), lanes, -(-len(mesh.tets) // lanes)).slots
+
+    assert slots(120) == slots(60)
+    assert max(slots(60)) * 8 < 0.5 * 60 * 20  # tetrahedra
 
 
 def test_momenta_are_conserved_and_rotation_changes_nothing():
