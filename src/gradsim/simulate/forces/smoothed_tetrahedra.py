@@ -102,7 +102,7 @@ def _native_order(plan: SmoothingOrder, lanes: int, edges: int, nodes: int, neig
     """Returns the integers of `native/smoothing_domains.h`; edges, nodes and neighbours fill whole blocks."""
     tet_stride, edge_stride = (-(-numbers // lanes) * lanes for numbers in (TET_ROW, EDGE_ROW))
     lists = plan.node_lists
-    parts = (
+    parts: tuple[Any, ...] = (
         (len(plan.ends), *plan.slots, edges, nodes, neighbours),
         plan.ends,
         plan.tet_slots * lanes * tet_stride,
