@@ -66,7 +66,7 @@ def series_noise(series: torch.Tensor) -> float:
 
     Smooth motion has small third differences. Impacts are outliers, which the median ignores.
     """
-    spread = series_spread(series)
+    spread = _spread(series)
     if len(series) < 5:
         return max(GUESSED_RELATIVE_NOISE * spread, 1e-300)
     third = series[3:] - 3 * series[2:-1] + 3 * series[1:-2] - series[:-3]
@@ -76,7 +76,7 @@ def series_noise(series: torch.Tensor) -> float:
     return max(float(third.abs().median()) * MAD_TO_SD / THIRD_DIFFERENCE, MIN_RELATIVE_NOISE * spread, 1e-300)
 
 
-def series_spread(series: torch.Tensor) -> float:
+def _spread(series: torch.Tensor) -> float:
     """Root mean square deviation from the mean over time; the magnitude if nothing changes."""
     valid = torch.isfinite(series)
     filled = torch.where(valid, series, 0.0)

@@ -32,7 +32,7 @@ ROD_WIDTH = 0.15  # of a bar that is drawn, relative to its length
 POINT = np.zeros((3, 3))  # inertia of a point mass about itself
 RANGE = 4.0  # factor between a guess and its bounds
 ANGLE_RANGE = 1.0  # between the guess of an angle at the start and its bounds [rad]
-RATE_RANGE = 0.5  # of its rate, relative to the square root of gravity over length, in addition to its size
+RATE_RANGE = 1.0  # of its rate, relative to the square root of gravity over length, in addition to its size
 
 Array = NDArray[np.float64]
 
@@ -77,23 +77,27 @@ class SharedNumbers:
 
 
 def shared_numbers(
-    guess: RodGuess, units: Units, size: tuple[int, int] | None, *, friction: bool, drag: bool
+    guess: RodGuess, units: Units, size: tuple[int, int] | None, *, friction: bool, drag: bool, aside: bool
 ) -> SharedNumbers:
-    """Returns the unknowns that all trials share; without friction or drag these are zero."""
+    """Returns the unknowns that all trials share; what is not asked for is zero."""
     metre = units.length
     reach = metre * guess.lengths[0]
     x, y = (float(value) * metre for value in guess.pivot)
     strong = reach**2 * math.sqrt(GRAVITY / reach)  # damping that would stop the first bar within a swing [N m s]
-    damping, dry, air = DAMPING * strong, FRICTION * GRAVITY * reach, DRAG / reach
-    none = (0.0, 0.0)
+    dry, air, none = FRICTION * GRAVITY * reach, DRAG / reach, (0.0, 0.0)
+    if friction or drag:
+        damping = (_loss(DAMPING * strong), _loss(DAMPING * strong))
+    else:
+        guesses = [float(np.clip(value * metre**2 * units.rate, 1e-4 * strong, strong)) for value in guess.damping]
+        damping = (unknown(guesses[0], low=0.0, high=2 * strong), unknown(guesses[1], low=0.0, high=2 * strong))
     tilt = float(np.clip(GRAVITY * guess.gravity[0] / np.hypot(*guess.gravity), -TILT, TILT))
     return SharedNumbers(
         position=(unknown(x, low=x - reach, high=x + reach), unknown(y, low=y - reach, high=y + reach)),
         lengths=(positive(metre * guess.lengths[0]), positive(metre * guess.lengths[1])),
         effective=(positive(metre * guess.effective[0]), positive(metre * guess.effective[1])),
-        aside=(_aside(metre * guess.effective[0]), _aside(metre * guess.effective[1])),
+        aside=(_aside(metre * guess.effective[0]), _aside(metre * guess.effective[1])) if aside else none,
         ratio=positive(guess.ratio),
-        damping=(_loss(damping), _loss(damping)),
+        damping=damping,
         friction=(_loss(dry, nuisance=True), _loss(dry, nuisance=True)) if friction else none,
         drag=(_loss(air, nuisance=True), _loss(air, nuisance=True)) if drag else none,
         sideways=unknown(tilt, prior=Normal(0.0, TILT)),

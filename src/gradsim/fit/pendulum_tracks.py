@@ -36,6 +36,7 @@ from gradsim.scene.unknown import Unknown, unknown
 SWING = 8.0  # length of a segment, in square roots of length over gravity: about one and a quarter small swings
 MAX_RATE_ERROR = 2.5  # factor between a frame rate and the one that follows from gravity
 MIN_SEGMENTS, MAX_SEGMENTS = 6, 32  # that are compared: few do not show how much their answers scatter
+FINE = 20.0  # frames in the square root of length over gravity, from which on all losses are unknown by default
 PIVOT_NOISE = 5.0  # error of the marker of the pivot, which may be off the axis, relative to the noise
 
 Array = NDArray[np.float64]
@@ -50,8 +51,8 @@ def pendulum_trials(
     lengths: tuple[float, float] | None = None,
     frames: int | None = None,
     segments: int = MAX_SEGMENTS,
-    friction: bool = True,
-    drag: bool = True,
+    friction: bool | None = None,
+    drag: bool | None = None,
     noise: float | None = None,
     robust: Any = None,
     known: Fit | None = None,
@@ -82,8 +83,10 @@ def pendulum_trials(
         lengths: Distances from the pivot to the joint and from there to the tracked end [m], if they are known.
         frames: Largest number of frames of a segment; by default about one and a quarter small swings.
         segments: Largest number of segments, which are spread evenly over longer recordings.
-        friction: Whether dry friction of both joints is unknown too; otherwise their damping stands for it.
-        drag: Whether air drag of both bars is unknown too.
+        friction: Whether dry friction of both joints is unknown too; otherwise their damping stands for it. None
+            decides by the frame rate: where 20 frames or more are taken while a bar falls by half its length, the
+            guesses are good enough for it.
+        drag: Whether air drag of both bars is unknown too; None as for `friction`.
         noise: Standard deviation of a coordinate, in the unit of the tracks; measured in the residuals if None.
         robust: Threshold of the Huber loss, `gs.Huber` or `gs.Cauchy`, in the same unit, against outliers.
         known: A fit of other trials of the same pendulum. Its values are kept, and only the starts are unknown.
@@ -102,10 +105,12 @@ def pendulum_trials(
         return _trials_of(known, recordings, fps, size, frames, options)
     guess = guess_rods([_paths(own, size) for own in recordings])
     units = _units(guess, fps, _scale_of(lengths, guess, scale, size), pixels=size is not None)
-    shared = shared_numbers(guess, units, size, friction=friction, drag=drag)
+    fine = _swing_frames(guess) >= FINE
+    friction, drag = fine if friction is None else friction, fine if drag is None else drag
+    shared = shared_numbers(guess, units, size, friction=friction, drag=drag, aside=fine)
     if lengths is not None:
         shared = replace(shared, lengths=tuple(map(float, lengths)))
-    count = frames or _segment_frames(recordings, SWING * _swing_frames(guess))
+    count = frames or _segment_frames(recordings, SWING * _swing_frames(guess), fine=fine)
     pieces = _spread([piece for own in recordings for piece in _segments(own, count)], segments)
     return _trials(pieces, shared, units, guess.pivot, size, options)
 
@@ -211,9 +216,9 @@ def _swing_frames(guess: RodGuess) -> float:
     return math.sqrt(sum(guess.lengths) / 2 / float(np.hypot(*guess.gravity)))
 
 
-def _segment_frames(recordings: list[Array], frames: float) -> int:
+def _segment_frames(recordings: list[Array], frames: float, *, fine: bool) -> int:
     """Returns the largest number of frames of a segment: `frames`, down to half of it where segments are too few."""
-    enough = sum(map(len, recordings)) / MIN_SEGMENTS
+    enough = sum(map(len, recordings)) / MIN_SEGMENTS if fine else frames
     return max(MIN_FRAMES, round(min(frames, max(enough, frames / 2))))
 
 

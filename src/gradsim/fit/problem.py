@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from gradsim.fit.gauss_newton import Prior
-from gradsim.fit.noise import NoiseLevel, is_rounded, noise_level, series_spread
+from gradsim.fit.noise import NoiseLevel, is_rounded, noise_level
 from gradsim.fit.observations.images import ImageObservation
 from gradsim.fit.observations.pixels import Pixels, median_image
 from gradsim.fit.parameters import Parameters
@@ -28,7 +28,6 @@ MODEL_ERROR = 1.1  # mean square relative to the noise, above which the model er
 NEGLIGIBLE_CHI2 = 1e-7  # decrease of chi^2 below which a search has converged
 UNEXPLAINED = 0.5  # mean square relative to that of a still image, above which no minimum explains the video
 MAX_MOTIONS = 1024  # worlds in one rollout of trials without images, which need little memory
-APPARENT_NOISE = 0.01  # largest noise of a series that is taken for such, relative to its spread
 UNAFFECTED = 1e-9  # largest derivative of a residual that does not depend on the unknowns
 
 
@@ -205,7 +204,7 @@ class EstimationProblem:
 
     def _noise_floor(self, z: torch.Tensor, level: int) -> float:
         if self._first_frame_depends(z, level):
-            return self._known_noise(level) or self._apparent_noise(level)
+            return self._known_noise(level)
         return float(self.mean_square(z, level, 1))
 
     def _first_frame_depends(self, z: torch.Tensor, level: int) -> bool:
@@ -216,19 +215,6 @@ class EstimationProblem:
         ahead, behind = evaluate(self.residual(level, 1), points, 2)
         change = (ahead - behind).abs() / (2 * CENTRAL_STEP)
         return bool((change > UNAFFECTED).any()) or not bool(torch.isfinite(change).all())
-
-    def _apparent_noise(self, level: int) -> float:
-        """Mean square of the noise that measured series show; 0 if something else is compared.
-
-        A fit that comes down to it has found the minimum, so that nothing else needs to be tried.
-        """
-        shown = []
-        for key in self.blocks:
-            series, sigma = self.observation(key).series(), self.noise[key].floored
-            if series is None:
-                return 0.0
-            shown.append(min(1.0, APPARENT_NOISE * series_spread(series) / float(sigma.max())) ** 2)
-        return self._reference_noise(level) ** 2 * sum(shown) / len(shown)
 
     def _known_noise(self, level: int) -> float:
         """Mean square of the noise as far as it is given or measured."""
