@@ -141,10 +141,15 @@ def fitted_numbers(fit: Fit) -> SharedNumbers:
         ratio=float(lower.mass),
         damping=(float(upper.joint.damping), float(lower.joint.damping)),
         friction=(float(upper.joint.friction), float(lower.joint.friction)),
-        drag=tuple(0.0 if link.drag is None else float(link.drag.quadratic) for link in (upper, lower)),
+        drag=(_drag_of(upper), _drag_of(lower)),
         sideways=float(scene.gravity[0]),  # type: ignore[index]
         view_height=None if scene.camera is None else float(scene.camera.view_height),  # type: ignore[arg-type]
     )
+
+
+def _drag_of(link: Link) -> float:
+    drag: Any = None if link.drag is None else link.drag.quadratic
+    return 0.0 if drag is None else float(drag)
 
 
 def pendulum_scene(shared: SharedNumbers, start: Array) -> Scene:

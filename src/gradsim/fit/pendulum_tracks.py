@@ -97,7 +97,7 @@ def pendulum_trials(
     recordings = read_recordings(tracks)
     size = None if size is None else checked_pixels("size", size)
     _check_units(fps, size, scale, lengths)
-    if size is None and scale is not None:
+    if size is None and scale is not None and not isinstance(scale, Unknown):
         recordings, noise, robust = _in_metres(recordings, scale, noise, robust)
     recordings = _without_outliers(recordings, size)
     options = {"noise": noise, "robust": robust}
@@ -109,7 +109,7 @@ def pendulum_trials(
     friction, drag = fine if friction is None else friction, fine if drag is None else drag
     shared = shared_numbers(guess, units, size, friction=friction, drag=drag, aside=fine)
     if lengths is not None:
-        shared = replace(shared, lengths=tuple(map(float, lengths)))
+        shared = replace(shared, lengths=(float(lengths[0]), float(lengths[1])))
     count = frames or _segment_frames(recordings, SWING * _swing_frames(guess), fine=fine)
     pieces = _spread([piece for own in recordings for piece in _segments(own, count)], segments)
     return _trials(pieces, shared, units, guess.pivot, size, options)
