@@ -100,7 +100,7 @@ def test_long_recordings_are_cut_and_the_pivot_may_be_tracked():
     assert len({path for trial in trials for path in trial.scene.unknowns}) == 14
     assert len(gs.pendulum_trials(three, fps=FPS, friction=True)[0].scene.unknowns) == 16
     assert len(gs.pendulum_trials(three, fps=FPS, friction=True, drag=True)[0].scene.unknowns) == 18
-    fine = np.repeat(three, 3, 0)  # as if filmed with three times the frame rate
+    fine = np.repeat(three, 3, 0)  # as if recorded at three times the frame rate
     assert len(gs.pendulum_trials(fine, fps=3 * FPS)) == 4
     assert len(gs.pendulum_trials(fine, fps=3 * FPS)[0].scene.unknowns) == 20
     assert len(gs.pendulum_trials([three] * 3, fps=FPS, segments=4)) == 4
