@@ -20,7 +20,7 @@ from gradsim.scene.bodies import contact_of
 from gradsim.scene.errors import ContactWarning
 from gradsim.scene.materials import DEFAULT_KF, Contact
 from gradsim.scene.pairs import pairs_by_names
-from gradsim.scene.quantity import is_zero, to_numpy, unwrap
+from gradsim.scene.quantity import is_zero, to_numpy
 from gradsim.scene.rigid import Rigid
 from gradsim.scene.scene import Scene
 from gradsim.simulate.compile.compiled_scene import CompiledScene
@@ -40,7 +40,7 @@ class Candidate(NamedTuple):
     """A rigid body with the default friction."""
 
     name: str
-    index: int  # among the rigid bodies
+    place: int  # among the rigid bodies
     limit: float  # speed below which its friction is viscous [m/s]
     size: float  # [m]
 
@@ -111,20 +111,23 @@ def _laws(body: Rigid, scene: Scene, points: float) -> Iterator[tuple[Contact, f
 
 def _friction(law: Contact) -> float:
     """Returns mu / kf of the default friction [m/(N s)], 0 of any other."""
-    is_default = law.friction is None and law.kf is not None and bool((to_numpy(unwrap(law.kf)) == DEFAULT_KF).all())
-    return float(to_numpy(unwrap(law.mu)).flat[0]) / DEFAULT_KF if is_default else 0.0
+    kf, mu = to_numpy(law.viscous_kf), to_numpy(law.mu)
+    if law.friction is not None or kf is None or mu is None or not np.all(kf == DEFAULT_KF):
+        return 0.0
+    return float(mu.flat[0]) / DEFAULT_KF
 
 
 def _second_half(states: Mapping[str, torch.Tensor], times: torch.Tensor) -> _Motion:
     frames = len(times)
     chosen = np.unique(np.linspace(frames // 2, frames - 1, SAMPLES).round().astype(int))
-    return _Motion(*(first_world(states[f"rigid.{name}"], chosen) for name in "pq"), times.cpu().numpy()[chosen])
+    p, q = (first_world(states[f"rigid.{name}"], chosen) for name in "pq")
+    return _Motion(p, q, times.cpu().numpy()[chosen])
 
 
 def _creeps(body: Candidate, motion: _Motion, rows: np.ndarray, candidates: list[Candidate]) -> float:
     """Returns the speed at which a body creeps [m/s], 0 if it does not."""
-    p, q, t = motion.p[:, body.index], motion.q[:, body.index], motion.t - motion.t[0]
-    gravity, drift = rows[RIGID.gravity_x : RIGID.gravity_x + 3, body.index], p[-1] - p[0]
+    p, q, t = motion.p[:, body.place], motion.q[:, body.place], motion.t - motion.t[0]
+    gravity, drift = rows[RIGID.gravity_x : RIGID.gravity_x + 3, body.place], p[-1] - p[0]
     distance, g = float(np.linalg.norm(drift)), float(np.linalg.norm(gravity))
     speed = distance / float(t[-1])
     if distance < DRIFT * body.size or speed > min(body.limit, SUPPORTED * g * t[-1]):
@@ -140,10 +143,10 @@ def _creeps(body: Candidate, motion: _Motion, rows: np.ndarray, candidates: list
 
 def _is_carried(body: Candidate, motion: _Motion, gravity: np.ndarray, candidates: list[Candidate]) -> bool:
     """Returns whether a lower body nearby moves along with a body."""
-    apart, drifts = motion.p[-1] - motion.p[-1, body.index], motion.p[-1] - motion.p[0]
+    apart, drifts = motion.p[-1] - motion.p[-1, body.place], motion.p[-1] - motion.p[0]
     reach = np.full(len(apart), np.inf)  # bodies of unknown size are near
     for other in candidates:
-        reach[other.index] = (body.size + other.size) / 2
-    own = drifts[body.index]
+        reach[other.place] = (body.size + other.size) / 2
+    own = drifts[body.place]
     alike = np.linalg.norm(drifts - own, axis=1) < 0.5 * np.linalg.norm(own)
     return bool((alike & (apart @ gravity > 0.0) & (np.linalg.norm(apart, axis=1) < reach)).any())
