@@ -28,10 +28,11 @@ from gradsim.simulate.compliance import flat_and_reach
 from gradsim.simulate.passing import first_world
 from gradsim.simulate.state.kernels.rigid import ROWS as RIGID
 
+GRAVITY = slice(RIGID.gravity_x, RIGID.gravity_x + 3)
 MIN_FRAMES, SAMPLES = 6, 9  # of a rollout that is looked at; frames of its second half, at most
 CHECKS = 4  # rollouts of scenes of equal structure that are looked at
 DRIFT = 0.01  # of a body's size, for a motion that matters
-UNIFORM, ASIDE = 0.25, 0.5  # deviations from uniform motion, along and across, relative to the drift
+UNIFORM, ASIDE = 0.1, 0.5  # deviations from uniform motion, along and across, relative to the drift
 ALONG_GRAVITY = 0.8  # cosine of drift and gravity above which a body sinks rather than creeps
 SUPPORTED = 0.2  # of the change of speed in free fall, below which contact supports a body
 
@@ -68,7 +69,12 @@ def warn_of_creep(
         return
     rows = compiled.array("rigid")[0].astype(np.float64)
     motion = _second_half(states, times)
-    creeping = {body.name: speed for body in candidates if (speed := _creeps(body, motion, rows, candidates)) > 0.0}
+    speeds = {body: speed for body in candidates if (speed := _steady_speed(body, motion, rows)) > 0.0}
+    carriers = np.ones(rows.shape[1], dtype=bool)  # bodies that creep, and those that are no candidates
+    carriers[[body.place for body in candidates if body not in speeds]] = False
+    creeping = {
+        body.name: speed for body, speed in speeds.items() if not _is_carried(body, motion, rows, carriers, candidates)
+    }
     known: set[str] = compiled.topology.constant("bodies that creep", set)
     for name in creeping.keys() - known:
         known.add(name)
@@ -92,7 +98,7 @@ def _candidates(scene: Scene, compiled: CompiledScene) -> Iterator[Candidate]:
     for body in scene.bodies:
         if isinstance(body, Rigid) and body.motion is None and not body.pushes:
             index = compiled.topology.ranges["rigid", body.name][0]
-            weight = float(np.linalg.norm(rows[RIGID.gravity_x : RIGID.gravity_x + 3, index])) / rows[0, index]
+            weight = float(np.linalg.norm(rows[GRAVITY, index])) / rows[0, index]
             points, reach = flat_and_reach(compiled, body.name)
             limit = max((_friction(law) * weight / count for law, count in _laws(body, scene, points)), default=0.0)
             if limit > 0.0:
@@ -124,10 +130,10 @@ def _second_half(states: Mapping[str, torch.Tensor], times: torch.Tensor) -> _Mo
     return _Motion(p, q, times.cpu().numpy()[chosen])
 
 
-def _creeps(body: Candidate, motion: _Motion, rows: np.ndarray, candidates: list[Candidate]) -> float:
-    """Returns the speed at which a body creeps [m/s], 0 if it does not."""
+def _steady_speed(body: Candidate, motion: _Motion, rows: np.ndarray) -> float:
+    """Returns the speed at which a body drifts steadily, supported by contact [m/s]; 0 if it does not."""
     p, q, t = motion.p[:, body.place], motion.q[:, body.place], motion.t - motion.t[0]
-    gravity, drift = rows[RIGID.gravity_x : RIGID.gravity_x + 3, body.place], p[-1] - p[0]
+    gravity, drift = rows[GRAVITY, body.place], p[-1] - p[0]
     distance, g = float(np.linalg.norm(drift)), float(np.linalg.norm(gravity))
     speed = distance / float(t[-1])
     if distance < DRIFT * body.size or speed > min(body.limit, SUPPORTED * g * t[-1]):
@@ -138,15 +144,18 @@ def _creeps(body: Candidate, motion: _Motion, rows: np.ndarray, candidates: list
     turned = 2.0 * np.arccos(np.minimum(np.abs(q @ q[0]), 1.0)).max() * body.size / 2
     falls = abs(drift @ gravity) > ALONG_GRAVITY * distance * g
     is_steady = uneven < UNIFORM and max(aside, turned) < ASIDE * distance and not falls
-    return speed if is_steady and not _is_carried(body, motion, gravity, candidates) else 0.0
+    return speed if is_steady else 0.0
 
 
-def _is_carried(body: Candidate, motion: _Motion, gravity: np.ndarray, candidates: list[Candidate]) -> bool:
-    """Returns whether a lower body nearby moves along with a body."""
+def _is_carried(
+    body: Candidate, motion: _Motion, rows: np.ndarray, carriers: np.ndarray, candidates: list[Candidate]
+) -> bool:
+    """Returns whether a lower body nearby, one of the carriers, moves along with a body."""
     apart, drifts = motion.p[-1] - motion.p[-1, body.place], motion.p[-1] - motion.p[0]
     reach = np.full(len(apart), np.inf)  # bodies of unknown size are near
     for other in candidates:
         reach[other.place] = (body.size + other.size) / 2
     own = drifts[body.place]
     alike = np.linalg.norm(drifts - own, axis=1) < 0.5 * np.linalg.norm(own)
-    return bool((alike & (apart @ gravity > 0.0) & (np.linalg.norm(apart, axis=1) < reach)).any())
+    is_lower = apart @ rows[GRAVITY, body.place] > 0.0
+    return bool((carriers & alike & is_lower & (np.linalg.norm(apart, axis=1) < reach)).any())
