@@ -205,7 +205,7 @@ class BrokenGradient(GradsimError, ArithmeticError):
 
 
 class ContactWarning(UserWarning):
-    """A body is too heavy for the stiffness of its contact, or passes through one that it does not touch.
+    """A body is too heavy for its contact, creeps with the default friction, or passes through another one.
 
     Example:
         `warnings.simplefilter("error", gs.ContactWarning)`

@@ -87,10 +87,11 @@ def _positions(
     body: Any, compiled: CompiledScene, states: Mapping[str, torch.Tensor], frames: np.ndarray
 ) -> np.ndarray:
     """Returns the positions of a body's nodes in the first world [m], [frames, N, 3]."""
-    return _first_world(states["node.x"], frames)[:, slice(*compiled.topology.ranges["node", body.name])]
+    return first_world(states["node.x"], frames)[:, slice(*compiled.topology.ranges["node", body.name])]
 
 
-def _first_world(state: torch.Tensor, frames: np.ndarray) -> np.ndarray:
+def first_world(state: torch.Tensor, frames: np.ndarray) -> np.ndarray:
+    """Returns a state in the first world at some frames, [frames, count, width]."""
     first: np.ndarray = state.detach().reshape(-1, *state.shape[-3:])[0].cpu().numpy()
     return first[frames].astype(np.float64)
 
@@ -100,7 +101,7 @@ def _in_rigid(
 ) -> bool:
     """Returns whether a node is inside a rigid body in which it was not at the first frame."""
     index = compiled.topology.ranges["rigid", rigid.name][0]
-    p, q = (_first_world(states[f"rigid.{name}"], frames)[:, index] for name in "pq")
+    p, q = (first_world(states[f"rigid.{name}"], frames)[:, index] for name in "pq")
     row = compiled.array("rigid")[0, :, index].astype(np.float64)
     center, scale = row[RIGID.center_x : RIGID.center_x + 3], row[RIGID.scale_x : RIGID.scale_x + 3]
     scale = scale if rigid.is_scaled else np.ones(3)

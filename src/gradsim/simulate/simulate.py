@@ -25,6 +25,7 @@ from gradsim.scene.time import Time, check_integrator
 from gradsim.scene.trajectory import BodyMotion, Motions, State, Trajectory
 from gradsim.scene.transforms import are_transforms_active
 from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
+from gradsim.simulate.creeping import warn_of_creep
 from gradsim.simulate.engine.engine import Engine, engine_for
 from gradsim.simulate.engine.implicit_system import check_implicit
 from gradsim.simulate.engine.memory import default_limit
@@ -102,6 +103,7 @@ def simulate(
             states |= smoke_states(body, compiled, start, time, limit)
     times = _times(frames, time.fps, compiled.batcher.begin, compiled.dtype, compiled.device).clone()
     warn_of_passing(scene, compiled, states)
+    warn_of_creep(scene, compiled, states, times)
     begin = compiled.batcher.begin
     LOG.debug("simulated %d frames of %d steps, batch %s", frames, substeps, compiled.batch)
     return trajectory_of(scene, compiled, times, states, (begin, begin + (frames - 1) / time.fps))

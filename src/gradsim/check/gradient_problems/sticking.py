@@ -204,25 +204,39 @@ STICKING_SOFT = GradientProblem("soft bodies with sticking friction", "deformabl
 STICKING_PAIR = GradientProblem("box that sticks to a box", RIGID, _pair_scene, _pair_values)
 STICKING_BODIES = GradientProblem("ball and cone that stick to a box", RIGID, _several_scene, _several_values)
 
-# Boxes that tumble on ground with sticking friction, for gradients that an optimizer can use.
-TUMBLING_COUNT, TUMBLING_STEPS = 16, 4000  # worlds, steps in 1 s
+# Boxes that tumble with sticking friction for 1 s, for gradients that an optimizer can use.
+TUMBLING_COUNT, TUMBLING_DELTA = 16, 2e-3  # worlds, [m]
 TUMBLING_PARAMETERS = ("speed", "mass", "mu", "ke")  # relative to their values in the scene, [16] each
 
 
-def tumbling_scene(p: Values) -> Scene:
-    """Returns sixteen worlds with a box in a random orientation, thrown down and spinning."""
+def _tumbling_box(p: Values, height: float, **contact: Any) -> Rigid:
+    """Returns a box in random orientations about a height [m], thrown down and spinning, one for each world."""
     random = np.random.default_rng(3)
     rotation, rise = random.uniform(-1, 1, (TUMBLING_COUNT, 4)), random.uniform(-1, 1, TUMBLING_COUNT)
     velocity = random.uniform((0.6, -0.5, -0.3), (1.4, -0.5, 0.3), (TUMBLING_COUNT, 3))
     zero = np.zeros(TUMBLING_COUNT)
-    body = Rigid(
+    return Rigid(
         "box",
         surfaces.box((0.2, 0.16, 0.24)),
         mass=p["mass"],
-        position=tensor(np.stack([zero, 0.3 + 0.05 * rise, zero], 1)),
+        position=tensor(np.stack([zero, height + 0.05 * rise, zero], 1)),
         rotation=tensor(rotation),
         velocity=tensor(velocity) * p["speed"][:, None],
         angular_velocity=tensor(random.uniform(-3, 3, (TUMBLING_COUNT, 3))),
+        **contact,
     )
-    ground = Ground(ke=5e3 * p["ke"], kd=21.0, mu=0.4 * p["mu"], delta=2e-3, friction=Sticking())
-    return Scene([body], ground)
+
+
+def tumbling_scene(p: Values) -> Scene:
+    """Returns worlds with a box that tumbles on the ground."""
+    law: dict[str, Any] = {"ke": 5e3 * p["ke"], "mu": 0.4 * p["mu"], "delta": TUMBLING_DELTA, "friction": Sticking()}
+    return Scene([_tumbling_box(p, 0.3)], Ground(**law, kd=21.0))
+
+
+def tumbling_pair_scene(p: Values) -> Scene:
+    """Returns worlds with a box that tumbles over another one, which is free to move on the ground."""
+    law: dict[str, Any] = {"mu": 0.4 * p["mu"], "delta": TUMBLING_DELTA, "friction": Sticking()}
+    contact = {"base": Contact(ke=2e4 * p["ke"], kd=60.0, **law)}
+    base = Rigid("base", surfaces.box((0.6, 0.2, 0.4)), mass=3.0, position=(0.1, 0.0995, 0.0))
+    ground = Ground(ke=5e3 * p["ke"], kd=30.0, **law)
+    return Scene([_tumbling_box(p, 0.5, contact=contact), base], ground)
