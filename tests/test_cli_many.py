@@ -59,6 +59,22 @@ def test_one_row_a_video_and_no_fit_is_repeated(folder, capsys):
     assert float(repeated[0]["cube.mass"]) == pytest.approx(float(table[0]["cube.mass"]), rel=1e-8)
 
 
+def test_a_fit_of_other_inputs_is_not_taken_for_one_of_these(folder, capsys):
+    many = ("estimate", "--many", "many.csv", "-o", "fits")
+    (folder / "many.csv").write_text(MANIFEST.replace("b,toss.yaml,b.mkv", "b,toss.yaml,missing.mkv"))
+    assert run(capsys, *many)[0] == 1
+    for changed in ("toss.yaml", "a.mkv"):
+        file = folder / changed
+        content = file.read_bytes()
+        file.write_bytes(content + b"\n")
+        assert_rejected(capsys, many, "fits/a", "fit of another scene, other files, options")
+        file.write_bytes(content)
+    assert_rejected(capsys, (*many, "--noise", 0.1), "fits/a", "other files, options")
+    assert run(capsys, *many)[0] == 1  # nothing has changed but the video that is missing
+    (folder / "fits" / "a" / "fit.json").write_text("{")
+    assert_rejected(capsys, many, "fits/a", "is damaged")
+
+
 def test_a_video_that_fails_does_not_stop_the_others(folder, capsys):
     (folder / "many.csv").write_text(MANIFEST + "c,toss.yaml,missing.mkv,\n")
     code, _, err = run(capsys, "estimate", "--many", "many.csv", "-o", "fits", "--jobs", 2)

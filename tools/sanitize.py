@@ -1,6 +1,6 @@
 """Runs the native code with the address and undefined-behaviour sanitizers of Clang: random triangles and scenes.
 
-    python tools/sanitize.py [--triangles 1000000] [--scenes 10000] [--seed 0] [--folder out/sanitize]
+    python tools/sanitize.py [--triangles 1000000] [--scenes 10000] [--first 0] [--seed 0] [--folder out/sanitize]
 
 compiles the modules with C++ headers by Clang with sanitizers, and otherwise runs gradsim as it is: random meshes are
 rendered by all rasterizers, and random scenes simulated, each with gradients. The first report ends the run with exit
@@ -11,6 +11,8 @@ libclang-rt-19-dev; without them it says so and exits with 0.
 from __future__ import annotations
 
 import argparse
+import collections
+import contextlib
 import ctypes
 import os
 import random
@@ -30,10 +32,13 @@ FLAGS = (
     *("-std=c++17", "-g1", "-march=native", "-fPIC", "-shared", "-w"),
     *("-fno-exceptions", "-fno-rtti", "-fno-omit-frame-pointer", "-shared-libsan"),
     *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
-    *("-mllvm", "-asan-stack=0"),  # gaps around each of thousands of inlined variables take minutes to compile
 )
-# Thousands of inlined functions of a rollout take minutes to compile with -O1, and seconds without optimization.
-OPTIMIZATION = {"rollout": "-O0", "": "-O1"}  # by a part of the module's name
+# By a part of the module's name. Thousands of inlined functions take minutes to compile, and as functions seconds. The
+# compiled pictures stay fast enough for a million triangles, without gaps around each of the inlined variables.
+OPTIMIZATION = {
+    "rollout": ("-O0", "-Dalways_inline=unused"),
+    "": ("-O1", "-mllvm", "-asan-stack=0"),
+}
 WARP_ONLY = "src:*/warp/native/*\n"  # not ours
 WARP_FUNCTIONS = """
 extern "C" __attribute__((noreturn)) void _wp_assert(const char*, const char*, unsigned) { __builtin_abort(); }
@@ -47,13 +52,15 @@ OPTIONS = {
     "OMP_NUM_THREADS": "1",
 }
 MESH = 500  # triangles
-PROGRESS = 500  # scenes from one line to the next
+WORLDS = (1, 1, 4, 9, 20, 40)  # of a batch: one, some lanes of a vector, and several vectors
+PROGRESS = 20  # batches from one line to the next
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--triangles", type=int, default=1_000_000, help="random triangles to render (1000000)")
     parser.add_argument("--scenes", type=int, default=10_000, help="random scenes to simulate (10000)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first scene, to continue a run (0)")
     parser.add_argument("--seed", type=int, default=0, help="of both (0)")
     parser.add_argument("--folder", type=Path, default=ROOT / "out" / "sanitize", help="for compiled modules")
     options = parser.parse_args()
@@ -68,9 +75,11 @@ def main() -> int:
     drawn = render_triangles(options.triangles, options.seed)
     print(f"sanitizers: {drawn} random triangles without a report, {time.monotonic() - begin:.0f} s", flush=True)
     begin = time.monotonic()
-    answered = simulate_scenes(options.scenes, options.seed)
+    answered = simulate_scenes(options.first, options.scenes, options.seed)
     took = f"{time.monotonic() - begin:.0f} s"
-    print(f"sanitizers: {options.scenes} random scenes ({answered} answered) without a report, {took}", flush=True)
+    scenes = f"{options.scenes} random scenes ({answered.total()} answered)"
+    print(f"sanitizers: {scenes} without a report, {took}", flush=True)
+    print("answered: " + ", ".join(f"{kind} {count}" for kind, count in sorted(answered.items())), flush=True)
     return 0
 
 
@@ -124,7 +133,7 @@ def install(compiler: str, folder: Path) -> None:
             target = library(obj_path)
             partial = target.with_suffix(f".{os.getpid()}")
             level = next(level for part, level in OPTIMIZATION.items() if part in Path(cpp_path).stem)
-            command = [compiler, level, *FLAGS, f"-fsanitize-ignorelist={ignored}", *includes, "-o", str(partial)]
+            command = [compiler, *level, *FLAGS, f"-fsanitize-ignorelist={ignored}", *includes, "-o", str(partial)]
             print(f"compiling {Path(cpp_path).stem} with sanitizers", flush=True)
             subprocess.run([*command, cpp_path, str(provided)], check=True)
             partial.replace(target)
@@ -193,31 +202,47 @@ def random_mesh(faces: int, generator: Any, chance: random.Random) -> Any:
     return gs.TriMesh(corners.reshape(count, 3).numpy(), np.arange(count).reshape(faces, 3))
 
 
-def simulate_scenes(count: int, seed: int) -> int:
-    """Simulates random scenes with gradients; returns how many had an answer."""
+def simulate_scenes(first: int, count: int, seed: int) -> collections.Counter[str]:
+    """Simulates random scenes with gradients; returns how many had an answer, with which bodies and integrators.
+
+    Those that differ in nothing but the start and the masses of their bodies are the worlds of a batch.
+    """
+    from gradsim.scene.errors import GradsimError
+
+    answered: collections.Counter[str] = collections.Counter()
+    number, batches = first, 0
+    while number < first + count:
+        chance = random.Random(f"{seed} {number}")
+        worlds = min(chance.choice(WORLDS), first + count - number)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with contextlib.suppress(GradsimError):
+                answered[simulate_batch(chance, worlds)] += worlds
+        number, batches = number + worlds, batches + 1
+        if batches % PROGRESS == 0:
+            print(f"{number} scenes in {batches} batches, {answered.total()} answered", file=sys.stderr, flush=True)
+    return answered
+
+
+def simulate_batch(chance: random.Random, worlds: int) -> str:
+    """Simulates random scenes of equal structure, with gradients; returns their bodies and their integrator."""
     import torch
-    from tests.robustness.random_scenes import random_scene
+    from tests.robustness.random_scenes import random_integrator, random_scene, spread
 
     import gradsim as gs
 
-    answered = 0
-    for number in range(count):
-        if number and number % PROGRESS == 0:
-            print(f"{number} of {count} scenes, {answered} answered", file=sys.stderr, flush=True)
-        chance = random.Random(f"{seed} {number}")
-        worlds = chance.choice((1, 1, 2, 9))
-        mass = torch.tensor([chance.uniform(0.5, 2.0) for _ in range(worlds)], dtype=torch.float64, requires_grad=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                scene = random_scene(chance, mass)
-                integrator = chance.choice((gs.SymplecticEuler(), gs.SymplecticEuler(), gs.Verlet()))
-                motion = gs.simulate(scene, frames=2, fps=100, substeps=chance.randint(1, 8), integrator=integrator)
-                torch.stack([state.square().sum() for state in motion.states.values()]).sum().backward()
-                answered += 1
-            except gs.GradsimError:
-                pass
-    return answered
+    torch.set_num_threads(chance.choice((1, 1, 2)))
+    dtype = chance.choice((torch.float64, torch.float64, torch.float64, torch.float32))
+    mass = torch.tensor([chance.uniform(0.5, 2.0) for _ in range(worlds)], dtype=dtype)
+    scene = spread(chance, random_scene(chance, mass.requires_grad_()), worlds, dtype)
+    integrator = random_integrator(chance, scene) if dtype == torch.float64 else gs.SymplecticEuler()
+    memory = chance.choice((None, None, 1.0))  # of which one byte makes the backward pass recompute everything
+    options = {"substeps": chance.randint(1, 8), "integrator": integrator, "memory": memory, "dtype": dtype}
+    motion = gs.simulate(scene, frames=3, fps=100, **options)
+    loss = torch.stack([state.square().sum() for state in motion.states.values()]).sum()
+    if loss.requires_grad:  # not if all bodies follow a prescribed motion
+        loss.backward()
+    return f"{'+'.join(sorted({type(body).__name__ for body in scene.bodies}))} {type(integrator).__name__}"
 
 
 if __name__ == "__main__":

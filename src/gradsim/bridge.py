@@ -20,12 +20,23 @@ import numpy as np
 import torch
 import warp as wp
 
+from gradsim.forks import after_fork
 from gradsim.kernel_cache import remove_damaged_modules
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 graph_lock = threading.RLock()  # Warp captures one graph at a time: calls from several threads take turns
+
+
+@after_fork
+def _renew_locks_and_threads() -> None:
+    """Torch waits forever for OpenMP's threads, which a forked process does not have; it needs none on one thread."""
+    global graph_lock
+    graph_lock = threading.RLock()
+    torch.set_num_threads(1)
+
+
 ALIGNMENT = 16  # scalars, at least 64 bytes, as for memory that Torch allocates
 
 

@@ -33,6 +33,7 @@ class Cache(Generic[V]):
     def __init__(self, size: int, keep: Callable[[V], bool] | None = None):
         self.size, self.keep = size, keep
         self._values: dict[Hashable, V] = {}
+        self._latest: V | None = None  # the most recently used
         self._lock = threading.Lock()
 
     def get(self, key: Hashable | None, build: Callable[[], V]) -> V:
@@ -45,17 +46,17 @@ class Cache(Generic[V]):
             return build()
         value = self._values.get(key)
         if value is not None:
-            if value is not next(reversed(self._values.values()), None):
-                with self._lock:  # now the most recently used
+            if value is not self._latest:
+                with self._lock:
                     self._values.pop(key, None)
-                    self._values[key] = value
+                    self._values[key] = self._latest = value
             return value
         with torch.inference_mode(False):
             value = build()
         if self.keep is not None and not self.keep(value):
             return value
         with self._lock:
-            self._values[key] = value
+            self._values[key] = self._latest = value
             while len(self._values) > self.size:
                 del self._values[next(iter(self._values))]
         return value
@@ -74,6 +75,7 @@ class Cache(Generic[V]):
         """Removes all entries."""
         with self._lock:
             self._values.clear()
+            self._latest = None
 
 
 class _NoKey(Exception):

@@ -17,6 +17,8 @@ import torch
 import yaml
 from hypothesis import strategies as st
 from tests.robustness import strategies
+from tests.robustness.public_calls import calls
+from tests.robustness.record_files import load_record, record_files
 from tests.robustness.robot_texts import robot_files
 
 import gradsim as gs
@@ -134,51 +136,6 @@ def _call(given: tuple[Callable[..., Any], dict[str, Any]]) -> Any:
     return function(**arguments)
 
 
-def _ball_scene() -> gs.Scene:
-    ball = gs.Rigid("ball", gs.meshes.icosphere(0.2, 0), 1.0, position=(0.0, 1.0, 0.0))
-    return gs.Scene([ball], camera=gs.Camera(eye=(0.0, 1.0, 3.0), target=(0.0, 1.0, 0.0)))
-
-
-def _simulated(**arguments: Any) -> Any:
-    return tuple(gs.simulate(_ball_scene(), **arguments).states.values())
-
-
-def _rendered(**arguments: Any) -> Any:
-    scene = _ball_scene()
-    found = gs.render(scene, gs.simulate(scene, **strategies.SHORT), **arguments)
-    if isinstance(found, tuple):  # the depth is infinite where there is nothing
-        return found[0], torch.where(torch.isinf(found[1]), 0.0, found[1])
-    return found
-
-
-def calls() -> st.SearchStrategy[tuple[Callable[..., Any], dict[str, Any]]]:
-    """Public functions with keyword arguments."""
-    valid: list[tuple[Callable[..., Any], dict[str, Any]]] = [
-        (_simulated, {"frames": 3, "fps": 20.0, "substeps": 4, "memory": None, "dtype": None, "start": None}),
-        (_rendered, {"size": (8, 8), "frames": None, "alpha": False, "depth": False, "renderer": gs.Exact()}),
-        (gs.unknown, {"guess": 1.0, "low": 0.5, "high": 2.0, "shape": None, "prior": None}),
-        (gs.meshes.box, {"size": 0.3}),
-        (gs.meshes.icosphere, {"radius": 0.3, "subdivisions": 1}),
-        (gs.meshes.tet_box, {"size": 0.3, "cells": 1}),
-        (gs.meshes.grid, {"size": 0.3, "cells": 2}),
-        (gs.meshes.cylinder, {"radius": 0.1, "height": 0.3}),
-        (gs.meshes.torus, {"major": 0.3, "minor": 0.1}),
-        (gs.TriMesh, {"vertices": [[0, 0, 0], [1, 0, 0], [0, 1, 0]], "faces": [[0, 1, 2]]}),
-        (gs.TetMesh, {"vertices": [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], "tets": [[0, 1, 2, 3]]}),
-        (gs.Contact, {"ke": 1e3, "kd": 1.0, "kf": 1.0, "mu": 0.5, "delta": 0.01}),
-        (gs.Push, {"force": (1, 0, 0), "point": None, "start": 0.0, "end": 0.1}),
-        (gs.NeoHookean, {"mu": 1e4, "lam": 1e4, "damping": 1.0}),
-        (gs.Normal, {"mean": 1.0, "sd": 0.1}),
-        (gs.Look, {"color": (1, 0, 0), "specular": 0.1, "shininess": 20.0, "smooth": 40.0, "texture": None}),
-        (gs.Checker, {"colors": ((1, 1, 1), (0, 0, 0)), "tile": 1.0, "size": 10.0}),
-        (_simulated, {"frames": 3, "fps": 20.0, "substeps": 4, "integrator": gs.Verlet()}),
-        (gs.Sticking, {"stiffness": 0.4, "damping": 0.2}),
-        (gs.SelfContact, {"ke": 1e3, "kd": 0.1, "mu": 0.3, "delta": None, "radius": None, "within": True}),
-        (gs.Motion, {"displacement": (0, 0, 0), "rotation": None, "center": None}),
-    ]
-    return st.sampled_from(valid).flatmap(lambda call: st.tuples(st.just(call[0]), strategies.options(call[1])))
-
-
 def build_kernels() -> None:
     """Compiles the kernels that valid inputs need: the time that takes is not part of an attempt."""
     with warnings.catch_warnings():
@@ -200,5 +157,6 @@ ATTACKS = (
     Attack("videos", strategies.files(strategies.videos), lambda given: _load_file(given, _video)),
     Attack("meshes", strategies.files(strategies.meshes), lambda given: _load_file(given, gs.load_mesh)),
     Attack("robots", robot_files(), lambda given: _load_file(given, _load_robot)),
+    Attack("records", record_files(), load_record),
     Attack("calls", calls(), _call),
 )

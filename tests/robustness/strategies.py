@@ -117,9 +117,9 @@ def paths(node: Any, prefix: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @st.composite
-def scene_texts(draw: st.DrawFn) -> str:
-    """Texts of scene files: a valid one with a few places changed, and sometimes its characters."""
-    document = copy.deepcopy(draw(st.sampled_from(documents())))
+def changed_documents(draw: st.DrawFn, document: Any) -> Any:
+    """A document in which a few places are changed."""
+    document = copy.deepcopy(document)
     for _ in range(draw(st.integers(0, 3))):
         places = paths(document)
         if not places:
@@ -136,6 +136,13 @@ def scene_texts(draw: st.DrawFn) -> str:
             parent[place[-1]] = copy.deepcopy(functools.reduce(lambda node, key: node[key], source, document))
         elif isinstance(parent, dict):
             parent[draw(st.sampled_from((*TEXTS, "mass", "mesh", "name", "unknown")))] = parent.pop(place[-1])
+    return document
+
+
+@st.composite
+def scene_texts(draw: st.DrawFn) -> str:
+    """Texts of scene files: a valid one with a few places changed, and sometimes its characters."""
+    document = draw(changed_documents(draw(st.sampled_from(documents()))))
     text = yaml.safe_dump(document, allow_unicode=True, sort_keys=False)
     if draw(st.integers(0, 4)) == 0:
         text = draw(changed(text.encode())).decode(errors="replace")

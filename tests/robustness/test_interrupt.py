@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -40,6 +42,41 @@ def test_a_long_call_is_interrupted(name):
         finally:
             process.kill()
     assert output == "interrupted\n"
+
+
+COMPILING = """
+import os, sys
+from pathlib import Path
+import gradsim as gs
+
+cloth = gs.Cloth("sheet", gs.meshes.grid(0.5, 2), mass=0.1)
+ball = gs.Ball("ball", radius=0.1, mass=1.0, position=(0, -0.2, 0))
+scene = gs.Scene([cloth, ball], forces=[gs.NodeContact("touch", "sheet", "ball")])
+print("ready", flush=True)
+try:
+    gs.simulate(scene, frames=2, fps=100, substeps=4)
+except KeyboardInterrupt:
+    found = list(Path(os.environ["WARP_CACHE_PATH"]).rglob("wp_gradsim.world_rollout*/*.o"))
+    print("interrupted while compiling" if not found else "interrupted too late", flush=True)
+    os._exit(0)
+"""
+
+
+def test_waiting_for_the_compiler_is_interrupted(tmp_path):
+    """The rollout of cloth and rigid bodies takes tens of seconds to compile."""
+    environment = {**os.environ, "WARP_CACHE_PATH": str(tmp_path)}
+    command = [sys.executable, "-c", COMPILING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            while not list(tmp_path.rglob("wp_gradsim.world_rollout*/*.cpp")) and process.poll() is None:
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=300.0)
+        finally:
+            process.kill()
+    assert output == "interrupted while compiling\n"
 
 
 @pytest.mark.parametrize("delay", [0.2, 0.8])

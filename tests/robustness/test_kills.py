@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gradsim.experiments.experiment import Case, Experiment, run_experiment
 from gradsim.scene.atomic import MARK, remove_unfinished, write_atomically
 from gradsim.scene.errors import InvalidInput
 
@@ -85,6 +86,19 @@ def test_a_folder_that_another_process_wrote_meanwhile_can_be_kept(tmp_path):
 
     write_atomically(tmp_path / "place", write, InvalidInput, keep=True)
     assert (tmp_path / "place" / "a.txt").read_text() == "early"
+
+
+def test_a_table_that_was_complete_when_its_process_was_killed_is_tidied_up(tmp_path):
+    """The second run writes nothing, and removes what the first left."""
+    (tmp_path / "rows.json").write_text('{"experiment": "mass", "rows": {"a": {"error": 0.0}}}')
+    process = writer(tmp_path)
+    process.kill()
+    process.communicate()
+    assert len(list(tmp_path.iterdir())) == 2
+    case = Case("a", lambda progress: pytest.fail("computed again"))
+    experiment = Experiment("mass", "Masses", (), (case,), lambda rows: [])
+    assert list(run_experiment(experiment, tmp_path / "rows.json")) == [{"error": 0.0}]
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.json"]
 
 
 @pytest.mark.parametrize("name", ["estimate", "dataset"])

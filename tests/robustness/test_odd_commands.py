@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -31,9 +33,22 @@ def folder(tmp_path, monkeypatch):
     np.save("nan.npy", np.full((*SIZE, 3), np.nan))
     (tmp_path / "bytes.csv").write_bytes(b"video,scene\n\xff\xfe,scene.yaml\n")
     (tmp_path / "cells.csv").write_text("video,scene\nvideo.npz,scene.yaml,more\n")
+    (tmp_path / "broken.py").write_text("def (")
+    (tmp_path / "large.png").write_bytes(large_picture(60_000))
     for name in ("pipe.mp4", "pipe.yaml", "pipe.json"):
         os.mkfifo(tmp_path / name)
     return tmp_path
+
+
+def large_picture(side: int) -> bytes:
+    """A small file of a large black picture, cut off after its first rows."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
+    rows = zlib.compress(bytes((side // 8 + 1) * 100))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 DIGITS = "9" * 5000
@@ -64,12 +79,18 @@ REFUSED = {
     "many samples": (f"identify scene.yaml --samples {10**9}", "samples"),
     "frames beyond memory": (f"identify scene.yaml --frames {10**9}", "would take"),
     "frames larger than memory": ("identify scene.yaml --size 100000", "would take"),
+    "video beyond memory": (f"{SIMULATE} --frames {10**6} --size 1000", "would take"),
     "many points": (f"landscape scene.yaml video.npz --over cube.mass --points {10**9}", "points"),
     "many videos": (f"dataset rigid -o out --videos {10**18}", "videos"),
     "many starts": (f"{ESTIMATE} --starts {10**12}", "starts"),
     "many threads": (f"{ESTIMATE} --threads {10**5}", "--threads"),
     "threads beyond 64 bits": (f"{ESTIMATE} --threads {2**63}", "--threads"),
     "two numbers for a component": (f"{SIMULATE} --set cube.velocity[0]=1,2", "one number"),
+    "many processes": (f"estimate --many cells.csv --jobs {10**9}", "--jobs"),
+    "two numbers for a mass": (f"{SIMULATE} --set cube.mass=1,2", "one number"),
+    "mask of many pixels": (f"{ESTIMATE} --mask large.png", "large.png"),
+    "picture of one pixel": ("simulate scene.yaml -o out.mp4 --frames 2 --size 1", "such as 2 x 2"),
+    "module that is no Python": ("--import broken.py simulate scene.yaml -o out.npz", "broken.py"),
     "rate NaN": ("new made.yaml --body ball --size 0.2 --ground --fps nan --frames 20", "fps"),
 }
 

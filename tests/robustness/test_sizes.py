@@ -24,6 +24,16 @@ TOO_LARGE = {
         OutOfMemory,
         r"size = \(100000, 100000\): would take",
     ),
+    "images": (
+        lambda: gs.render(SCENE, gs.simulate(SCENE, frames=1), size=(2000, 2000), frames=[0] * 5000),
+        OutOfMemory,
+        r"size = \(2000, 2000\) for 5000 images: would take",
+    ),
+    "endless images": (
+        lambda: gs.render(SCENE, gs.simulate(SCENE, frames=1), size=(float("inf"), 8)),
+        WrongType,
+        r"size = \(inf, 8\)",
+    ),
     "frames": (lambda: gs.simulate(SCENE, frames=10**12, substeps=1), InvalidInput, r"frames"),
     "whole frames": (lambda: gs.simulate(SCENE, frames=2**70), OutOfRange, r"substeps = 32: "),
     "substeps": (lambda: gs.simulate(SCENE, frames=2, substeps=10**9), OutOfRange, r"substeps = 1000000000: "),

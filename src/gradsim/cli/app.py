@@ -10,7 +10,7 @@ import sys
 import warnings
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.markup import escape
@@ -33,6 +33,7 @@ from gradsim.cli.reproduce import reproduce
 from gradsim.cli.simulate import simulate
 from gradsim.cli.view import view
 from gradsim.cli.warm_up import warm_up
+from gradsim.native.loading import is_compiling
 from gradsim.scene.errors import GradsimError, InvalidInput
 from gradsim.scene.files.load import set_default_folder
 
@@ -102,7 +103,10 @@ def _import_file(path: Path) -> None:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # Warp reads the source of its functions through their module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise InvalidInput("--import", str(path), f"is not Python ({error})") from None
 
 
 def main() -> None:
@@ -117,7 +121,7 @@ def main() -> None:
         sys.exit(OUTPUT_CLOSED)
     except typer.Abort:
         stderr.print("interrupted")
-        sys.exit(INTERRUPTED)
+        _end(INTERRUPTED)
     except GradsimError as error:
         sys.exit(_print_error(str(error)))
     except OSError as error:
@@ -130,7 +134,16 @@ def main() -> None:
         if not hasattr(error, "exit_code") or not hasattr(error, "format_message"):
             raise
         sys.exit(_print_error(f"{error.format_message()} Try --help."))  # a missing or malformed option
-    sys.exit(code if isinstance(code, int) else 0)
+    _end(code if isinstance(code, int) else 0)
+
+
+def _end(code: int) -> NoReturn:
+    """Ends the process, without waiting for a compiler that was left alone by Ctrl-C."""
+    if is_compiling():
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _print_any_name() -> None:

@@ -13,8 +13,10 @@ import typer
 
 from gradsim.cli.console import stderr
 from gradsim.cli.options import Dtype, parse_crop, parse_frames, parse_size
-from gradsim.scene.errors import InvalidInput, OutOfRange, SceneFileError, WrongShape
+from gradsim.scene.array_files import read_array
+from gradsim.scene.errors import InvalidInput, OutOfMemory, OutOfRange, SceneFileError, WrongShape
 from gradsim.scene.files.load import SceneFile, load_scene_file
+from gradsim.scene.memory import check_memory
 from gradsim.scene.time import Time
 from gradsim.video.downsample import downsample
 from gradsim.video.load import load_video
@@ -22,6 +24,7 @@ from gradsim.video.video import Video, check_aspect_ratio
 
 DEFAULT_SIDE = 128  # [px], shorter side of the compared frames unless a size is given
 SIDE_RANGE = (64, 160)  # [px], range of the shorter side in which a size divisible by DIVISOR is searched
+PIXEL_BYTES = 40.0  # of an image while it is read, with 4 channels of 4 bytes, and its copies
 DIVISOR = 8  # of both sides, so that the frames can be halved for the coarse levels
 
 SceneArgument = Annotated[
@@ -173,21 +176,26 @@ def load_background(name: str, video: Video, crop: str | None, option: str = "--
 
 def _pixels(option: str, file: Path) -> np.ndarray:
     """Returns the numbers of an image or of an array file."""
+    valid = "is not a readable image or array"
+    if file.suffix.lower() == ".npy":
+        return read_array(file, option, valid)
     try:
-        array = np.load(file, allow_pickle=False) if file.suffix.lower() == ".npy" else _image(file)
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in "buif":
-            raise ValueError("it does not hold one array of real numbers")
-    except (MemoryError, FileNotFoundError):
+        return _image(option, file)
+    except (MemoryError, FileNotFoundError, OutOfMemory):
         raise
-    except Exception as error:  # NumPy and Pillow raise many kinds for malformed files
-        raise InvalidInput(option, str(file), f"is not a readable image or array ({error})") from error
-    return array
+    except Exception as error:  # Pillow raises many kinds for malformed files
+        raise InvalidInput(option, str(file), f"{valid} ({error})") from error
 
 
-def _image(file: Path) -> np.ndarray:
+def _image(option: str, file: Path) -> np.ndarray:
     """Returns the colours of an image, [H, W, 3]."""
     from matplotlib.image import imread
+    from PIL import Image
 
+    with Image.open(file) as header:
+        width, height = header.size
+    needed = PIXEL_BYTES * float(height) * width
+    check_memory(option, f"{file}, {height} x {width} pixels", needed, "give a smaller image")
     image = np.asarray(imread(file))
     if image.ndim == 2:
         return np.stack([image] * 3, -1)

@@ -72,7 +72,7 @@ def landscape(
             inputs.video,
             over,
             points=points,
-            values=parse_values(values or []),
+            values=parse_values(values or [], inputs.file.scene),
             fps=inputs.fps,
             substeps=substeps or inputs.substeps,
             integrator=inputs.file.time.integrator,

@@ -25,8 +25,9 @@ from gradsim.fit.observations.tables import MeasuredTable, load_table
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.trials import Trial
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName, WrongType
-from gradsim.scene.files.document import parse_yaml
+from gradsim.scene.files.document import read_yaml
 from gradsim.scene.files.load import SceneFile, load_scene_file
+from gradsim.scene.memory import TEXT_MEMORY, check_file
 from gradsim.scene.scene import Scene
 from gradsim.scene.spelling import abbreviate, did_you_mean
 from gradsim.video.video import Video
@@ -118,7 +119,7 @@ def read_entries(path: Path, option: str = "--trials") -> list[TrialEntry]:
 
 def _yaml_rows(path: Path) -> list[dict[str, Any]]:
     try:
-        document = parse_yaml(path.read_text(encoding="utf-8"))
+        document = read_yaml(path)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidInput("--trials", str(path), f"must be valid YAML ({error})") from None
     content = None if document is None else document.data
@@ -139,6 +140,7 @@ def _yaml_rows(path: Path) -> list[dict[str, Any]]:
 
 def _csv_rows(path: Path) -> list[dict[str, Any]]:
     """Returns the rows; columns that are no key of a trial are paths."""
+    check_file("--trials", path, TEXT_MEMORY)
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             table = list(csv.DictReader(stream, restval="", restkey=EXCESS))

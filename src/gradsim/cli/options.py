@@ -14,6 +14,8 @@ from gradsim.fit.nuisances.nuisance import GROUPS
 from gradsim.parallel import Workers
 from gradsim.scene.errors import InvalidInput, OutOfRange
 from gradsim.scene.random_seed import LARGEST_SEED
+from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.unknown import Unknown, unknown
 
 WHOLE = r"\d{1,18}"  # of any size that can be meant; Python refuses to read thousands of digits
@@ -47,7 +49,8 @@ SetOption = Annotated[
     ),
 ]
 JobsOption = Annotated[
-    int | None, typer.Option(help="Number of processes on this machine, one thread each; 1 by default.", min=1)
+    int | None,
+    typer.Option(help="Number of processes on this machine, one thread each; 1 by default.", min=1, max=MOST_THREADS),
 ]
 RayOption = Annotated[
     str | None,
@@ -134,8 +137,9 @@ def parse_crop(text: str) -> tuple[int, int, int, int]:
     return top, left, height, width
 
 
-def parse_values(texts: list[str]) -> dict[str, Any]:
-    """Parses values by path, from "cube.mass=2.5" or "cube.velocity=1,0,2"."""
+def parse_values(texts: list[str], scene: Scene) -> dict[str, Any]:
+    """Parses values of a scene by path, from "cube.mass=2.5" or "cube.velocity=1,0,2"."""
+    shapes = {path: spec.shape for path, _, spec in scene.quantities()}
     values: dict[str, Any] = {}
     for text in texts:
         path, _, numbers = text.partition("=")
@@ -143,7 +147,9 @@ def parse_values(texts: list[str]) -> dict[str, Any]:
             listed = [float(number) for number in numbers.split(",")]
         except ValueError:
             valid = "must be path=value, such as cube.mass=2.5 or cube.velocity=1,0,2"
-            raise InvalidInput("--set", text, valid) from None
+            raise InvalidInput("--set", abbreviate(text), valid) from None
+        if len(listed) > 1 and shapes.get(path.strip()) == ():
+            raise InvalidInput("--set", abbreviate(text), "needs one number")
         values[path.strip()] = listed[0] if len(listed) == 1 else listed
     return values
 

@@ -12,7 +12,7 @@ import torch
 from gradsim.cli.manifest import load_manifest
 from gradsim.fit.observations.masks import Masks
 from gradsim.footage.footage_view import FootageView
-from gradsim.footage.prepared_files import MANIFEST, MASKS, load_footage_view
+from gradsim.footage.prepared_files import MANIFEST, MASKS, load_footage_view, load_masks, undamaged
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.files.load import SceneFile
 from gradsim.video.video import Video
@@ -29,11 +29,12 @@ def load_prepared_view(folder: Path) -> tuple[SceneFile, Video, list[Any]]:
     if shown is None:
         raise InvalidInput("scene", str(folder), "has no pictures: run gradsim prepare again")
     tracks: Any = manifest.trials[0].observations
-    height, width = tracks[0].size
-    factor = min(1.0, SIDE / max(height, width))
-    size = max(1, round(width * factor)), max(1, round(height * factor))
-    video = Video(torch.from_numpy(_pictures(shown, size, factor)).float() / 255, manifest.file.time.fps)
-    masks = _masks(folder / MASKS, shown, size, factor)
+    with undamaged(folder):
+        height, width = tracks[0].size
+        factor = min(1.0, SIDE / max(height, width))
+        size = max(1, round(width * factor)), max(1, round(height * factor))
+        video = Video(torch.from_numpy(_pictures(shown, size, factor)).float() / 255, manifest.file.time.fps)
+        masks = _masks(folder / MASKS, shown, size, factor)
     return manifest.file, video, [tracks[0], *([] if masks is None else [Masks(masks)])]
 
 
@@ -52,14 +53,14 @@ def _pictures(shown: FootageView, size: tuple[int, int], factor: float) -> np.nd
 def _masks(file: Path, shown: FootageView, size: tuple[int, int], factor: float) -> np.ndarray | None:
     """Returns the masks of all frames of the motion [M, h, w], from 0 to 1; None if some have none."""
     first, end = shown.summary["frames"]
-    with np.load(file) as content:
-        numbers, windows = content["numbers"], content["windows"]
-        chosen = [k for k, number in enumerate(numbers) if first <= number < end]
-        if len(chosen) != len(shown.times):
-            return None
-        masks = np.zeros((len(chosen), size[1], size[0]), np.float32)
-        for row, k in enumerate(chosen):
-            _put(masks[row], content[f"alpha_{k}"] / np.float32(255), _scaled(windows[k], factor, size))
+    content = load_masks(file)
+    numbers, windows = content["numbers"], content["windows"]
+    chosen = [k for k, number in enumerate(numbers) if first <= number < end]
+    if len(chosen) != len(shown.times):
+        return None
+    masks = np.zeros((len(chosen), size[1], size[0]), np.float32)
+    for row, k in enumerate(chosen):
+        _put(masks[row], content[f"alpha_{k}"] / np.float32(255), _scaled(windows[k], factor, size))
     return masks
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,11 +26,13 @@ from gradsim.cli.options import (
 )
 from gradsim.cli.progress import ProgressBar
 from gradsim.scene.errors import VideoFileError
+from gradsim.scene.memory import check_memory
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 
 SIZE = (256, 256)  # [px]
 CHUNK = 8  # frames rendered at once
+COPIES = 3.0  # of the video that are held: its parts, all of them, and what the encoder reads
 
 
 def simulate(
@@ -70,11 +73,14 @@ def simulate(
         raise VideoFileError(str(out), f"extension '{out.suffix}'", f"needs one of {' '.join([*CODECS, *ARRAYS])}")
     file = load_scene_file(scene)
     guesses: dict[str, Any] = {path: unknown.guess.tolist() for path, unknown in file.scene.unknowns.items()}
-    chosen = guesses | parse_values(values or [])
+    chosen = guesses | parse_values(values or [], file.scene)
     filled = file.scene.with_values(chosen)
     rate = file.time.fps if fps is None else fps
     count = file.time.frames if frames is None else frames
     steps = substeps or substeps_at(file.time, rate) or stable_substeps(filled, rate, file.time.integrator)
+    needed = COPIES * 3.0 * count * math.prod(pixels) * dtype.torch.itemsize
+    value = f"{count} frames of {pixels[0]} x {pixels[1]} pixels"
+    check_memory("--frames", value, needed, "give fewer frames (--frames) or smaller ones (--size)")
     announce_compilation(dtype.torch)
     video = _render_video(filled, Time(count, rate, steps, file.time.integrator), pixels, dtype.torch)
     make_folder(out.parent)

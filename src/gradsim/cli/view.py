@@ -17,6 +17,7 @@ from gradsim.cli.options import Dtype, SetOption, parse_values
 from gradsim.footage.prepared_files import is_prepared
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.files.load import SceneFile, load_scene_file
+from gradsim.scene.memory import TEXT_MEMORY, check_file
 from gradsim.scene.scene import Scene
 from gradsim.scene.time import Time
 from gradsim.video.video import Video
@@ -58,7 +59,7 @@ def view(
     frames = file.time.frames if clip is None else len(clip)
     time = Time(frames, rate, substeps_at(file.time, rate), file.time.integrator)
     start = {} if fit is None else fitted_values(file.scene, fit)
-    start |= parse_values(values or [])
+    start |= parse_values(values or [], file.scene)
     announce_compilation(Dtype.FLOAT64.torch)
     viewer = Viewer(file.scene, video=clip, observations=observations, time=time, values=start, host=host, port=port)
     console.print_line(f"{viewer.url} shows {scene}; Ctrl-C ends it")
@@ -82,6 +83,7 @@ def _load(scene: str) -> tuple[SceneFile, Video | None, list[Any]]:
 def fitted_values(scene: Scene, folder: Path) -> dict[str, Any]:
     """Returns the values of a scene's unknowns in the fit.json of a folder, by path."""
     file = folder / "fit.json" if folder.is_dir() else folder
+    check_file("--fit", file, TEXT_MEMORY)
     try:
         parameters = json.loads(file.read_text(encoding="utf-8"))["parameters"]
         values = _values_by_path(scene, {name: float(row["value"]) for name, row in parameters.items()})

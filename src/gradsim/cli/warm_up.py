@@ -9,14 +9,15 @@ from typing import Annotated
 import typer
 
 from gradsim.cli.console import console
-from gradsim.cli.options import Dtype, DtypeOption
+from gradsim.cli.options import MOST_THREADS, Dtype, DtypeOption
 from gradsim.cli.progress import ProgressBar
 from gradsim.datasets.compilation import COMMON, compile_kernels
 from gradsim.parallel import Workers, run_tasks
 
 
 def warm_up(
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Number of processes.")] = os.cpu_count() or 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=MOST_THREADS, help="Number of processes.")] = os.cpu_count()
+    or 1,
     dtype: DtypeOption = Dtype.FLOAT64,
 ) -> None:
     """Compile the kernels of common scenes, so that no later command waits for it.

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 
 from gradsim.compare.pixels import matching_frames
-from gradsim.scene.errors import OutOfRange
+from gradsim.scene.arguments import check_flag, checked_number
 from gradsim.video.video import Video
 
 MIN_AREA = 1e-6  # fraction of the image area; a channel with less has no defined centroid
@@ -38,6 +38,9 @@ class Cumulative:
     """
 
     normalize: bool = False
+
+    def __post_init__(self) -> None:
+        check_flag("Cumulative.normalize", self.normalize)
 
     def residuals(self, video: torch.Tensor | Video, goal: torch.Tensor | Video) -> torch.Tensor:
         """Returns residuals [..., N]; their sum of squares is the distance."""
@@ -73,6 +76,11 @@ class Moments:
     size: float = 1.0
     height: float = 1.0
     second_moments: bool = False
+
+    def __post_init__(self) -> None:
+        checked_number("Moments.size", self.size, low=0.0)
+        checked_number("Moments.height", self.height, low=0.0)
+        check_flag("Moments.second_moments", self.second_moments)
 
     def residuals(self, video: torch.Tensor | Video, goal: torch.Tensor | Video) -> torch.Tensor:
         """Returns residuals [..., N]; their sum of squares is the distance."""
@@ -116,8 +124,7 @@ class Blur:
     sigma: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.sigma >= 0.0:
-            raise OutOfRange("Blur.sigma", self.sigma, "must be >= 0, a fraction of the image height")
+        checked_number("Blur.sigma", self.sigma, low=0.0)
 
     def residuals(self, video: torch.Tensor | Video, goal: torch.Tensor | Video) -> torch.Tensor:
         """Returns residuals [..., N]; their sum of squares is the distance."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from gradsim.datasets.compilation import build_kernels
 from gradsim.datasets.items import Settings, item_path, open_folder, write_item, write_manifest
 from gradsim.parallel import Workers, run_tasks
-from gradsim.scene.errors import InvalidInput, OutOfRange
+from gradsim.scene.arguments import checked_path, checked_whole
+from gradsim.scene.errors import InvalidInput, WrongType
+from gradsim.scene.spelling import abbreviate
 
 MOST_VIDEOS = 10_000_000  # of a data set
 
@@ -43,9 +44,10 @@ def generate(
     Raises:
         InvalidInput: The folder has a data set with other settings.
     """
-    if not 1 <= videos <= MOST_VIDEOS:
-        raise OutOfRange("videos", videos, f"must be at least 1, and at most {MOST_VIDEOS}")
-    place = Path(folder).resolve()
+    videos = checked_whole("videos", videos, high=MOST_VIDEOS)
+    if not isinstance(settings, Settings):
+        raise WrongType("settings", abbreviate(settings), "must be gs.datasets.Settings(...)")
+    place = checked_path("folder", folder).resolve()
     open_folder(place, settings)
     missing = [number for number in range(videos) if not (place / item_path(number)).is_dir()]
     done = videos - len(missing)

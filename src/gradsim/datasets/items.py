@@ -20,7 +20,9 @@ from gradsim.scene.atomic import remove_unfinished, write_atomically
 from gradsim.scene.camera import FOV
 from gradsim.scene.errors import InvalidInput, OutOfRange
 from gradsim.scene.files.save import save_scene
+from gradsim.scene.random_seed import checked_seed
 from gradsim.scene.rigid import Rigid
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.trajectory import Trajectory
 from gradsim.video.save import save_video
 
@@ -58,12 +60,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, known in (("kind", SAMPLES), ("codec", VIDEOS)):
-            if getattr(self, name) not in known:
-                raise InvalidInput(name, getattr(self, name), f"must be one of {', '.join(known)}")
-        for name, least in (("seed", 0), ("side", 8), ("frames", 2)):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise OutOfRange(name, value, f"must be at least {least}")
+            if not isinstance(value, str) or value not in known:
+                raise InvalidInput(name, abbreviate(value), f"must be one of {', '.join(known)}")
+        checked_seed(self.seed)
+        for name, least in (("side", 8), ("frames", 2)):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < least):
+                raise OutOfRange(name, abbreviate(value), f"must be at least {least}, a whole number")
         if self.codec == "h264" and self.side % 2:
             raise OutOfRange("side", self.side, "must be even for h264")
 

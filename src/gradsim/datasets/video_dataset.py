@@ -13,6 +13,8 @@ import torch
 from torch.utils.data import Dataset
 
 from gradsim.datasets.items import MANIFEST, read_settings
+from gradsim.scene.arguments import checked_path
+from gradsim.scene.array_files import read_arrays
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.files.load import SceneFile, load_scene_file
 from gradsim.video.load import load_video
@@ -55,7 +57,7 @@ class VideoDataset(Dataset[dict[str, Any]]):
         frames: slice = slice(None),
         states: bool = False,
     ):
-        self.folder = Path(folder)
+        self.folder = checked_path("folder", folder)
         self.settings = read_settings(self.folder)
         self.size, self.frames, self.states = size, frames, states
         if split not in SPLITS:
@@ -69,17 +71,35 @@ class VideoDataset(Dataset[dict[str, Any]]):
             row for row in rows if split in ("all", row["split"]) and (objects is None or row["object"] in objects)
         ]
         self.parameter_names = [name for name in columns if name not in FILES]
-        values = [[float(row[name] or "nan") for name in self.parameter_names] for row in self._rows]
-        self.parameters = torch.tensor(values, dtype=torch.float64).reshape(len(values), len(self.parameter_names))
+        self.parameters = self._truths()
 
     def _read_manifest(self) -> tuple[list[dict[str, str]], list[str]]:
         file = self.folder / MANIFEST
         if not file.is_file():
             remedy = "is not complete: run the same `gradsim dataset` command again to make the missing videos"
             raise InvalidInput("folder", str(self.folder), remedy)
-        with file.open(newline="", encoding="utf-8") as stream:
-            reader = csv.DictReader(stream)
-            return list(reader), list(reader.fieldnames or ())
+        try:
+            with file.open(newline="", encoding="utf-8") as stream:
+                reader = csv.DictReader(stream, restval="", restkey="")
+                rows, columns = list(reader), list(reader.fieldnames or ())
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise InvalidInput("manifest", str(file), f"must be a table of comma-separated values ({error})") from None
+        missing = [name for name in FILES if name not in columns]
+        if missing or any("" in row for row in rows):
+            problem = f"has no column {missing[0]}" if missing else "has rows with more cells than the first line"
+            raise InvalidInput("manifest", str(file), f"{problem}: make the data set again with `gradsim dataset`")
+        return rows, columns
+
+    def _truths(self) -> torch.Tensor:
+        """Returns the true values of all videos [N, P]."""
+        values = np.full((len(self._rows), len(self.parameter_names)), np.nan)
+        for number, row in enumerate(self._rows):
+            for k, name in enumerate(self.parameter_names):
+                try:
+                    values[number, k] = float(row[name] or "nan")
+                except ValueError:
+                    raise InvalidInput(name, repr(row[name]), f"must be a number in {self.folder / MANIFEST}") from None
+        return torch.from_numpy(values)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -99,8 +119,12 @@ class VideoDataset(Dataset[dict[str, Any]]):
 
     def states_of(self, index: int) -> dict[str, torch.Tensor]:
         """Returns the 3D states of a video at the selected frames by path, float64 [T, ...]; `time` is in seconds."""
-        with np.load(self._file(index, "states"), allow_pickle=False) as stored:
-            return {name: torch.from_numpy(stored[name][self.frames].copy()) for name in stored.files}
+        file = self._file(index, "states")
+        arrays = read_arrays(file, "states", "must have states by path")
+        for name, array in arrays.items():
+            if not array.ndim:
+                raise InvalidInput("states", str(file), f"must have an array [T, ...] under {name!r}")
+        return {name: torch.from_numpy(array[self.frames].copy()) for name, array in arrays.items()}
 
     def scene_file(self, index: int) -> SceneFile:
         """Returns the scene of a video, with unknowns at their guesses, and its time settings."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from gradsim.datasets.compilation import build_kernels
 from gradsim.parallel import Workers, run_tasks
-from gradsim.scene.atomic import write_atomically
+from gradsim.scene.atomic import remove_unfinished, write_atomically
 from gradsim.scene.errors import InvalidInput
 
 Row = dict[str, Any]  # plain values, for JSON
@@ -89,6 +89,8 @@ def run_experiment(
         progress: Receives text about the current step.
         workers: Processes or machines. Rows then come in the order of completion; their content is the same.
     """
+    if file is not None and file.parent.is_dir():
+        remove_unfinished(file.parent)  # of a run that was killed; this one writes nothing if it has all rows
     rows = {} if file is None else _read_rows(file, experiment.name)
     yield from (rows[case.key] for case in experiment.cases if case.key in rows)
     missing = [case for case in experiment.cases if case.key not in rows]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
+import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,12 +24,25 @@ from gradsim._version import __version__
 from gradsim.fit.gauss_newton import SolverState
 from gradsim.fit.observations.base import Observation
 from gradsim.scene.atomic import write_atomically
-from gradsim.scene.errors import InvalidInput
+from gradsim.scene.errors import InvalidInput, WrongType
+from gradsim.scene.spelling import abbreviate
 
 EFFORT = 0.05  # largest fraction of the time for writing unfinished solves, whose residuals may be large
 SAME_START = 1e-7  # largest difference of starts of the same solve, in coordinate units: rounding with other threads
 
 Solve = dict[str, Any]  # start and fields of `SolverState`
+
+
+def checkpoint_file(checkpoint: Any) -> Path:
+    """Returns the path of a checkpoint; raises unless its folder exists."""
+    if not isinstance(checkpoint, (str, os.PathLike)) or not str(checkpoint) or "\0" in str(checkpoint):
+        raise WrongType("checkpoint", abbreviate(checkpoint), "must be the path of a file")
+    file = Path(checkpoint)
+    if not file.name:
+        raise InvalidInput("checkpoint", str(checkpoint), "must be the path of a file")
+    if not file.parent.is_dir():
+        raise InvalidInput(str(checkpoint), "no such folder", "needs an existing folder: create it first")
+    return file
 
 
 def write_checkpoint(file: Path, content: Any) -> None:
@@ -58,13 +72,11 @@ class SolveRecord:
             file: File in an existing folder.
             arguments: Fingerprint of the arguments of the estimate.
         """
-        self.file, self.arguments = Path(file), arguments
+        self.file, self.arguments = checkpoint_file(file), arguments
         self.solves: list[Solve] = []
         self.unfinished: Solve | None = None
         self.position = 0  # of the next solve
         self.next_time = 0.0  # from which on an unfinished solve is written again [s]
-        if not self.file.parent.is_dir():
-            raise InvalidInput(str(file), "no such folder", "needs an existing folder: create it first")
         if self.file.exists():
             self._read()
 

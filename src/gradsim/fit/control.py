@@ -13,17 +13,21 @@ from typing import Any
 import torch
 
 from gradsim.compare.distances import Blur, Cumulative, Distance, Moments
+from gradsim.fit.checkpoint import checkpoint_file
 from gradsim.fit.control_objective import ControlObjective, ControlParameters, Metric
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.goals import Goal, GoalImage
-from gradsim.fit.optimize import Optimizer, OptimizeResult, optimize
+from gradsim.fit.optimize import MOST_STARTS, Optimizer, OptimizeResult, check_optimizer, optimize
 from gradsim.fit.optimizers import Adam
 from gradsim.fit.plan import Iterate, Plan
 from gradsim.fit.policies import Feedback, Policy, module_of
-from gradsim.fit.policy_runner import PolicyRunner
-from gradsim.scene.errors import InvalidInput, OutOfRange
+from gradsim.fit.policy_runner import PolicyRunner, checked_controls
+from gradsim.scene.arguments import check_function, checked_number, checked_whole
+from gradsim.scene.errors import InvalidInput, WrongType
 from gradsim.scene.integrators import Integrator
+from gradsim.scene.random_seed import checked_seed
 from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.time import Time
 
 ControlStage = tuple[Distance, Optimizer]  # distance of images, and the optimizer that minimizes it
@@ -85,18 +89,25 @@ def control(
             exists, the search starts from it.
         progress: Called with every iterate.
     """
-    if effort < 0.0:
-        raise OutOfRange("effort", effort, "must be >= 0")
+    if not isinstance(scene, Scene):
+        raise WrongType("scene", abbreviate(scene), "must be a gs.Scene")
+    effort = checked_number("effort", effort, low=0.0)
+    starts, seed = checked_whole("starts", starts, high=MOST_STARTS), checked_seed(seed)
+    check_function("progress", progress, "an iterate")
+    if metric is not None:
+        check_function("metric", metric, "a trajectory")
     goals = _goals(goal)
-    time = Time(frames, float(fps), substeps, integrator)
-    runner = PolicyRunner(scene, _copies(controls or {}, dtype))
+    time = Time(frames, checked_number("fps", fps, above=0.0), substeps, integrator)
+    runner = PolicyRunner(scene, _copies(checked_controls(controls or {}), dtype))
     parameters = ControlParameters(scene, runner, dtype)
     objective = ControlObjective(
         runner, parameters, goals, time, effort=effort, metric=metric, dtype=dtype, memory=memory
     )
     generator = torch.Generator().manual_seed(seed)
     z = torch.cat([parameters.initial()[None], parameters.sample(starts - 1, generator)])
-    if stages is None:
+    if stages is not None:
+        _check_stages(stages)
+    else:
         stages = COARSE_TO_FINE if parameters.count <= MAX_GAUSS_NEWTON else GRADIENT_DESCENT
     begin = perf_counter()
     history: list[Iterate] = []
@@ -177,7 +188,25 @@ def _run_stages(
 def _goals(goal: Any) -> tuple[Goal, ...]:
     if isinstance(goal, torch.Tensor):
         return (GoalImage(goal),)
-    return tuple(goal) if isinstance(goal, (list, tuple)) else (goal,)
+    goals = tuple(goal) if isinstance(goal, (list, tuple)) else (goal,)
+    if not goals or not all(callable(getattr(one, "residuals", None)) for one in goals):
+        raise WrongType("goal", abbreviate(goal), "must be an image [H, W, C], gs.GoalImage, gs.GoalState, or a list")
+    return goals
+
+
+def _check_stages(stages: Any) -> None:
+    """Raises unless stages are pairs of a distance and an optimizer."""
+    valid = "must be pairs of a distance and an optimizer: [(gs.Moments(), gs.GaussNewton())]"
+    if not isinstance(stages, (list, tuple)):
+        raise WrongType("stages", abbreviate(stages), valid)
+    for stage in stages:
+        if (
+            not isinstance(stage, (list, tuple))
+            or len(stage) != 2
+            or not callable(getattr(stage[0], "residuals", None))
+        ):
+            raise WrongType("stages", abbreviate(stage), valid)
+        check_optimizer(stage[1])
 
 
 def _copies(controls: Mapping[str, Policy], dtype: torch.dtype) -> dict[str, Policy]:
@@ -202,5 +231,5 @@ def _trained(policy: Policy, path: str, values: Mapping[str, torch.Tensor]) -> t
 def _stage_file(checkpoint: str | Path | None, stage: int) -> Path | None:
     if checkpoint is None:
         return None
-    file = Path(checkpoint)
+    file = checkpoint_file(checkpoint)
     return file.with_name(f"{file.stem}-{stage}{file.suffix}")

@@ -18,9 +18,11 @@ from gradsim.fit.identifiability import ExpectedIntervals, expected_intervals
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.recording import Recording
 from gradsim.fit.student import NORMAL_95
-from gradsim.scene.errors import Diverged, InvalidInput, UnknownName
+from gradsim.scene.arguments import check_function, checked_whole
+from gradsim.scene.errors import Diverged, InvalidInput, UnknownName, WrongType
+from gradsim.scene.random_seed import checked_seed
 from gradsim.scene.scene import Scene
-from gradsim.scene.spelling import did_you_mean
+from gradsim.scene.spelling import abbreviate, did_you_mean
 
 DIFFERENCE = 0.02  # of a central difference, in coordinate units: longer than the kinks of contacts and silhouettes
 FIRST_STEP, SMALLEST_STEP = 0.5, 0.02  # largest component of a step, in coordinate units
@@ -82,6 +84,12 @@ def best_design(
         recording: Further arguments of `gs.identifiability`: `fps`, `noise`, `size`, `observe`, `roughly`, ...
     """
     _check_design(scene, design)
+    samples, seed, iterations = (
+        checked_whole("samples", samples),
+        checked_seed(seed),
+        checked_whole("iterations", iterations, 0),
+    )
+    check_function("progress", progress, "the iteration and the score")
     given = Recording(scene, frames, **recording)
     variables = _DesignVariables(scene, tuple(design))
 
@@ -162,9 +170,11 @@ def _gradient(function: Callable[[torch.Tensor], float], z: torch.Tensor) -> tor
 
 
 def _check_design(scene: Scene, design: Sequence[str]) -> None:
+    if not isinstance(scene, Scene):
+        raise WrongType("scene", abbreviate(scene), "must be a gs.Scene")
     unknowns = scene.unknowns
-    if isinstance(design, str) or not design:
-        raise InvalidInput("design", repr(design), "must be a list of paths, such as ['cube.pushes[0].impulse']")
+    if not isinstance(design, (list, tuple)) or not design or not all(isinstance(path, str) for path in design):
+        raise InvalidInput("design", abbreviate(design), "must be a list of paths, such as ['cube.pushes[0].impulse']")
     for path in design:
         if path not in unknowns:
             hint = did_you_mean(path, list(unknowns))

@@ -22,6 +22,7 @@ from gradsim.fit.footage_trial import prepared_trial
 from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.level_solver import Report, SearchResult
 from gradsim.fit.observations.pixels import Pixels
+from gradsim.fit.optimize import MOST_STARTS
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.result import Fit, FitStep
@@ -32,16 +33,17 @@ from gradsim.fit.uncertainty import Identifiability
 from gradsim.footage.prepare import Prepared
 from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer
-from gradsim.scene.errors import InvalidInput, OutOfRange, WrongType
+from gradsim.scene.arguments import check_flag, check_function, checked_whole
+from gradsim.scene.errors import InvalidInput, WrongType
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.random_seed import checked_seed
 from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.unknown import Unknown
 
 LOG = logging.getLogger("gradsim.fit")
 DISTINCT_MINIMA = 1e-2  # smallest distance between different minima of two searches, in coordinate units
 PRIOR_FREEDOM = 10  # degrees of freedom of the default priors of nuisances: their widths are guesses to about a quarter
-MOST_STARTS = 100_000  # searches, each of which takes seconds at least
 CORRECTIONS = 5  # largest number of errors of a scene that are estimated in addition
 COMPRESSED_NOISE_FACTOR = 8.0  # mean square of later frames of a compressed video, relative to that of the first
 
@@ -124,13 +126,18 @@ def estimate(
         Values with 95 % intervals, whether the scene explains the observations, and which values they determine.
     """
     begin, seed = time.perf_counter(), checked_seed(seed)
-    if not isinstance(starts, int) or not 1 <= starts <= MOST_STARTS:
-        raise OutOfRange("starts", starts, f"must be a whole number from 1 to {MOST_STARTS}")
+    starts = checked_whole("starts", starts, high=MOST_STARTS)
+    _check_options(optimizer, corrections, bootstrap, progress, roughly)
     corrections = corrections if corrections is not None else 0 if isinstance(scene, Prepared) else CORRECTIONS
     if isinstance(scene, Prepared):
         substeps = substeps or scene.substeps
         scene = prepared_trial(scene)
-    timing: dict[str, Any] = {"fps": fps, "offset": offset or 0.0, "exposure": exposure, "readout": readout}
+    timing: dict[str, Any] = {
+        "fps": fps,
+        "offset": 0.0 if _is_none(offset) else offset,
+        "exposure": exposure,
+        "readout": readout,
+    }
     trials = _make_trials(scene, video, timing)
     pixels: dict[str, Any] = {"renderer": renderer, "mask": mask, "frames": frames}
     pixels |= {"noise": noise, "robust": robust, "brightness": brightness}
@@ -184,6 +191,23 @@ def estimate(
     return replace(fit, history=tuple(history), starts=starts, seconds=time.perf_counter() - begin)
 
 
+def _is_none(value: Any) -> bool:
+    """Whether an argument of time is left out: None, or 0."""
+    return value is None or (isinstance(value, (int, float)) and value == 0)
+
+
+def _check_options(optimizer: Any, corrections: Any, bootstrap: Any, progress: Any, roughly: Any) -> None:
+    if not isinstance(optimizer, GaussNewton):
+        raise WrongType("optimizer", abbreviate(optimizer), "must be a gs.GaussNewton()")
+    if corrections is not None:
+        checked_whole("corrections", corrections, 0)
+    if bootstrap is not None:
+        check_flag("bootstrap", bootstrap)
+    if not isinstance(roughly, (list, tuple)):
+        raise WrongType("roughly", abbreviate(roughly), "must be a list, such as ['camera', 'start']")
+    check_function("progress", progress, "a step of the search")
+
+
 def _make_trials(scene: Any, video: Any, timing: dict[str, Any]) -> list[Trial]:
     """Returns the trials of the arguments of `estimate`."""
     items = list(scene) if isinstance(scene, (list, tuple)) else [scene]
@@ -191,7 +215,7 @@ def _make_trials(scene: Any, video: Any, timing: dict[str, Any]) -> list[Trial]:
         if video is not None:
             raise InvalidInput("video", "given", "trials contain their observations: leave it out")
         for name, value in timing.items():
-            if value:
+            if not _is_none(value):
                 raise InvalidInput(name, value, f"trials have their own: gs.Trial(..., {name}=...)")
         return items
     if not items or not all(isinstance(item, Scene) for item in items):

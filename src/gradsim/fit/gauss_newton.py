@@ -14,6 +14,7 @@ from gradsim.fit.krylov_steps import iterate_matrix_free
 from gradsim.fit.least_squares import Bounds, Iterates, Memory, StopCriterion, never_stop
 from gradsim.fit.residuals import Residual
 from gradsim.fit.structure import Structure
+from gradsim.scene.arguments import checked_number, checked_whole
 from gradsim.scene.errors import InvalidInput, WrongType
 
 Callback = Callable[[torch.Tensor, torch.Tensor], None]  # coordinates [K, P], costs [K]
@@ -63,6 +64,11 @@ class GaussNewton:
     def __post_init__(self) -> None:
         if not isinstance(self.jacobian, Differences | Adjoint | None):
             raise WrongType("jacobian", repr(self.jacobian), "must be gs.Differences(), gs.Adjoint() or None")
+        checked_whole("GaussNewton.iterations", self.iterations, 0)
+        checked_number("GaussNewton.damping", self.damping, low=0.0)
+        checked_number("GaussNewton.tolerance", self.tolerance, low=0.0)
+        checked_number("GaussNewton.max_step", self.max_step, above=0.0)
+        checked_whole("GaussNewton.max_worlds", self.max_worlds)
 
 
 @dataclass(eq=False)

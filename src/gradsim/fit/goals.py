@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 
 from gradsim.compare.distances import Distance
 from gradsim.render.exact import Exact
 from gradsim.render.raster import Rasterizer
 from gradsim.render.render import render
+from gradsim.scene.arguments import checked_number
 from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
 from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.trajectory import Trajectory
 from gradsim.video.video import Video
 
@@ -51,6 +55,9 @@ class GoalImage:
     renderer: Rasterizer = field(default_factory=Exact)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "frames", _checked_frames("GoalImage.frames", self.frames))
+        if not isinstance(self.renderer, Rasterizer):
+            raise WrongType("GoalImage.renderer", abbreviate(self.renderer), "must be gs.Exact() or another rasterizer")
         image = self.image.frames[-len(self.frames) :] if isinstance(self.image, Video) else self.image
         if not isinstance(image, torch.Tensor) or not image.is_floating_point():
             raise WrongType("GoalImage.image", type(image).__name__, "must be a floating-point tensor [H, W, C]")
@@ -107,6 +114,15 @@ class GoalState:
     frames: Sequence[int] = (-1,)
     weight: float = 1.0
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.values, Mapping) or not self.values:
+            raise WrongType(
+                "GoalState.values", abbreviate(self.values), "must be targets, {'cube.position': (1, 0, 0)}"
+            )
+        object.__setattr__(self, "values", {path: _checked_target(path, value) for path, value in self.values.items()})
+        object.__setattr__(self, "frames", _checked_frames("GoalState.frames", self.frames))
+        checked_number("GoalState.weight", self.weight, above=0.0)
+
     def residuals(self, scene: Scene, trajectory: Trajectory, distance: Distance) -> torch.Tensor:
         """Returns residuals whose sum of squares is the weighted mean squared difference; `distance` is not used."""
         indices = frame_indices(self.frames, len(trajectory))
@@ -118,7 +134,11 @@ class GoalState:
             if not isinstance(value, torch.Tensor):
                 raise InvalidInput("GoalState.values", path, f"the motion of {body!r} has no {name!r}")
             batch = batch_dims(trajectory)
-            difference = value[(slice(None),) * batch + (indices,)] - target.to(value)
+            chosen = value[(slice(None),) * batch + (indices,)]
+            if not _broadcasts(target.shape, chosen.shape[batch:]):
+                valid = f"must fit {list(chosen.shape[batch:])}, or {list(chosen.shape[batch + 1 :])} for all frames"
+                raise WrongShape("GoalState.values", f"{path} of shape {list(target.shape)}", valid)
+            difference = chosen - target.to(value)
             given = torch.isfinite(target.to(value)).expand(difference.shape[batch:]).flatten()
             scale = math.sqrt(self.weight / max(1, int(given.sum())))
             residuals.append(difference.flatten(batch)[..., given] * scale)
@@ -129,6 +149,38 @@ def batch_dims(trajectory: Trajectory) -> int:
     """Returns the number of batch dimensions of a trajectory."""
     state = next(iter(trajectory.states.values()))
     return state.ndim - 3  # [..., T, count, width]
+
+
+def _checked_target(path: Any, value: Any) -> torch.Tensor:
+    """Returns a target as a tensor, of which some entries may be NaN."""
+    name = f"GoalState.values[{path!r}]"
+    try:
+        target = value if isinstance(value, torch.Tensor) else torch.as_tensor(np.asarray(value, np.float64))
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise WrongType(name, abbreviate(value), "must be a tensor, or numbers") from None
+    if not isinstance(path, str) or target.is_complex() or target.dtype == torch.bool:
+        raise WrongType(name, abbreviate(value), "must be real numbers by path, {'cube.position': (1, 0, 0)}")
+    target = target if target.is_floating_point() else target.double()
+    if bool(torch.isinf(target).any()) or bool(torch.isnan(target).all()):
+        raise InvalidInput(name, abbreviate(value), "must have finite numbers; NaN for those that are left free")
+    return target
+
+
+def _checked_frames(name: str, frames: Any) -> tuple[int, ...]:
+    """Returns indices of frames."""
+    try:
+        found = tuple(operator.index(frame) for frame in frames)
+    except TypeError:
+        found = ()
+    if not found:
+        raise WrongType(name, abbreviate(frames), "must be whole numbers, such as [0, -1]")
+    return found
+
+
+def _broadcasts(given: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Whether an array of one shape can stand for one of another."""
+    pairs = zip(reversed(given), reversed(wanted), strict=False)
+    return len(given) <= len(wanted) and all(a in (1, b) for a, b in pairs)
 
 
 def frame_indices(frames: Sequence[int], count: int) -> list[int]:

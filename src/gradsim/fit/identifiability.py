@@ -17,10 +17,12 @@ from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.recording import Observe, Recording
 from gradsim.fit.student import NORMAL_95
 from gradsim.fit.uncertainty import Identifiability, Uncertainty, value_scales
-from gradsim.scene.errors import Diverged, InvalidInput, OutOfRange, WrongType
+from gradsim.scene.arguments import check_function, checked_whole
+from gradsim.scene.errors import Diverged, InvalidInput, WrongType
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.random_seed import checked_seed
 from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.unknown import Unknown
 
 LEVELS = ("identifiable", "weak", "from the prior", "at its bound", "not identifiable")  # from best to worst
@@ -186,9 +188,12 @@ def identifiability(
     Returns:
         Expected 95 % intervals and verdicts of all unknowns, for a scene without other errors.
     """
-    if not 1 <= samples <= MOST_SAMPLES:
-        raise OutOfRange("samples", samples, f"must be >= 1, the guesses, and at most {MOST_SAMPLES}")
-    seed = checked_seed(seed)
+    samples, seed = checked_whole("samples", samples, high=MOST_SAMPLES), checked_seed(seed)
+    if candidates is not None and not isinstance(candidates, Mapping):
+        raise WrongType("candidates", abbreviate(candidates), "must be scenes, or changed values, by name")
+    if not isinstance(roughly, (list, tuple)):
+        raise WrongType("roughly", abbreviate(roughly), "must be a list, such as ['camera', 'start']")
+    check_function("progress", progress, "the name of a candidate")
     recording = Recording(
         scene, frames, fps, size, noise, observe, offset, exposure, tuple(roughly), substeps, integrator
     )

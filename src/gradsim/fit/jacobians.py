@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from gradsim.fit.residuals import CENTRAL_STEP, Residual, evaluate
+from gradsim.scene.arguments import checked_number, checked_whole
 from gradsim.scene.errors import BrokenGradient, ContactWarning, Diverged, InvalidInput, StabilityWarning
 
 MAX_DENSE = 80  # coordinates up to which a dense Jacobian is faster
@@ -42,6 +43,11 @@ class Adjoint:
     inner_iterations: int = 100
     inner_tolerance: float = 1e-2
     cost_tolerance: float = 1e-6
+
+    def __post_init__(self) -> None:
+        checked_whole("Adjoint.inner_iterations", self.inner_iterations)
+        checked_number("Adjoint.inner_tolerance", self.inner_tolerance, low=0.0)
+        checked_number("Adjoint.cost_tolerance", self.cost_tolerance, low=0.0)
 
 
 def chosen_jacobian(method: Differences | Adjoint | None, residual: Residual, z: torch.Tensor) -> Differences | Adjoint:

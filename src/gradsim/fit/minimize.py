@@ -9,10 +9,12 @@ from pathlib import Path
 import torch
 
 from gradsim.fit.observations.base import brief
-from gradsim.fit.optimize import Optimizer, optimize
+from gradsim.fit.optimize import MOST_STARTS, Optimizer, optimize
 from gradsim.fit.optimizers import LBFGS
 from gradsim.fit.parameters import Parameters
+from gradsim.scene.arguments import check_function, checked_whole
 from gradsim.scene.errors import WrongType
+from gradsim.scene.random_seed import checked_seed
 from gradsim.scene.scene import Scene
 
 
@@ -67,6 +69,8 @@ def minimize(
         raise WrongType("loss", brief(loss), "must be a function of a scene: gs.minimize(loss, scene)")
     if not isinstance(scene, Scene):
         raise WrongType("scene", brief(scene), "must be a gs.Scene: gs.minimize(loss, scene)")
+    check_function("progress", progress, "the iteration and the lowest loss")
+    starts, seed = checked_whole("starts", starts, high=MOST_STARTS), checked_seed(seed)
     parameters = Parameters(scene)
     generator = torch.Generator().manual_seed(seed)
     z = torch.cat([parameters.initial()[None], parameters.sample(starts - 1, generator)])

@@ -13,6 +13,7 @@ import torch
 
 from gradsim.fit.optimizers import OptimizerStep
 from gradsim.fit.residuals import Residual, evaluate
+from gradsim.scene.arguments import checked_number, checked_whole
 from gradsim.scene.errors import InvalidInput
 
 MAX_RESIDUALS = 64
@@ -40,6 +41,12 @@ class MinimumNorm:
     line_search_points: int = 8
     max_step: float = 0.5
     min_length: float = 0.05
+
+    def __post_init__(self) -> None:
+        checked_whole("MinimumNorm.iterations", self.iterations, 0)
+        checked_whole("MinimumNorm.line_search_points", self.line_search_points)
+        checked_number("MinimumNorm.max_step", self.max_step, above=0.0)
+        checked_number("MinimumNorm.min_length", self.min_length, above=0.0)
 
     def iterate(self, residual: Residual, z: torch.Tensor) -> Iterator[OptimizerStep]:
         """Yields all points [K, P] at the starts and after every step of one of them."""

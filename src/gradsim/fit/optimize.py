@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 
-from gradsim.fit.checkpoint import read_checkpoint, write_checkpoint
+from gradsim.fit.checkpoint import checkpoint_file, read_checkpoint, write_checkpoint
 from gradsim.fit.gauss_newton import GaussNewton, iterate
 from gradsim.fit.minimum_norm import MinimumNorm
 from gradsim.fit.optimizers import LBFGS, GradientOptimizer, OptimizerStep
-from gradsim.scene.errors import Diverged, WrongShape
+from gradsim.scene.errors import Diverged, WrongShape, WrongType
+from gradsim.scene.spelling import abbreviate
 
+MOST_STARTS = 100_000  # searches, each of which takes seconds at least
 STALL_ITERATIONS = 50  # iterations without a lower loss after which the search stops
 GRADIENT_TOLERANCE = 1e-12  # largest component of the gradient at a minimum
 STALLED_ADVICE = "the loss stopped decreasing: try another start, learning rate or optimizer"
@@ -92,7 +94,8 @@ def optimize(
         progress: Called with the iteration and the lowest loss so far.
         callback: Called with the iteration, coordinates [K, P] and losses [K].
     """
-    file = None if checkpoint is None else Path(checkpoint)
+    check_optimizer(optimizer)
+    file = None if checkpoint is None else checkpoint_file(checkpoint)
     if file is not None and file.exists():
         z = _load_checkpoint(file, z)
     record = OptimizeRecord(z.clone(), torch.full((len(z),), torch.inf, dtype=z.dtype))
@@ -118,6 +121,14 @@ def optimize(
     if not math.isfinite(record.loss):
         return OptimizeResult(record, "diverged", DIVERGED_ADVICE)
     return OptimizeResult(record, *_final_status(optimizer, len(record.history) - 1, len(z)))
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Raises WrongType unless a value is an optimizer."""
+    known = isinstance(optimizer, (GaussNewton, MinimumNorm)) or callable(getattr(optimizer, "iterate", None))
+    if not known or isinstance(optimizer, type):
+        kinds = "gs.LBFGS(), gs.Adam(), gs.TorchOptimizer(...), gs.GaussNewton() or gs.MinimumNorm()"
+        raise WrongType("optimizer", abbreviate(optimizer), f"must be {kinds}")
 
 
 def _final_status(optimizer: Optimizer, iterations: int, starts: int) -> tuple[str, str]:

@@ -9,6 +9,11 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
+from gradsim.scene.arguments import check_function, checked_number, checked_whole
+from gradsim.scene.errors import OutOfRange, WrongType
+from gradsim.scene.random_seed import checked_seed
+from gradsim.scene.spelling import abbreviate
+
 Loss = Callable[[torch.Tensor], torch.Tensor]  # coordinates [K, P] -> losses [K]
 
 
@@ -68,6 +73,17 @@ class Adam:
     betas: tuple[float, float] = (0.9, 0.999)
     final_lr: float | None = None
 
+    def __post_init__(self) -> None:
+        checked_whole("Adam.iterations", self.iterations)
+        checked_number("Adam.lr", self.lr, low=0.0)
+        if self.final_lr is not None:
+            checked_number("Adam.final_lr", self.final_lr, low=0.0)
+        if not isinstance(self.betas, tuple) or len(self.betas) != 2:
+            raise WrongType("Adam.betas", abbreviate(self.betas), "must be two decay rates from 0 to 1")
+        for beta in self.betas:
+            if checked_number("Adam.betas", beta, low=0.0) >= 1.0:
+                raise OutOfRange("Adam.betas", beta, "must be >= 0 and below 1")
+
     def iterate(self, loss: Loss, z: torch.Tensor) -> Iterator[OptimizerStep]:
         """Yields the iterates from starts z [K, P], one per iteration."""
         leaf = z.detach().clone().requires_grad_()
@@ -94,6 +110,10 @@ class TorchOptimizer:
     make: Callable[[Any], torch.optim.Optimizer]
     iterations: int = 100
 
+    def __post_init__(self) -> None:
+        check_function("TorchOptimizer.make", self.make, "a list of parameters")
+        checked_whole("TorchOptimizer.iterations", self.iterations)
+
     def iterate(self, loss: Loss, z: torch.Tensor) -> Iterator[OptimizerStep]:
         """Yields the iterates from starts z [K, P], one per iteration."""
         leaf = z.detach().clone().requires_grad_()
@@ -116,6 +136,11 @@ class RandomSearch:
     iterations: int = 100
     std: float = 0.5
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        checked_whole("RandomSearch.iterations", self.iterations)
+        checked_number("RandomSearch.std", self.std, low=0.0)
+        checked_seed(self.seed)
 
     def iterate(self, loss: Loss, z: torch.Tensor) -> Iterator[OptimizerStep]:
         """Yields the iterates from starts z [K, P], one per iteration."""
@@ -144,6 +169,11 @@ class LBFGS:
     iterations: int = 100
     history_size: int = 20
     tolerance: float = 1e-12
+
+    def __post_init__(self) -> None:
+        checked_whole("LBFGS.iterations", self.iterations, 0)
+        checked_whole("LBFGS.history_size", self.history_size)
+        checked_number("LBFGS.tolerance", self.tolerance, low=0.0)
 
     def iterate(self, loss: Loss, z: torch.Tensor) -> Iterator[OptimizerStep]:
         """Yields the iterates from starts z [K, P], one per iteration."""

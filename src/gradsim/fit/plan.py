@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from gradsim.fit.goals import Goal
+from gradsim.scene.arguments import checked_path
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.html import to_html
@@ -116,7 +117,7 @@ class Plan:
 
     def save(self, folder: str | Path) -> None:
         """Writes plan.json and control.npz (values and policy outputs by path) into a folder, each atomically."""
-        target_folder = Path(folder)
+        target_folder = checked_path("folder", folder)
         target_folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.as_dict(), indent=2) + "\n"
         write_atomically(target_folder / "plan.json", lambda target: target.write_text(text), InvalidInput)

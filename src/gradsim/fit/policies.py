@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradsim.scene.errors import OutOfRange, WrongShape, WrongType
+from gradsim.scene.arguments import checked_number, checked_whole
+from gradsim.scene.errors import WrongShape, WrongType
+from gradsim.scene.memory import check_memory
+from gradsim.scene.random_seed import checked_seed
 from gradsim.scene.trajectory import Trajectory
 
 
@@ -49,9 +52,11 @@ class Sinusoids(torch.nn.Module):
         scale: float = 1.0,
     ):
         super().__init__()
-        for name, value in (("outputs", outputs), ("waves", waves), ("frequency", frequency), ("amplitude", amplitude)):
-            if not value > 0:
-                raise OutOfRange(f"Sinusoids.{name}", value, "must be > 0")
+        outputs, waves = checked_whole("Sinusoids.outputs", outputs), checked_whole("Sinusoids.waves", waves)
+        frequency = checked_number("Sinusoids.frequency", frequency, above=0.0)
+        amplitude = checked_number("Sinusoids.amplitude", amplitude, above=0.0)
+        scale, seed = checked_number("Sinusoids.scale", scale, low=0.0), checked_seed(seed)
+        check_memory("Sinusoids.outputs", outputs, 8.0 * outputs * waves, "give fewer outputs or waves")
         self.rows, self.row_count = _rows("Sinusoids", outputs, tied)
         self.frequency, self.amplitude = frequency, amplitude
         self.register_buffer("phases", torch.arange(waves, dtype=torch.float64) * (2 * math.pi / waves))
@@ -91,11 +96,10 @@ class Keyframes(torch.nn.Module):
         tied: Sequence[int] | np.ndarray | None = None,
     ):
         super().__init__()
-        for name, value in (("outputs", outputs), ("duration", duration), ("amplitude", amplitude)):
-            if not value > 0:
-                raise OutOfRange(f"Keyframes.{name}", value, "must be > 0")
-        if keys < 2:
-            raise OutOfRange("Keyframes.keys", keys, "must be >= 2")
+        outputs, keys = checked_whole("Keyframes.outputs", outputs), checked_whole("Keyframes.keys", keys, 2)
+        duration = checked_number("Keyframes.duration", duration, above=0.0)
+        amplitude = checked_number("Keyframes.amplitude", amplitude, above=0.0)
+        check_memory("Keyframes.outputs", outputs, 8.0 * outputs * keys, "give fewer outputs or keys")
         self.duration, self.amplitude = duration, amplitude
         self.rows, self.row_count = _rows("Keyframes", outputs, tied)
         self.weight = torch.nn.Parameter(torch.zeros(self.row_count, keys, dtype=torch.float64))
@@ -115,10 +119,14 @@ def _rows(label: str, outputs: int, tied: Sequence[int] | np.ndarray | None) -> 
     """Returns the row of weights of each output, None if each has its own, and the number of rows."""
     if tied is None:
         return None, outputs
-    rows = torch.as_tensor(np.asarray(tied), dtype=torch.int64)
-    if rows.shape != (outputs,) or int(rows.min()) < 0:
-        raise WrongShape(f"{label}.tied", f"shape {tuple(rows.shape)}", f"must be {outputs} row indices >= 0")
-    return rows, int(rows.max()) + 1
+    try:
+        rows = np.asarray(tied)
+    except ValueError:  # rows of different lengths
+        rows = np.zeros(0)
+    if rows.dtype.kind not in "iu" or rows.shape != (outputs,) or rows.min() < 0 or rows.max() >= outputs:
+        found = f"{rows.dtype} of shape {rows.shape}"
+        raise WrongShape(f"{label}.tied", found, f"must be {outputs} row indices from 0 to {outputs - 1}")
+    return torch.from_numpy(rows.astype(np.int64)), int(rows.max()) + 1
 
 
 @dataclass(frozen=True, eq=False)

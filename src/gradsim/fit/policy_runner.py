@@ -13,7 +13,7 @@ from gradsim.fit.simulation import simulate_over
 from gradsim.scene.errors import InvalidInput, OutOfRange, UnknownName, WrongShape, WrongType
 from gradsim.scene.quantity import PerElement, Signal, Spec
 from gradsim.scene.scene import Scene
-from gradsim.scene.spelling import did_you_mean
+from gradsim.scene.spelling import abbreviate, did_you_mean
 from gradsim.scene.time import Time
 from gradsim.scene.trajectory import State, Trajectory
 
@@ -59,6 +59,13 @@ class PolicyRollout:
     scene: Scene  # with the policy outputs as signals
     trajectory: Trajectory
     outputs: dict[str, torch.Tensor]  # by path, [..., K, ...]
+
+
+def checked_controls(controls: Any) -> Mapping[str, Policy]:
+    """Returns policies by path; raises WrongType for anything else."""
+    if not isinstance(controls, Mapping) or not all(isinstance(path, str) for path in controls):
+        raise WrongType("controls", abbreviate(controls), "must be policies by path, {'block.actuation': policy}")
+    return controls
 
 
 class PolicyRunner:

@@ -24,6 +24,7 @@ from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.trials import Trial, make_trial_model
 from gradsim.fit.uncertainty import Uncertainty, expected_uncertainty
+from gradsim.scene.arguments import checked_whole
 from gradsim.scene.camera import checked_pixels
 from gradsim.scene.errors import ContactWarning, InvalidInput, StabilityWarning, WrongType
 from gradsim.scene.integrators import Integrator
@@ -58,7 +59,9 @@ class Recording:
 
     def problem(self) -> EstimationProblem:
         """Returns the problem of estimating the unknowns from this recording, at their guesses."""
-        if self.frames < 2:
+        if not isinstance(self.scene, Scene):
+            raise WrongType("scene", abbreviate(self.scene), "must be a gs.Scene")
+        if checked_whole("frames", self.frames) < 2:
             raise InvalidInput("frames", self.frames, "motion requires at least two frames")
         self._check_memory()
         probe = Pixels(torch.zeros(self.frames, *PROBE[1:], dtype=torch.float64))

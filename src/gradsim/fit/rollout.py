@@ -7,9 +7,12 @@ from collections.abc import Mapping
 import torch
 
 from gradsim.fit.policies import Policy
-from gradsim.fit.policy_runner import PolicyRunner
+from gradsim.fit.policy_runner import PolicyRunner, checked_controls
+from gradsim.scene.arguments import checked_number
+from gradsim.scene.errors import WrongType
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.time import Time
 from gradsim.scene.trajectory import State, Trajectory
 
@@ -40,5 +43,11 @@ def rollout(
             evaluated once per frame.
         frames, fps, substeps, integrator, start, dtype, memory: As for `gs.simulate`.
     """
-    time = Time(frames, float(fps), substeps, integrator)
-    return PolicyRunner(scene, controls).run(scene, time, start=start, dtype=dtype, memory=memory).trajectory
+    if not isinstance(scene, Scene):
+        raise WrongType("scene", abbreviate(scene), "must be a gs.Scene")
+    time = Time(frames, checked_number("fps", fps, above=0.0), substeps, integrator)
+    return (
+        PolicyRunner(scene, checked_controls(controls))
+        .run(scene, time, start=start, dtype=dtype, memory=memory)
+        .trajectory
+    )

@@ -14,6 +14,7 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 from gradsim.footage.measured import Measured
+from gradsim.scene.arguments import checked_path
 from gradsim.scene.camera import checked_pixels
 from gradsim.scene.errors import VideoFileError
 from gradsim.video.decode import decode_timed_frames, open_video
@@ -33,7 +34,7 @@ CROPPED = 0.01  # relative difference of aspect ratios that shows a cropped phot
 def focal_length(path: str | os.PathLike[str]) -> Measured:
     """Returns the focal length [px] that the metadata of a video or image state, or else what phones usually have."""
     found = focal_from_metadata(path)
-    return found if found is not None else focal_prior(_size(Path(path)))
+    return found if found is not None else focal_prior(_size(checked_path("path", path)))
 
 
 def focal_prior(size: tuple[int, int]) -> Measured:
@@ -57,7 +58,7 @@ def focal_from_metadata(path: str | os.PathLike[str]) -> Measured | None:
     Raises:
         VideoFileError: The file is missing, empty or unreadable.
     """
-    file = Path(path)
+    file = checked_path("path", path)
     check_not_empty(file)
     return _photo_focal(file) if file.suffix.lower() in IMAGES else _video_focal(file)
 

@@ -11,9 +11,10 @@ import yaml
 from numpy.typing import NDArray
 
 from gradsim.footage.lens import PARAMETERS, Lens
+from gradsim.scene.arguments import checked_path
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import GradsimError, InvalidInput, LensFileError
-from gradsim.scene.files.document import dump_yaml, parse_yaml
+from gradsim.scene.files.document import dump_yaml, read_yaml
 
 SUFFIXES = (".yaml", ".yml")
 KEYS = ("size", *PARAMETERS, "sd", "correlations")
@@ -44,14 +45,14 @@ def load_lens(path: str | os.PathLike[str]) -> Lens:
         return Lens(**values, size=(height, width), covariance=_covariance(content))
     except KeyError as error:
         raise LensFileError(str(file), f"no {error}", f"needs {', '.join(KEYS[:5])}") from None
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         reason = str(error) if isinstance(error, GradsimError) else f"invalid numbers ({error})"
         raise LensFileError(str(file), reason, "needs the numbers that gradsim calibrate writes") from None
 
 
 def _parsed(file: Path) -> dict[str, Any]:
     try:
-        document = parse_yaml(file.read_text(encoding="utf-8"))
+        document = read_yaml(file)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise LensFileError(str(file), "not YAML", f"needs a file from gradsim calibrate ({error})") from None
     if document is None or not isinstance(document.data, dict):
@@ -79,7 +80,7 @@ def _covariance(content: dict[str, Any]) -> NDArray[np.float64]:
 
 def check_suffix(path: str | os.PathLike[str]) -> Path:
     """Returns the path of a lens's file. Raises InvalidInput for another extension."""
-    file = Path(path)
+    file = checked_path("path", path)
     if file.suffix.lower() not in SUFFIXES:
         raise InvalidInput("file of a lens", str(file), f"must end in {' or '.join(SUFFIXES)}")
     return file

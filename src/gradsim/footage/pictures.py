@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsim.scene.arguments import checked_path
 from gradsim.scene.errors import VideoFileError
 from gradsim.video.decode import DecodedFrame, decode_timed_frames, probe
 from gradsim.video.load import IMAGES, MOVIES, Frames, check_not_empty, selected_frames
@@ -88,7 +89,7 @@ def open_pictures(path: str | os.PathLike[str], *, frames: Frames = None) -> Pic
     Raises:
         VideoFileError: The file is missing, empty or of an unsupported format, or the folder has no images.
     """
-    file = Path(path)
+    file = checked_path("path", path)
     if file.is_dir():
         files = tuple(sorted(own for own in file.iterdir() if own.suffix.lower() in IMAGES))
         if not files:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from gradsim.footage.prepare import Prepared
 from gradsim.footage.threads import map_in_threads
 from gradsim.footage.track import ObjectTrack
 from gradsim.footage.window import Window
+from gradsim.scene.array_files import read_arrays
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.files.document import dump_yaml
@@ -83,6 +86,18 @@ def _write_view(prepared: Prepared, folder: Path) -> None:
     (folder / SUMMARY).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
+@contextmanager
+def undamaged(folder: Path) -> Iterator[None]:
+    """Converts errors of reading the files of a prepared recording to InvalidInput."""
+    try:
+        yield
+    except (MemoryError, InvalidInput):
+        raise
+    except Exception as error:  # the readers of tables, arrays and pictures raise many kinds
+        remedy = f"its files are damaged: run `gradsim prepare` again ({error})"
+        raise InvalidInput("prepared recording", str(folder), remedy) from error
+
+
 def load_footage_view(folder: Path) -> FootageView | None:
     """Returns what a report shows of a prepared folder; None if its pictures are missing.
 
@@ -92,18 +107,18 @@ def load_footage_view(folder: Path) -> FootageView | None:
     files = [folder / name for name in (SUMMARY, TRACKS, LENS, FRAMES, PLATE, MASKS)]
     if not all(file.is_file() for file in files):
         return None
-    try:
+    with undamaged(folder):
         return _read_footage_view(folder)
-    except (MemoryError, InvalidInput):
-        raise
-    except Exception as error:  # the readers of tables, arrays and pictures raise many kinds
-        remedy = f"its files are damaged: run `gradsim prepare` again ({error})"
-        raise InvalidInput("prepared recording", str(folder), remedy) from error
 
 
 def _read_footage_view(folder: Path) -> FootageView:
     content = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     shown = content.pop("shown")
+    first, stop = content["frames"]
+    if not isinstance(first, int) or not isinstance(stop, int):
+        raise TypeError("the frames of the motion are no numbers")
+    if not isinstance(content["video"], str) or not isinstance(content["motion"]["kind"], str):
+        raise TypeError("the names of the video and of the motion are no texts")
     table = np.loadtxt(folder / TRACKS, delimiter=",", skiprows=1, ndmin=2)
     frames = [frame.image for frame in decode_timed_frames(folder / FRAMES, range(len(shown["rows"])))]
     plate = np.asarray(cv2.imread(str(folder / PLATE)), np.uint8)[..., ::-1]
@@ -119,10 +134,16 @@ def _read_footage_view(folder: Path) -> FootageView:
     )
 
 
+def load_masks(file: Path, names: tuple[str, ...] | None = None) -> dict[str, NDArray[Any]]:
+    """Returns arrays that `_write_masks` wrote, all if no names are given."""
+    return read_arrays(file, "masks", "must be the masks of a prepared recording", names)
+
+
 def _load_masks(file: Path) -> tuple[tuple[int, NDArray[np.uint8]], ...]:
-    with np.load(file) as content:
-        numbers = content["numbers"]
-        return tuple((int(numbers[k]), content[f"alpha_{k}"]) for k in shown_masks(len(numbers)))
+    numbers = load_masks(file, ("numbers",))["numbers"]
+    chosen = shown_masks(len(numbers))
+    alphas = load_masks(file, tuple(f"alpha_{k}" for k in chosen))
+    return tuple((int(numbers[k]), alphas[f"alpha_{k}"]) for k in chosen)
 
 
 def _write_tracks(prepared: Prepared, file: Path) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsim.footage.repeats import repeated_frames
+from gradsim.scene.arguments import checked_path
 from gradsim.scene.errors import OutOfRange, VideoFileError
 from gradsim.video.decode import DecodedFrame, LazyFrame, decode_lazily, decode_timed_frames, probe
 from gradsim.video.load import MOVIES, Frames, check_not_empty, selected_frames, truncation_error
@@ -83,7 +84,7 @@ def open_recording(path: str | os.PathLike[str], *, frames: Frames = None, fps: 
         VideoFileError: The file is missing, empty, truncated, not a video, without times, or has too few or too many
             frames.
     """
-    file = Path(path)
+    file = checked_path("path", path)
     if file.suffix.lower() not in MOVIES:
         raise VideoFileError(str(file), f"extension '{file.suffix.lower()}'", f"needs one of {' '.join(MOVIES)}")
     check_not_empty(file)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from gradsim import bridge
+from gradsim.forks import after_fork
 from gradsim.render.job import RASTER_JOB
 from gradsim.render.kernels.raster import RasterKernel
 from gradsim.render.memory import empty
@@ -151,3 +152,6 @@ def _scratch(needed: int) -> tuple[int, int]:
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="gradsim-render")
+
+
+after_fork(_pool.cache_clear)

@@ -14,12 +14,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradsim.forks import after_fork
+
 LARGE = 1 << 20  # smaller tensors are allocated by Torch [bytes]
 MAX_IDLE = 1 << 28  # of memory kept for reuse [bytes]
 
 _idle: list[np.ndarray] = []  # most recently used last
 _in_use: dict[int, Any] = {}  # weak references to the arrays behind tensors
 _lock = threading.RLock()  # reentrant: garbage collection may release memory in a thread that holds the lock
+
+
+@after_fork
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

@@ -20,6 +20,7 @@ from gradsim.render.triangles import Triangles, check_on_cpu
 from gradsim.render.view import visible_triangles
 from gradsim.scene.autograd import once_differentiable
 from gradsim.scene.errors import BrokenGradient
+from gradsim.scene.memory import check_memory
 from gradsim.scene.scene import Scene
 from gradsim.scene.trajectory import Trajectory
 
@@ -97,11 +98,19 @@ def rasterize(rasterizer: Rasterizer, triangles: Triangles, size: tuple[int, int
         MixedDtypes: Tensors differ in type.
     """
     triangles.check_tensors()
+    _check_memory(rasterizer, triangles, size)
     texels = triangles.texels
     if texels is None:
         texels = _no_texels(triangles.attributes.dtype)
     call = _Call(rasterizer, triangles, size, alpha)
     return _Rasterize.apply(call, triangles.vertices, triangles.attributes, texels, triangles.background)
+
+
+def _check_memory(rasterizer: Rasterizer, triangles: Triangles, size: tuple[int, int]) -> None:
+    """Raises OutOfMemory if the images, with what is saved for the backward, do not fit into memory."""
+    count, channels = len(triangles.vertices), 4 + len(rasterizer.saved)
+    needed = float(count) * math.prod(size) * channels * triangles.vertices.element_size()
+    check_memory("size", f"{size} for {count} images", needed, "give smaller images, or fewer frames or worlds")
 
 
 def _depth(rasterizer: Rasterizer, visible: Triangles, size: tuple[int, int]) -> torch.Tensor:

@@ -12,6 +12,7 @@ from gradsim.footage.prepare import Prepared
 from gradsim.report import fit_sections as sections
 from gradsim.report import footage_sections, misfit_sections
 from gradsim.report.html import reproduction_section, save_scene, scene_section, write_page
+from gradsim.scene.arguments import checked_path
 
 SCENE = "fitted.yaml"
 
@@ -45,7 +46,7 @@ def write_report(
     Returns:
         Path of the page.
     """
-    place = Path(folder)
+    place = checked_path("folder", folder)
     place.mkdir(parents=True, exist_ok=True)
     fit.save(place / "fit.json")
     trial = fit.trials[0]

@@ -12,6 +12,7 @@ from gradsim.fit.plan import Plan
 from gradsim.render.render import render
 from gradsim.report import plan_sections as sections
 from gradsim.report.html import reproduction_section, save_scene, scene_section, write_page
+from gradsim.scene.arguments import checked_path
 from gradsim.video.save import save_video
 
 SCENE, VIDEO = "plan.yaml", "reached.mp4"
@@ -50,7 +51,7 @@ def write_plan(
     Returns:
         Path of the page.
     """
-    place = Path(folder)
+    place = checked_path("folder", folder)
     plan.save(place)
     last_frame = _save_video(plan, place / VIDEO, size or _default_size(plan))
     text = save_scene(plan.scene, plan.time, place / SCENE)

@@ -27,6 +27,7 @@ from gradsim.scene.motion import Motion, check_motion
 from gradsim.scene.quantity import Quantity, Spec, bare, quantities, quantity, to_numpy, unwrap
 from gradsim.scene.self_contact import SelfContact, check_self_contact
 from gradsim.scene.solids import SOLID_MATERIALS, Fibres, SolidMaterial
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.transforms import first_mapped
 from gradsim.scene.validation import (
     check_element_count,
@@ -54,8 +55,15 @@ class Region:
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            if len(getattr(self, name)) != 3:
-                raise WrongShape(f"Region.{name}", getattr(self, name), "must be three numbers or None, for x, y and z")
+            ends: Any = getattr(self, name)
+            listed = isinstance(ends, (list, tuple)) or (isinstance(ends, np.ndarray) and ends.ndim == 1)
+            if not listed or len(ends) != 3:
+                raise WrongShape(f"Region.{name}", abbreviate(ends), "must be three numbers or None, for x, y and z")
+            for end in ends:
+                if end is not None and (isinstance(end, bool) or not isinstance(end, (int, float, np.number))):
+                    raise WrongType(f"Region.{name}", abbreviate(end), "must be a number or None")
+                if end is not None and end != end:
+                    raise OutOfRange(f"Region.{name}", end, "must not be NaN")
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Returns a mask [N] of the points [N, 3] inside the box."""

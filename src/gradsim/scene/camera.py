@@ -207,7 +207,7 @@ def checked_pixels(name: str, size: Any) -> tuple[int, int]:
     """Returns a valid image size (H, W)."""
     try:
         height, width = (int(n) for n in size)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         raise WrongType(name, repr(size), "must be two whole numbers of pixels (H, W)") from None
     if (height, width) != tuple(size) or min(height, width) < 1:
         raise OutOfRange(name, tuple(size), "must be whole numbers of pixels (H, W), each >= 1")

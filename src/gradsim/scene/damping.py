@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from gradsim.scene.arguments import checked_number
 from gradsim.scene.elements import SmoothedTet
 from gradsim.scene.errors import InvalidInput, OutOfRange
 from gradsim.scene.materials import NeoHookean, YoungSolid
@@ -51,9 +52,9 @@ class Rayleigh:
             raise InvalidInput("Rayleigh.ratio", "given", "is instead of mass and stiffness: give one or the other")
         if self.ratio is None and self.mass is None and self.stiffness is None:
             raise InvalidInput("Rayleigh.mass", None, "give mass [1/s], stiffness [s], or ratio and frequency [Hz]")
-        if self.frequency is not None and not 0.0 < self.frequency < math.inf:
-            raise OutOfRange("Rayleigh.frequency", self.frequency, "must be > 0 and finite [Hz]")
-        if not 0.0 <= self.stiffness_part <= 1.0:
+        if self.frequency is not None:
+            checked_number("Rayleigh.frequency", self.frequency, above=0.0)
+        if checked_number("Rayleigh.stiffness_part", self.stiffness_part, low=0.0) > 1.0:
             raise OutOfRange("Rayleigh.stiffness_part", self.stiffness_part, "must be between 0 and 1")
 
     @property

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import math
 import os
+from pathlib import Path
 from typing import Any
 
 from gradsim.scene.errors import OutOfMemory
 
+TEXT_MEMORY = 20.0  # of the values in a text file, over its size
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
@@ -38,3 +40,15 @@ def check_memory(name: str, value: Any, size: float, remedy: str) -> None:
         raise OutOfMemory(
             name, value, f"would take {memory_text(size)} of memory, of at most {memory_text(limit)}: {remedy}"
         )
+
+
+def check_file(name: str, file: Path, factor: float) -> None:
+    """Raises OutOfMemory if the content of a file would take more than half of the machine's memory.
+
+    Args:
+        name: Path of the quantity that names the file.
+        file: An existing file, or one whose absence is found later.
+        factor: Memory over the size of the file.
+    """
+    if file.is_file():
+        check_memory(name, str(file), factor * file.stat().st_size, "give a smaller file")

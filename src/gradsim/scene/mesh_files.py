@@ -10,9 +10,11 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsim.scene.arguments import checked_path
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.closed_surfaces import check_closed
 from gradsim.scene.errors import InvalidInput, MeshFileError, MissingExtra, OutOfRange
+from gradsim.scene.memory import check_file
 from gradsim.scene.mesh_validation import Floats
 from gradsim.scene.meshes import DEGENERATE, TetMesh, TriMesh, diagonal, oriented, triangle_areas
 
@@ -29,6 +31,8 @@ VOLUME_FORMATS = {
     ".xdmf": "xdmf",
     ".inp": "abaqus",
 }
+
+MEMORY = 5.0  # for reading a mesh, over the size of its file
 
 # Vertices closer than this fraction of the bounding box diagonal are merged: some formats repeat them for each face.
 MERGE_TOLERANCE = 1e-8
@@ -54,10 +58,11 @@ def load_mesh(path: str | os.PathLike[str], *, keep_uv: bool = True) -> TriMesh 
     Raises:
         MeshFileError: The file is missing, of unknown format, unreadable, or has no usable triangles or tetrahedra.
     """
-    file = Path(path)
+    file = checked_path("path", path)
     suffix = _known_suffix(file)
     if not file.is_file():
         raise MeshFileError(str(file), "no such file", "needs an existing mesh file")
+    check_file("mesh", file, MEMORY)
     try:
         return _read_surface(file, keep_uv) if suffix in SURFACE_FORMATS else _read_volume(file)
     except MeshFileError:
@@ -83,7 +88,7 @@ def save_mesh(mesh: TriMesh | TetMesh, path: str | os.PathLike[str]) -> None:
     Raises:
         MeshFileError: The extension is unknown, the folder does not exist, or the format does not support tetrahedra.
     """
-    file = Path(path)
+    file = checked_path("path", path)
     suffix = _known_suffix(file)
     if suffix in VOLUME_FORMATS:
         try:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from gradsim.scene.components import replace_components
-from gradsim.scene.errors import InvalidInput, UnknownName
+from gradsim.scene.errors import InvalidInput, UnknownName, WrongType
 from gradsim.scene.quantity import PerElement, Signal, Spec, bare, is_per_element, rewrap, unknowns_in, unwrap
-from gradsim.scene.spelling import did_you_mean
+from gradsim.scene.spelling import abbreviate, did_you_mean
 from gradsim.scene.unknown import Unknown
 
 Path = tuple["str | int", ...]  # attribute names, keys and indices
@@ -48,6 +48,8 @@ def with_values(scene: S, values: Mapping[str, Any]) -> S:
     Raises:
         UnknownName: The scene has no quantity at a path.
     """
+    if not isinstance(values, Mapping) or not all(isinstance(path, str) for path in values):
+        raise WrongType("values", abbreviate(values), "must be values by path, {'cube.mass': 2.0}")
     given = {path: (value, spec) for path, value, spec in (*scene.quantities(), *scene.view_quantities())}
     for path in values:
         if path not in given:

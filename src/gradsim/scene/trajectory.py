@@ -10,11 +10,12 @@ from typing import Any, Protocol, TypeVar, overload
 
 import torch
 
-from gradsim.scene.errors import UnknownName
+from gradsim.scene.errors import UnknownName, WrongType
 from gradsim.scene.html import to_html
 from gradsim.scene.interpolation import Sampling
 from gradsim.scene.pendula import Skeleton, link_pose
 from gradsim.scene.rotation import rotate
+from gradsim.scene.spelling import abbreviate
 
 M = TypeVar("M")
 
@@ -326,7 +327,12 @@ class Trajectory:
         Raises:
             OutOfRange: A time is more than one frame before the first frame or after the last.
         """
-        given = torch.as_tensor(times, dtype=self.time.dtype, device=self.time.device)
+        try:
+            given = torch.as_tensor(times, dtype=self.time.dtype, device=self.time.device)
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            raise WrongType("times", abbreviate(times), "must be a tensor or numbers [s]") from None
+        if not given.ndim or (isinstance(times, torch.Tensor) and times.is_complex()):
+            raise WrongType("times", abbreviate(times), "must be a list or tensor of times [s], [T]")
         if not given.requires_grad and torch.equal(given, self.time):
             return self
         for name, motion in self.motions.items():

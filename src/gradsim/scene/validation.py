@@ -142,8 +142,9 @@ def _validated_whole(name: str, value: Any, spec: Spec) -> Any:
         if not readable:
             value = outside_transforms(value)
             readable = has_values(value)
-        if not value.is_floating_point():
-            raise WrongType(name, f"tensor of {value.dtype}", "must be a floating-point tensor")
+        if not value.is_floating_point() or value.layout is not torch.strided:
+            found = value.dtype if value.layout is torch.strided else value.layout
+            raise WrongType(name, f"tensor of {found}", "must be a dense floating-point tensor")
         array: Any = value.detach()
         if readable and not (value.ndim or spec.shape) and spec.smallest <= array.item() <= spec.largest:
             return value

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import torch
 
-from gradsim.scene.errors import InvalidInput, OutOfRange
+from gradsim.scene.arguments import checked_number
+from gradsim.scene.errors import InvalidInput
 from gradsim.scene.integrators import ImplicitMidpoint, Integrator, Midpoint, Verlet
 from gradsim.scene.scene import Scene
 from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
@@ -45,9 +46,8 @@ def compare_integrators(scene: Scene, frequency: float, *, accuracy: float = 0.0
         frequency: Highest frequency of the motion that matters [Hz].
         accuracy: Error of a modulus that a fit of this frequency may have, relative.
     """
-    for name, value in (("frequency", frequency), ("accuracy", accuracy)):
-        if not 0.0 < value < math.inf:
-            raise OutOfRange(name, value, "must be > 0 and finite")
+    frequency = checked_number("frequency", frequency, above=0.0)
+    accuracy = checked_number("accuracy", accuracy, above=0.0)
     with torch.no_grad():
         compiled = compile_scene(scene)
         costs = [_cost(compiled, own, frequency, accuracy) for own in CANDIDATES if _supports(compiled, own)]

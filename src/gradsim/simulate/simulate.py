@@ -258,7 +258,7 @@ def _time(frames: int, fps: float, substeps: int, integrator: Integrator) -> Tim
 def _positive_integer(name: str, value: Any) -> int:
     """Returns an option as an integer, checked to be at least one."""
     try:
-        number = operator.index(value)
+        number = 0 if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = 0
     if number < 1:

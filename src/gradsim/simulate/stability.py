@@ -20,6 +20,7 @@ import torch
 
 from gradsim.scene.integrators import Integrator, Midpoint
 from gradsim.scene.scene import Scene
+from gradsim.scene.time import check_integrator
 from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
 from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.compliance import (
@@ -63,6 +64,7 @@ def stable_dt(scene: Scene, integrator: Integrator = Midpoint()) -> float:
     Example:
         `gs.stable_dt(scene, gs.SymplecticEuler())`
     """
+    check_integrator("integrator", integrator)
     with torch.no_grad():
         return stable_step(compile_scene(scene), integrator).dt
 

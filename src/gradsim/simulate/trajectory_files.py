@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import csv
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from gradsim.scene.arguments import checked_path
+from gradsim.scene.array_files import read_arrays
 from gradsim.scene.atomic import write_atomically
-from gradsim.scene.errors import InvalidInput, WrongShape
+from gradsim.scene.errors import InvalidInput, NotFinite, WrongShape, WrongType
 from gradsim.scene.scene import Scene
+from gradsim.scene.smoke import Smoke
 from gradsim.scene.trajectory import Trajectory
-from gradsim.simulate.compile.compiled_scene import compile_scene
+from gradsim.simulate.compile.compiled_scene import CompiledScene, compile_scene
 from gradsim.simulate.simulate import trajectory_of
+from gradsim.simulate.state.smoke import smoke_state_names
 
 # Columns of a table by attribute of a motion: names of the components; counted where None.
 ATTRIBUTES = {
@@ -28,6 +31,7 @@ ATTRIBUTES = {
     "rate": None,
 }
 STATE = "state "  # before the name of a state in an .npz file
+VALID = "must be a .npz file of gs.save_trajectory"
 
 
 def save_trajectory(path: str | os.PathLike[str], trajectory: Trajectory) -> None:
@@ -45,7 +49,7 @@ def save_trajectory(path: str | os.PathLike[str], trajectory: Trajectory) -> Non
         path: File in an existing folder, .npz or .csv.
         trajectory: A trajectory of `gs.simulate`.
     """
-    file = Path(path)
+    file = checked_path("path", path)
     writers = {".npz": _write_npz, ".csv": _write_csv}
     if file.suffix.lower() not in writers:
         raise InvalidInput("path", str(file), "must end in .npz (all states) or .csv (a table)")
@@ -65,23 +69,42 @@ def load_trajectory(path: str | os.PathLike[str], scene: Scene) -> Trajectory:
     Raises:
         InvalidInput: The file is no trajectory, or one of another scene.
     """
-    file = Path(path)
-    try:
-        with np.load(file, allow_pickle=False) as stored:
-            arrays = {name: np.asarray(stored[name]) for name in stored.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise InvalidInput("path", str(file), f"must be a .npz file of gs.save_trajectory ({error})") from None
-    times = arrays.pop("time", None)
-    span = arrays.pop("span", None)
-    states = {name.removeprefix(STATE): torch.from_numpy(array) for name, array in arrays.items()}
-    if times is None or span is None or not states:
-        raise InvalidInput("path", str(file), "has no states of a trajectory; gs.save_trajectory writes them")
+    file = checked_path("path", path)
+    if not isinstance(scene, Scene):
+        raise WrongType("scene", type(scene).__name__, "must be a gs.Scene")
+    arrays = read_arrays(file, "path", VALID)
+    times, span = arrays.pop("time", np.zeros(0)), arrays.pop("span", np.zeros(0))
+    if times.dtype not in (np.float32, np.float64) or times.ndim != 1 or not times.size or span.shape != (2,):
+        raise InvalidInput("path", str(file), f"has no states of a trajectory: {VALID}")
+    states = {name.removeprefix(STATE): array for name, array in arrays.items()}
+    for name, values in {"time": times, "span": span, **states}.items():
+        if not np.isfinite(values).all():
+            raise NotFinite(name, f"NaN or infinity in {file}", "all numbers must be finite")
     compiled = compile_scene(scene, dtype=torch.from_numpy(times).dtype)
-    for name, state in compiled.states.items():
-        found = tuple(states[name].shape[-2:]) if name in states else "nothing"
-        if found != tuple(state.shape[-2:]):
-            raise WrongShape(name, f"{found} in {file}", f"the scene has {tuple(state.shape[-2:])}: give its own scene")
-    return trajectory_of(scene, compiled, torch.from_numpy(times), states, (float(span[0]), float(span[1])))
+    _check_states(file, scene, compiled, states, times)
+    tensors = {name: torch.from_numpy(state) for name, state in states.items()}
+    return trajectory_of(scene, compiled, torch.from_numpy(times), tensors, (float(span[0]), float(span[1])))
+
+
+def _check_states(
+    file: Path, scene: Scene, compiled: CompiledScene, states: dict[str, np.ndarray], times: np.ndarray
+) -> None:
+    """Raises unless states, each [..., T, count, width], are those of a scene at some times."""
+    expected = {name: tuple(state.shape[-2:]) for name, state in compiled.states.items()}
+    for body in scene.bodies:
+        if isinstance(body, Smoke) and any(name.startswith(f"{body.name}.") for name in states):
+            expected |= dict.fromkeys(smoke_state_names(body), tuple(body.size))
+    if unknown := sorted(states.keys() - expected.keys()):
+        raise InvalidInput(unknown[0], str(file), "the scene has no such state: give its own scene")
+    for name, shape in expected.items():
+        found = states[name].shape[-2:] if name in states else "nothing"
+        if found != shape:
+            raise WrongShape(name, f"{found} in {file}", f"the scene has {shape}: give its own scene")
+    batches = {state.shape[:-3] for state in states.values()}
+    for name, state in states.items():
+        if state.dtype != times.dtype or state.shape[-3:-2] != times.shape or len(batches) > 1:
+            found = f"{state.dtype} {list(state.shape)}"
+            raise WrongShape(name, f"{found} in {file}", f"needs {times.dtype}, {len(times)} times and equal batches")
 
 
 def _write_npz(file: Path, trajectory: Trajectory) -> None:

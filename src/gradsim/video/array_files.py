@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from gradsim.scene.array_files import read_header
 from gradsim.scene.errors import VideoFileError
 
 FRAMES = "frames"  # name of the array in .npz files that have several
@@ -33,7 +33,7 @@ class ArrayFile:
         frame_shape = self.shape[1:]
         size = int(np.prod(frame_shape)) * self.dtype.itemsize
         with _unreadable(self.file), _open_array(self.file, self.member) as stream:
-            _read_header(stream)
+            read_header(stream)
             for number in range(selected[-1] + 1):
                 content = stream.read(size)
                 if len(content) < size:
@@ -51,7 +51,7 @@ def open_array_file(file: Path) -> ArrayFile:
     with _unreadable(file):
         member, fps = _npz_contents(file) if zipfile.is_zipfile(file) else (None, None)
         with _open_array(file, member) as stream:
-            shape, by_columns, dtype = _read_header(stream)
+            shape, by_columns, dtype = read_header(stream)
     if dtype.hasobject:
         raise VideoFileError(str(file), f"dtype {dtype}", "needs a numeric array")
     if by_columns and len(shape) > 1:
@@ -77,12 +77,6 @@ def _open_array(file: Path, member: str | None) -> Iterator[IO[bytes]]:
     else:
         with zipfile.ZipFile(file) as archive, archive.open(f"{member}.npy") as stream:
             yield stream
-
-
-def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = npy.read_magic(stream)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    return read(stream)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
+from gradsim.scene.arguments import checked_path
 from gradsim.scene.camera import checked_pixels
 from gradsim.scene.errors import OutOfRange, VideoFileError, WrongType
 from gradsim.scene.memory import check_memory
@@ -77,7 +78,7 @@ def load_video(
     """
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise WrongType("dtype", repr(dtype), "must be torch.float64 or torch.float32")
-    file = Path(path)
+    file = checked_path("path", path)
     source = _open_source(file, checked_fps(fps))
     selected = selected_frames(file, frames, source.count, source.missing)
     window: tuple[slice, slice] | None = None

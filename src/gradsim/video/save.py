@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gradsim.scene.arguments import check_flag, checked_number, checked_path
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput, NotFinite, OutOfRange, VideoFileError, WrongShape, WrongType
+from gradsim.scene.spelling import abbreviate
 from gradsim.video.encoders import ENCODERS, png_bytes, to_bytes, write_video
 from gradsim.video.srgb import linear_to_srgb
 from gradsim.video.video import Video, checked_fps
@@ -64,8 +66,13 @@ def save_video(
             the video.
         WrongShape: The video is a batch, or has a fourth channel.
     """
-    file = Path(path)
+    file = checked_path("path", path)
     suffix = file.suffix.lower()
+    check_flag("linear", linear)
+    if quality is not None:
+        checked_number("quality", quality)
+    if codec is not None and not isinstance(codec, str):
+        raise WrongType("codec", abbreviate(codec), "must be a name, such as 'h264'")
     frames = _checked_frames(video.frames if isinstance(video, Video) else video)
     frames = linear_to_srgb(frames) if linear else frames
     fps = checked_fps(fps if fps is not None or not isinstance(video, Video) else video.fps)
@@ -136,7 +143,7 @@ def _write_movie(file: Path, frames: torch.Tensor, fps: float | None, quality: f
         raise OutOfRange("fps", fps, f"must lie between {MOVIE_FPS[0]:g} and {MOVIE_FPS[1]:g} for {file.suffix}")
     height, width = frames.shape[1:3]
     if encoder.pixel_format.endswith("420p") and (height % 2 or width % 2):
-        even = f"{height - height % 2} x {width - width % 2}"
+        even = " x ".join(str(max(2, side - side % 2)) for side in (height, width))
         remedy = f"{codec} needs even height and width, such as {even}; .gif, .npy and PNG folders accept any size"
         raise VideoFileError(str(file), f"frames of {height} x {width} pixels", remedy)
     if codec == "gif" and fps > GIF_FPS:

@@ -9,12 +9,12 @@ import json
 import os
 import struct
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from gradsim.scene.arguments import checked_path
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
 from gradsim.scene.scene import Scene
@@ -39,7 +39,7 @@ def save_glb(path: str | os.PathLike[str], scene: Scene, trajectory: Trajectory,
         trajectory: Motions of its bodies; with one frame there is no animation.
         world: World of the batch, by its number in the flattened batch.
     """
-    file = Path(path)
+    file = checked_path("path", path)
     if file.suffix.lower() != ".glb":
         raise InvalidInput("path", str(file), "must end in .glb")
     content = glb_bytes(moving_surfaces(scene, trajectory, world), frame_times(trajectory))

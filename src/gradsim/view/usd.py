@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradsim.scene.arguments import checked_path
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput, MissingExtra
 from gradsim.scene.scene import Scene
@@ -41,7 +42,7 @@ def save_usd(path: str | os.PathLike[str], scene: Scene, trajectory: Trajectory,
         trajectory: Motions of its bodies; with one frame there is no animation.
         world: World of the batch, by its number in the flattened batch.
     """
-    file = Path(path)
+    file = checked_path("path", path)
     if file.suffix.lower() not in SUFFIXES:
         raise InvalidInput("path", str(file), f"must end in {', '.join(SUFFIXES)}")
     try:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +16,15 @@ from typing import Any
 import numpy as np
 
 from gradsim.fit.observations.states import States
+from gradsim.scene.arguments import checked_path
+from gradsim.scene.array_files import read_arrays
 from gradsim.scene.errors import InvalidInput
+from gradsim.scene.memory import TEXT_MEMORY, check_file
+from gradsim.scene.spelling import abbreviate
 
 COMPONENT = re.compile(r"(?P<path>.+?)(?:\[(?P<index>\d+)\]|\.(?P<axis>[xyzw]))?")
 AXES = "xyzw"
+DIGITS = 9  # of the largest index
 TIME, RATE = "time", "fps"  # names that are not paths
 REGULAR = 1e-4  # largest deviation from equal time steps, relative to the mean step
 
@@ -46,7 +49,7 @@ def load_states(path: str | os.PathLike[str], **options: Any) -> States:
             column `time` [s] is left to the caller: pass its rate as `fps`.
         options: As for `gs.States`.
     """
-    return States(load_table(Path(path)).values, **options)
+    return States(load_table(checked_path("path", path)).values, **options)
 
 
 def load_table(file: Path) -> MeasuredTable:
@@ -79,14 +82,12 @@ def _regular(file: Path, times: np.ndarray) -> tuple[float | None, np.ndarray | 
 
 
 def _read_npz(file: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(file, allow_pickle=False) as stored:
-            return {name: np.asarray(stored[name], dtype=np.float64) for name in stored.files}
-    except (ValueError, TypeError, AttributeError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise InvalidInput("measurements", str(file), f"must have arrays of numbers by path ({error})") from None
+    arrays = read_arrays(file, "measurements", "must have arrays of numbers by path")
+    return {name: array.astype(np.float64) for name, array in arrays.items()}
 
 
 def _read_csv(file: Path) -> dict[str, np.ndarray]:
+    check_file("measurements", file, TEXT_MEMORY)
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:
             rows = [row for row in csv.reader(stream) if any(cell.strip() for cell in row)]
@@ -95,14 +96,12 @@ def _read_csv(file: Path) -> dict[str, np.ndarray]:
     if len(rows) < 2:
         raise InvalidInput("measurements", str(file), "must have a line of column names and at least one row")
     names = [name.strip() for name in rows[0]]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InvalidInput("measurements", str(file), f"must not have two columns {twice[0]!r}")
-    columns = {name: _numbers(file, name, rows[1:], k) for k, name in enumerate(names)}
     arrays: dict[str, dict[int, np.ndarray]] = {}
-    for name, column in columns.items():
+    for k, name in enumerate(names):
         path, index = _component(name)
-        arrays.setdefault(path, {})[index] = column
+        if index in arrays.setdefault(path, {}):  # a.x and a[0] are the same
+            raise InvalidInput("measurements", str(file), f"must not have two columns {abbreviate(name)}")
+        arrays[path][index] = _numbers(file, name, rows[1:], k)
     return {path: _joined(file, path, parts) for path, parts in arrays.items()}
 
 
@@ -111,6 +110,8 @@ def _component(name: str) -> tuple[str, int]:
     match = COMPONENT.fullmatch(name)
     if match is None or (match["index"] is None and match["axis"] is None):
         return name, -1
+    if len(match["index"] or "") > DIGITS:
+        raise InvalidInput("measurements", abbreviate(name), "must name a component such as cube.position[0]")
     return match["path"], AXES.index(match["axis"]) if match["axis"] else int(match["index"])
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import warp as wp
 
 from gradsim.native import kernel_module, scalar_name
+from gradsim.native.loading import load_on_cpu
 from gradsim.native.structures import Enumeration
 from gradsim.render.job import ATTRIBUTE, ATTRIBUTE_COUNT, EDGE, RASTER_JOB, TEXTURE, TILE
 
@@ -64,5 +65,5 @@ def raster_kernel(
     def raster(job: wp.uint64):
         draw(job)
 
-    wp.load_module(module, device="cpu")
+    load_on_cpu(module)
     return RasterKernel(raster)

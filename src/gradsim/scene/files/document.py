@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
@@ -19,6 +20,7 @@ Location = tuple["str | int", ...]  # keys and indices from the root of a docume
 YAML_TAG = "tag:yaml.org,2002:"
 WIDTH = 120
 MAX_LENGTH = 64_000_000  # of a text [characters]; long arrays belong in .npy files
+MAX_BYTES = 4  # of a character in UTF-8
 MAX_DEPTH = 64  # of nested lists and mappings
 MAX_VALUES = 5_000_000  # of a document in which every alias is replaced by what it stands for
 
@@ -162,6 +164,19 @@ class Document:
             elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
                 node = node.value[step]
                 yield step, node.start_mark
+
+
+def read_yaml(file: Path) -> Document | None:
+    """Parses a file; returns None if it is empty.
+
+    Raises:
+        yaml.YAMLError: The content is not valid YAML, or too large.
+        UnicodeDecodeError: It is not text.
+    """
+    size = file.stat().st_size
+    if size > MAX_LENGTH * MAX_BYTES:
+        raise yaml.YAMLError(f"{size} bytes, of at most {MAX_LENGTH * MAX_BYTES}: store long arrays in .npy files")
+    return parse_yaml(file.read_text(encoding="utf-8"))
 
 
 def parse_yaml(text: str) -> Document | None:

@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from gradsim.scene.errors import InvalidInput, MeshFileError, SceneFileError, WrongType
-from gradsim.scene.files.document import Document, Location, parse_yaml
+from gradsim.scene.files.document import Document, Location, read_yaml
 from gradsim.scene.files.schema import create_scene, scene_model
 from gradsim.scene.files.values import LoadContext
 from gradsim.scene.scene import Scene
@@ -110,7 +110,7 @@ def _resolve_path(path: Path) -> Path:
 
 def _read_document(file: Path) -> Document:
     try:
-        document = parse_yaml(file.read_text(encoding="utf-8"))
+        document = read_yaml(file)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else mark.line + 1

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradsim.scene.arguments import checked_path
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.components import Components, index_text
 from gradsim.scene.errors import InvalidInput, SceneFileError
@@ -40,7 +41,7 @@ def save_scene(scene: SceneLike, path: str | os.PathLike[str], *, time: Time | N
         path: A .yaml or .yml file in an existing folder.
         time: Time settings to store with the scene.
     """
-    file = Path(path)
+    file = checked_path("path", path)
     if file.suffix not in (".yaml", ".yml"):
         raise SceneFileError(str(file), None, "file", f"extension {file.suffix!r}", "must end in .yaml or .yml")
     if not file.parent.is_dir():

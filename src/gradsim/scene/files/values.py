@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, PlainValidator, StrictStr, ValidationInfo, WithJsonSchema
 
+from gradsim.scene.array_files import array_names, read_array, read_arrays
 from gradsim.scene.errors import InvalidInput, UnknownName, WrongType
 from gradsim.scene.priors import LogNormal, Normal, Prior
 from gradsim.scene.quantity import PerElement, Signal, Spec
@@ -40,6 +41,7 @@ WRAPPERS = {
     "signal": ("signal",),
     "file": ("file", "key"),
 }
+VALID_FILE = "must be an array of numbers that NumPy saved"
 VALID_QUANTITY = (
     "must be a number, a list of numbers, or one of {unknown: ...}, {per_element: ...}, {signal: ...}, {file: ...}"
 )
@@ -94,22 +96,13 @@ def _array(value: Any, info: ValidationInfo, kinds: str = "iuf") -> np.ndarray:
 def _array_file(path: Path, key: Any) -> np.ndarray:
     if path.suffix not in (".npy", ".npz"):
         raise InvalidInput("file", path.name, "must be a .npy file, or a .npz file and the key of an array in it")
-    try:
-        content = np.load(path, allow_pickle=False)
-        if path.suffix == ".npy":
-            return np.asarray(content)
-        with content:
-            if key not in content.files:
-                hint = did_you_mean(str(key), content.files)
-                valid = f"{hint}{path.name} has the keys {', '.join(content.files)}"
-                raise UnknownName("key", "missing" if key is None else repr(key), valid)
-            return np.asarray(content[key])
-    except FileNotFoundError:
-        raise InvalidInput("file", str(path), "no such file") from None
-    except (OSError, EOFError, ValueError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput("file", str(path), f"is not a valid array file ({error})") from None
+    if path.suffix == ".npy":
+        return read_array(path, "file", VALID_FILE)
+    names = array_names(path, "file", VALID_FILE)
+    if key not in names:
+        valid = f"{did_you_mean(str(key), names)}{path.name} has the keys {', '.join(names)}"
+        raise UnknownName("key", "missing" if key is None else abbreviate(key), valid)
+    return read_arrays(path, "file", VALID_FILE, (key,))[key]
 
 
 def _quantity(value: Any, info: ValidationInfo) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from gradsim.scene.arguments import checked_path
 from gradsim.scene.errors import InvalidInput, OutOfRange
 
 MAX_XML = 32_000_000  # [bytes]
@@ -48,7 +49,7 @@ def read_robot_file(path: str | os.PathLike[str], folder: str | os.PathLike[str]
     Raises:
         InvalidInput: The file is missing or not a robot, or names a file outside the folder.
     """
-    file = Path(path)
+    file = checked_path("path", path)
     root = _parse(file)
     if root.tag not in ("robot", "mujoco"):
         raise InvalidInput("path", f"{file} with <{root.tag}>", "must be a URDF (<robot>) or MJCF (<mujoco>) file")

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from gradsim.scene.arguments import checked_path
 from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.atomic import write_atomically
 from gradsim.scene.errors import InvalidInput
@@ -21,7 +22,7 @@ def save_robot(robot: Any, path: str | os.PathLike[str], body: Articulated) -> N
     """Writes a robot's file with the values of a body; see `Robot.save`."""
     if body.links.keys() != robot.body.links.keys():
         raise InvalidInput("body", body.name, f"must have the links of {robot.path}: {', '.join(robot.body.links)}")
-    target = Path(path)
+    target = checked_path("path", path)
     text = _urdf(robot, body) if robot.source.is_urdf else _mjcf(robot, body, target)
     write_atomically(target, lambda file: file.write_text(text, encoding="utf-8"), InvalidInput)
 

@@ -11,9 +11,17 @@ import numpy as np
 import torch
 
 from gradsim import bridge
-from gradsim.scene.errors import MixedDevices, MixedDtypes, UnsupportedDevice, UnsupportedTransform, WrongShape
+from gradsim.scene.errors import (
+    MixedDevices,
+    MixedDtypes,
+    UnsupportedDevice,
+    UnsupportedTransform,
+    WrongShape,
+    WrongType,
+)
 from gradsim.scene.quantity import PerElement, batch_shape, check_known, unwrap
 from gradsim.scene.scene import Scene
+from gradsim.scene.spelling import abbreviate
 from gradsim.scene.trajectory import State
 from gradsim.scene.transforms import are_transforms_active
 from gradsim.simulate.compile.batcher import SceneBatcher
@@ -111,6 +119,8 @@ class CompiledScene:
 @bridge.on_one_torch_thread
 def compile_scene(scene: Scene, *, dtype: torch.dtype | None = None, start: State | None = None) -> CompiledScene:
     """Compiles a scene, from a shared signature if one like it was compiled before."""
+    if not isinstance(scene, Scene):
+        raise WrongType("scene", abbreviate(scene), "must be a gs.Scene")
     if are_transforms_active():
         remedy = "only gs.simulate and gs.render work inside vmap and grad: call this function outside"
         raise UnsupportedTransform("scene", "a scene inside a transform of torch.func", remedy)

@@ -13,6 +13,7 @@ from typing import Any
 import warp as wp
 
 from gradsim.native import kernel_module
+from gradsim.native.loading import load_on_cpu
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.structures import JOINTS, SHARED_DEFINITIONS, Tableau, packed
@@ -97,4 +98,5 @@ def launch_articulated_rollout(
     linked = rigid is not None and rollout.is_linked
     kernel = articulated_rollout_kernel(dt.dtype, rollout.integrator, rollout.lanes, linked, adjoint)
     others = (rigid.structures, rigid.pairs.structure) if rigid is not None and linked else (rollout.structures,) * 2
+    load_on_cpu(kernel.module)
     wp.launch(kernel, rollout.threads, inputs=[steps, clock, dt, rollout.structures, *others], device="cpu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -12,6 +13,7 @@ import torch
 
 from gradsim import bridge
 from gradsim.cache import Cache
+from gradsim.forks import after_fork
 from gradsim.scene.errors import BrokenGradient
 from gradsim.scene.integrators import Integrator
 from gradsim.scene.time import Time
@@ -25,6 +27,12 @@ from gradsim.simulate.engine.team import can_share, follow_backward, follow_forw
 
 ENGINES: Cache[Engine] = Cache(8)
 _engines_lock = threading.Lock()
+
+
+@after_fork
+def _renew_lock() -> None:
+    global _engines_lock
+    _engines_lock = threading.Lock()
 
 
 class Engine:
@@ -50,12 +58,20 @@ class Engine:
             BatchShard(topology, s.stop - s.start, integrator, dtype, device, batch=world_count) for s in self.slices
         ]
         self.states, self.families = self.shards[0].state_names, tuple(self.shards[0].parameters)
-        others = len(self.shards) + self.team - 2  # the calling thread runs the first shard
-        self.pool = ThreadPoolExecutor(others, initializer=torch.set_num_threads, initargs=(1,)) if others else None
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None  # with the number of its process
         self._planned: tuple[Any, MemoryPlan | None] = (None, None)  # arguments of the last plan, and the plan
         self._ready: tuple[Time, MemoryPlan, float, bool] | None = (
             None  # the rollout that memory and graphs were last prepared for
         )
+
+    @property
+    def pool(self) -> ThreadPoolExecutor | None:
+        """Threads beside the calling one, which runs the first shard; forked processes have their own."""
+        others = len(self.shards) + self.team - 2
+        if others and (self._pool is None or self._pool[0] != os.getpid()):
+            executor = ThreadPoolExecutor(others, initializer=torch.set_num_threads, initargs=(1,))
+            self._pool = os.getpid(), executor
+        return None if self._pool is None else self._pool[1]
 
     @property
     def history_bytes(self) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import warp as wp
 
 from gradsim.native import kernel_module
+from gradsim.native.loading import load_on_cpu
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.engine.pair_arrays import PairArrays
 from gradsim.simulate.engine.structures import RIGID_BODIES, SHARED_DEFINITIONS, SIZES, Tableau, packed
@@ -99,4 +100,5 @@ def launch_rigid_rollout(rollout: RigidRollout, clock: Any, dt: Any, steps: int,
     """Advances all rigid bodies by the steps of a graph, or takes their adjoint back over them."""
     kernel = rigid_rollout_kernel(dt.dtype, rollout.integrator, rollout.lanes, rollout.group > 1, adjoint)
     inputs = [steps, clock, dt, rollout.structures, rollout.pairs.structure]
+    load_on_cpu(kernel.module)
     wp.launch(kernel, rollout.threads // rollout.group, inputs=inputs, device="cpu")

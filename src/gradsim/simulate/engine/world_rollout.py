@@ -17,6 +17,7 @@ import warp as wp
 
 from gradsim.bridge import Table
 from gradsim.native import kernel_module
+from gradsim.native.loading import load_on_cpu
 from gradsim.native.structures import Constants
 from gradsim.scene.integrators import Integrator
 from gradsim.simulate.engine.implicit_structures import IMPLICIT_DEFINITIONS, IMPLICIT_HEADER, IMPLICIT_SYSTEM
@@ -227,6 +228,7 @@ def native_signal(signal: SignalArrays) -> Any:
 def launch_world_rollout(rollout: WorldRollout, clock: Any, dt: Any, steps: int, *, adjoint: bool) -> None:
     """Advances all worlds by the steps of a graph, or takes their adjoint back over them."""
     kernel = world_rollout_kernel(dt.dtype, rollout.integrator, common=rollout.common, adjoint=adjoint)
+    load_on_cpu(kernel.module)
     worlds, alone = rollout.world_count, rollout.member[1] == 1
     inputs = [steps, clock, dt, *rollout.structures, *rollout.member, worlds, rollout.team_state]
     wp.launch(kernel, worlds if alone else 1, inputs=inputs, device="cpu")

@@ -63,7 +63,10 @@ template <class T> struct BallList {
     }
     LANES_MEMBER Vector<T> old_point(int a) const { return {made_at[3 * a], made_at[3 * a + 1], made_at[3 * a + 2]}; }
 
-    LANES_MEMBER static int cell_of(T x, T per_cell) { return (int)__builtin_elementwise_floor(x * per_cell); }
+    // Everything beyond the outermost cells, as in a motion that diverges, is in these.
+    LANES_MEMBER static int cell_of(T x, T per_cell) {
+        return (int)__builtin_elementwise_floor(clamp(x * per_cell, T(-1e8), T(1e8)));
+    }
     LANES_MEMBER int bucket(int x, int y, int z) const {
         const unsigned hash = (unsigned)x * 73856093u ^ (unsigned)y * 19349663u ^ (unsigned)z * 83492791u;
         return (int)(hash & (unsigned)(bucket_count - 1));

@@ -32,7 +32,7 @@ def smoke_states(
     velocity = velocity if velocity.ndim > 1 else velocity.expand(*smoke.size, 2)
     if start is not None:
         values = start.others
-        names = [f"{smoke.name}.{field}" for field in ("density", "velocity_x", "velocity_y")]
+        names = smoke_state_names(smoke)
         for name in names:
             if name not in values or values[name].shape[-2:] != smoke.size:
                 raise WrongShape(f"start {name}", "missing or of another size", f"the scene needs {smoke.size}")
@@ -52,11 +52,12 @@ def smoke_states(
         name=smoke.name,
         recompute=stored > limit,
     )
-    return {
-        f"{smoke.name}.density": densities,
-        f"{smoke.name}.velocity_x": velocities[..., 0],
-        f"{smoke.name}.velocity_y": velocities[..., 1],
-    }
+    return dict(zip(smoke_state_names(smoke), (densities, velocities[..., 0], velocities[..., 1]), strict=True))
+
+
+def smoke_state_names(body: Smoke) -> tuple[str, str, str]:
+    """Returns the names of the states of a body of smoke: density, x and y velocity."""
+    return f"{body.name}.density", f"{body.name}.velocity_x", f"{body.name}.velocity_y"
 
 
 def smoke_motion(body: Smoke, states: dict[str, torch.Tensor]) -> Callable[[], SmokeMotion]:
