@@ -1,11 +1,12 @@
 """Model errors that are smooth in time: found by REML where they exist, and only there."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
-from gradsim.fit.discrepancy import discrepancy_covariance
+from gradsim.fit.discrepancy import DRIFT_LENGTH, discrepancy_covariance, drift_covariance, matern_kernel
 from gradsim.fit.linearized import Block, Linearization
 
 COUNT = 40  # frames
@@ -99,3 +100,27 @@ def test_the_added_variance_is_that_of_processes_of_this_kind():
 def test_few_frames_have_no_discrepancy():
     lin = tracks(white(0)[:3] + smooth(20.0)[:3])
     assert discrepancy_covariance(lin, torch.eye(2, dtype=F64))[1] is None
+
+
+def test_lasting_errors_of_tracks_have_the_covariance_of_simulated_ones():
+    """They add what least squares makes of errors with their correlation, in units of the noise."""
+    lin = tracks(white(0))
+    lasting = replace(lin, blocks=[replace(lin.blocks[0], drift=0.5)])
+    inverse = torch.linalg.inv(lin.information())
+    factor = torch.linalg.cholesky(0.25 * matern_kernel(COUNT, DRIFT_LENGTH))
+    errors = factor @ torch.randn(4000, COUNT, 3, generator=torch.Generator().manual_seed(1), dtype=F64)
+    amounts = torch.einsum("ptn,ktn->kp", lin.blocks[0].entries, errors) @ inverse
+    added = drift_covariance(lasting, inverse)
+    assert torch.allclose(added, torch.cov(amounts.T), rtol=0.1, atol=0.05 * float(added.max()))
+    assert drift_covariance(lin, inverse) is None
+
+
+def test_lasting_errors_do_not_depend_on_weights():
+    """Half the noise is four times the weight: an error of some pixels is then twice as large relative to it."""
+    lin = tracks(white(0))
+    weighted = replace(lin.blocks[0], drift=0.5, weights=torch.full((COUNT, 3), 4.0, dtype=F64))
+    precise = replace(lin.blocks[0], drift=0.5, sigma=torch.tensor(0.5, dtype=F64))
+    inverse = torch.linalg.inv(lin.information())
+    one, two = (drift_covariance(replace(lin, blocks=[own]), inverse) for own in (weighted, precise))
+    assert torch.allclose(one, two)
+    assert torch.allclose(one, 4 * drift_covariance(replace(lin, blocks=[replace(lin.blocks[0], drift=0.5)]), inverse))

@@ -75,6 +75,22 @@ def test_samples_are_within_the_bounds():
     assert torch.allclose(values["cube.rotation"].norm(dim=-1), torch.ones(200).double())
 
 
+def test_the_interval_of_a_friction_reaches_zero_as_on_a_linear_scale():
+    (friction,) = Parameters(scene(mu=gs.unknown(0.1, low=0.0, high=2.0))).unknowns
+    slope = 0.1 * (1 - 0.1 / 2)  # of the value by the coordinate
+    z = friction.from_value(torch.tensor(0.1, dtype=torch.float64))
+    low, high = friction.interval(z, torch.tensor([0.08 / slope], dtype=torch.float64))
+    assert float(low) == pytest.approx(0.02)
+    assert float(high) > 0.18
+    assert float(friction.interval(z, torch.tensor([0.2 / slope], dtype=torch.float64))[0]) == 0.0
+
+
+def test_the_interval_of_a_mass_stays_positive():
+    (mass,) = Parameters(scene(mass=gs.unknown(2.0))).unknowns
+    low, high = mass.interval(mass.from_value(mass.guess), torch.ones(1, dtype=torch.float64))
+    assert (float(low), float(high)) == pytest.approx((2 / np.e, 2 * np.e))
+
+
 def test_a_filled_scene_can_be_simulated():
     parameters = Parameters(scene(**FULL))
     filled = parameters.fill(parameters.sample(3, torch.Generator().manual_seed(0)))

@@ -74,6 +74,19 @@ def test_bounces_give_restitution_and_gravity(bounce):
     assert float(fit.values["scene.gravity[1]"]) == pytest.approx(-videos.GRAVITY, rel=0.05)
 
 
+def test_impacts_take_an_unknown_time(bounce):
+    stiffness = bounce.draft.scene.unknowns["ground.ke"]
+    assert stiffness.nuisance
+    mass = float(np.asarray(bounce.draft.scene.bodies[0].mass))
+    assert np.pi * np.sqrt(mass / stiffness.guess) == pytest.approx(0.002)
+
+
+def test_centres_have_lasting_errors(throw, folder):
+    assert throw.drift == pytest.approx(np.hypot(0.004 * throw.path.diameter, 0.1))
+    (trial,) = load_manifest(folder / MANIFEST).trials
+    assert trial.observations[0].drift == pytest.approx(throw.drift, abs=1e-3)
+
+
 def test_what_was_found_is_printed(throw):
     lines = str(throw).splitlines()
     assert re.fullmatch(r"object: 2[01] px wide, in 16 of 16 frames", lines[0])

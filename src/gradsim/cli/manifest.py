@@ -50,6 +50,7 @@ class TrialEntry:
     crop: str | None = None  # of the video, top,left,height,width
     size: str | None = None  # of the video or of the images of the tracks, height x width
     noise: Any = None  # standard deviation of a measured value, or by attribute: {position: 0.001, rotation: 0.01}
+    drift: float | None = None  # standard deviation of errors of tracks that last for several frames [px] or [m]
     robust: Any = None  # threshold of the Huber loss of a measured value, or by attribute
     offset: float | None = None  # the first frame is within this time of the start of the scene [s]
     exposure: float | None = None  # [s]
@@ -153,7 +154,7 @@ def _csv_rows(path: Path) -> list[dict[str, Any]]:
     table = [{key.strip(): text.strip() for key, text in cells.items()} for cells in table]
     for number, cells in enumerate(table):
         row: dict[str, Any] = {key: value for key, value in cells.items() if key in KEYS and value}
-        for key in ("fps", "offset", "exposure", "noise", "robust"):
+        for key in ("fps", "offset", "exposure", "noise", "robust", "drift"):
             if key in row:
                 row[key] = _cell(f"trials[{number}].{key}", row[key])
         row["set"] = {key: _cell(key, value) for key, value in cells.items() if key not in KEYS and value}
@@ -184,7 +185,9 @@ def _entry(label: str, row: Mapping[str, Any]) -> TrialEntry:
                 raise InvalidInput(f"{label}.{key}", row[key], f"applies to states and tracks: use --{key} for videos")
     _check_texts(label, row)
     entry = TrialEntry(**row)
-    for key in ("fps", "exposure", "offset"):
+    if row.get("drift") is not None and not row.get("tracks"):
+        raise InvalidInput(f"{label}.drift", row["drift"], "applies to tracks")
+    for key in ("fps", "exposure", "offset", "drift"):
         value = getattr(entry, key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0):
             raise OutOfRange(f"{label}.{key}", value, "must be a number >= 0")
@@ -251,7 +254,8 @@ def _tracks(label: str, entry: TrialEntry, table: MeasuredTable) -> Tracks:
     paths = [path for path in table.values if not path.endswith(DEVIATION)]
     points = [named_point(path) for path in paths]
     values = np.stack([table.values[path] for path in paths], 1)
-    options = {"noise": entry.noise, "robust": entry.robust, "weights": _weights(label, paths, table)}
+    options: dict[str, Any] = {"noise": entry.noise, "robust": entry.robust, "drift": entry.drift or 0.0}
+    options["weights"] = _weights(label, paths, table)
     if values.shape[-1] == 3:
         return Tracks(points, positions=values, **options)
     if entry.size is None:

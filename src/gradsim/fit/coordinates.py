@@ -40,6 +40,7 @@ class ScaledUnknown:
     varies: bool = False  # whether the values of the trials scatter about a mean
     nuisance: bool = False  # whether no verdict is given about it
     trial: int | None = None  # index of the trial to which the value belongs; None if trials share it
+    reaches_low: bool = False  # whether the lower bound is a possible value, such as a friction of zero
 
     def __post_init__(self) -> None:
         if self.prior_mean is None:
@@ -96,6 +97,21 @@ class ScaledUnknown:
         low = torch.log(self.low.clamp_min(0.0)) if self.scale == "log" else self.low / self.unit_step
         high = torch.log(self.high) if self.scale == "log" else self.high / self.unit_step
         return low.reshape(-1), high.reshape(-1)
+
+    def interval(self, z: torch.Tensor, margin: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the ends [*shape] of an interval of values about coordinates z [size], with half widths `margin`.
+
+        Errors of a quantity that may be zero, such as a small friction, are those of the value: its lower end is also
+        at least as far away as on a linear scale, where that of a logarithmic scale would never reach zero.
+        """
+        ends = [self.to_value((z + side * margin).clamp(*self.bounds())) for side in (-1, 1)]
+        low, high = torch.minimum(*ends), torch.maximum(*ends)
+        if self.reaches_low and self.scale in ("log", "logit"):
+            value = self.to_value(z)
+            share: Any = (self.high - value) / (self.high - self.low) if self.scale == "logit" else 1.0
+            half = (value - self.low) * share * margin.reshape(self.shape)
+            low = torch.minimum(low, torch.maximum(value - half, self.low))
+        return low, high
 
     def sample(self, count: int, generator: torch.Generator) -> torch.Tensor:
         """Returns random coordinates [count, size] from the prior; without one, uniform between two bounds, otherwise
@@ -162,7 +178,8 @@ def scaled_unknown(
     step = None
     if scale == "linear" and not bool(torch.isfinite(high - low).any()):
         step = _unbounded_step(guess, unknown.prior, magnitude)
-    flags = {"varies": unknown.varies, "nuisance": unknown.nuisance}
+    reaches_low = spec.low is not None and bool((low <= spec.low).all())
+    flags = {"varies": unknown.varies, "nuisance": unknown.nuisance, "reaches_low": reaches_low}
     scaled = ScaledUnknown(path, spec.unit, tuple(guess.shape), scale, guess, low, high, step, **flags)
     return scaled if unknown.prior is None else _with_prior(scaled, unknown.prior)
 

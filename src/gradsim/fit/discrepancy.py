@@ -4,6 +4,9 @@ Residuals of a slightly wrong model are correlated from frame to frame, and trea
 intervals that are far too narrow. The discrepancy is modelled in a few numbers of each frame: the apparent shift of
 each body in the image, or the measured coordinates themselves for tracks and states. Its variance and its length in
 time follow from restricted maximum likelihood (REML), which accounts for what the fit has absorbed.
+
+Tracks may have errors of known size that last for several frames. A short motion with many unknowns absorbs most of
+them, and the residuals do not show them.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from gradsim.fit.linearized import MIN_EVIDENCE, Block, Linearization
 
 LENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0)  # correlation lengths that are compared [frames]
 VARIANCES = tuple(10.0**k for k in range(-3, 8))  # relative to the median noise variance of a series
+DRIFT_LENGTH = 2.0  # correlation length of lasting errors of tracks [frames]
 MAX_SERIES = 24  # series of a block that enter the likelihood
 MAX_POINTS = 400  # frames times series of a block; more frames are thinned
 
@@ -56,15 +60,31 @@ def discrepancy_covariance(lin: Linearization, inverse: torch.Tensor) -> tuple[t
     if found is None:
         return added, None
     for series in groups:
-        index = torch.tensor(series.block.coordinates)
-        scale = _unit_variance(series)
-        kernel = found.variance * matern_kernel(len(series.values), found.length)
-        # transfer [T, P', M]: sum over frames of two times, for independent components with equal kernels
-        weighted = torch.einsum("ts,sqm->tqm", kernel, series.transfer * scale.sqrt())
-        part = torch.einsum("tpm,tqm->pq", series.transfer * scale.sqrt(), weighted)
-        full = inverse[:, index]
-        added += full @ part @ full.T
+        size = (found.variance * _unit_variance(series)).sqrt().expand_as(series.values)
+        added += _propagated(series, size, found.length, inverse)
     return added, found
+
+
+def drift_covariance(lin: Linearization, inverse: torch.Tensor) -> torch.Tensor | None:
+    """Returns the covariance [P, P] of the coordinates from the lasting errors of tracks; None if they have none."""
+    added = None
+    for block in lin.blocks:
+        series = _entry_series(block) if block.drift > 0 else None
+        if series is not None:
+            scale = 1.0 / block.sigma if block.weights is None else block.weights.sqrt() / block.sigma
+            size = (block.drift * scale).expand_as(series.values)
+            part = _propagated(series, size, DRIFT_LENGTH, inverse)
+            added = part if added is None else added + part
+    return added
+
+
+def _propagated(series: Series, size: torch.Tensor, length: float, inverse: torch.Tensor) -> torch.Tensor:
+    """Returns the covariance [P, P] of the coordinates from errors of standard deviations `size` [T, M] that are
+    independent between components and last for `length` frames."""
+    transfer = series.transfer * size[:, None, :]
+    weighted = torch.einsum("ts,sqm->tqm", matern_kernel(len(size), length), transfer)
+    full = inverse[:, torch.tensor(series.block.coordinates)]
+    return full @ torch.einsum("tpm,tqm->pq", transfer, weighted) @ full.T
 
 
 def _series(block: Block) -> Series | None:

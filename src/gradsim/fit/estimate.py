@@ -322,16 +322,16 @@ def _make_fit(analysis: Analysis, searches: _Searches, intervals: _Intervals, me
     problem, uncertainty = analysis.problem, analysis.uncertainty
     parameters = problem.parameters
     margin = intervals.half_width * intervals.standard_deviation
-    low, high = (parameters.values((intervals.center + side * margin).clamp(*parameters.bounds())) for side in (-1, 1))
     values = parameters.values(intervals.center)
+    ends = {
+        unknown.path: unknown.interval(intervals.center[part], margin[part]) for unknown, part in parameters.items()
+    }
     status, advice = _status(analysis, searches)
     LOG.info("estimate: %s", status)
     wanted = [path for path in values if path not in problem.nuisance_paths]
     return Fit(
         values={path: values[path] for path in wanted},
-        intervals={
-            path: (torch.minimum(low[path], high[path]), torch.maximum(low[path], high[path])) for path in wanted
-        },
+        intervals={path: ends[path] for path in wanted},
         identifiability=_identifiability(analysis, searches, status, advice),
         correlation=uncertainty.correlation,
         undetermined_directions=uncertainty.undetermined_directions,

@@ -38,5 +38,6 @@ def prepared_trial(prepared: Prepared) -> Trial:
     part = prepared.path.part(prepared.fit.frames)
     weights = weights_from_deviations(prepared.deviations.reshape(len(part), -1, 2))
     points = [named_point(path) for path in prepared.draft.points]
-    tracks = Tracks(points, part.points.reshape(len(part), -1, 2), prepared.view.size, weights=weights)
+    centers = part.points.reshape(len(part), -1, 2)
+    tracks = Tracks(points, centers, prepared.view.size, weights=weights, drift=prepared.drift)
     return Trial(prepared.draft.scene, tracks, times=prepared.times, name=prepared.recording.path.stem)

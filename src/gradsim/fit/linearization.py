@@ -237,6 +237,7 @@ def _block(
         refined=refined,
         codec_errors=errors,
         codec_products=products,
+        drift=observation.drift,
     )
 
 

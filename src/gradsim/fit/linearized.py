@@ -41,6 +41,7 @@ class Block:
     refined: torch.Tensor | None = field(repr=False, default=None)  # Jacobian times change by smaller steps, [P']
     codec_errors: torch.Tensor | None = field(repr=False, default=None)  # simulated, of a compressed video, [K, T, N]
     codec_products: torch.Tensor | None = field(repr=False, default=None)  # of all columns with these errors, [Q, K]
+    drift: float = 0.0  # standard deviation of errors that last for several frames, in the unit of the observation
 
     @property
     def shift_columns(self) -> slice:

@@ -10,7 +10,7 @@ import torch
 
 from gradsim.fit.codec_noise import codec_correlation
 from gradsim.fit.coordinates import ScaledUnknown
-from gradsim.fit.discrepancy import Discrepancy, discrepancy_covariance
+from gradsim.fit.discrepancy import Discrepancy, discrepancy_covariance, drift_covariance
 from gradsim.fit.linearized import Block, Linearization
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.problem import EstimationProblem
@@ -95,8 +95,13 @@ def estimate_uncertainty(
     covariance = inverse.clone()
     sources = ["noise"]
     added, discrepancy = discrepancy_covariance(lin, _inverse(information + prior))
+    drift = drift_covariance(lin, _inverse(information + prior))
     if discrepancy is not None:
-        covariance, sources = covariance + added, [*sources, "model error in time"]
+        sources.append("model error in time")
+    if drift is not None:
+        added = drift if discrepancy is None else _largest(added, drift)
+        sources.append("lasting errors of the tracks")
+    covariance = covariance + added
     if systematic is not None:
         covariance, sources = covariance + systematic, [*sources, "model error of a video without noise"]
     scatter = _trial_scatter(lin, inverse / variance, prior)

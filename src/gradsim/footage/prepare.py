@@ -33,6 +33,7 @@ MIN_LINKED_FRAMES = 14  # in which both are measured
 LOW_CONTRAST = 0.13  # difference of an object from the background, as a part of full scale
 FAINT_SD = 0.15  # of the diameter of an object with less: its outline is lost in places, relative
 NOTED_DRIFT = 0.03  # speed of an object along the view that is worth a note, relative to its distance [1/s]
+DRIFT = (0.004, 0.1)  # errors of centres that last for several frames, in diameters and in pixels of the picture
 CLOSE_COST = 3.0  # difference of the costs of two motions, per frame, below which both are possible
 
 
@@ -84,6 +85,11 @@ class Prepared:
         """Standard deviations of the coordinates of the motion [px], [M, 2 K], for K objects."""
         part = self.path.part(self.fit.frames)
         return np.broadcast_to(np.hypot(part.sigma[:, None], self.fit.spread), part.points.shape)
+
+    @property
+    def drift(self) -> float:
+        """Standard deviation of errors of the centres that last for several frames [px]."""
+        return math.hypot(DRIFT[0] * self.path.diameter, DRIFT[1])
 
     @property
     def substeps(self) -> int | None:

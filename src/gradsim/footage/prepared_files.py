@@ -64,6 +64,7 @@ def _write_files(prepared: Prepared, folder: Path) -> None:
     _write_tracks(prepared, folder / TRACKS)
     height, width = recording.size
     trial: dict[str, Any] = {"tracks": TRACKS, "size": f"{height}x{width}", "name": recording.path.stem}
+    trial["drift"] = round(prepared.drift, 3)
     (folder / MANIFEST).write_text(dump_yaml({"scene": SCENE, "trials": [trial]}), encoding="utf-8")
     save_lens(prepared.lens, folder / LENS)
     (folder / PLATE).write_bytes(png_bytes(plate_image(prepared)))

@@ -1,10 +1,13 @@
 """Tracks: image positions and positions in space."""
 
+import math
+
 import pytest
 import torch
 from tests.fit.observations.scenes import FRAMES, SIDE_CAMERA, UNKNOWN_MASS, motion, noise, pushed_cube
 
 import gradsim as gs
+from gradsim.scene.errors import OutOfRange
 
 SCENE = pushed_cube()
 SIZE = (96, 128)
@@ -161,3 +164,9 @@ def test_options_of_images_do_not_apply(trajectory):
         observation.difference(SCENE, trajectory, 0, samples=4)
     with pytest.raises(gs.InvalidInput, match="adjust"):
         observation.difference(SCENE, trajectory, 0, adjust=lambda x: x)
+
+
+@pytest.mark.parametrize("drift", [-0.1, math.nan, True, "0.2"])
+def test_drift_is_a_standard_deviation(drift):
+    with pytest.raises(OutOfRange, match="drift"):
+        gs.Tracks([gs.Center("ball")], torch.zeros(3, 1, 2), (48, 64), drift=drift)

@@ -50,6 +50,7 @@ class Observation(ABC):
     camera: Camera | None
     offset: float | Unknown | None
     included: tuple[int, ...] | None  # indices of the frames that are compared; all if None
+    drift: float = 0.0  # standard deviation of errors that last for several frames, in `unit`
     option_names: tuple[str, ...] = ("noise", "robust", "frames", "offset", "camera")
 
     def __init__(self, length: int, options: Mapping[str, Any], arguments: Mapping[str, Any]):

@@ -31,6 +31,9 @@ class Tracks(Observation):
         size: Height and width of the image that `pixels` refers to [px].
         positions: Positions in space [m], [T, K, 3], in place of `pixels`.
         weights: Weights of the points, [K] or [T, K], or of their coordinates, [T, K, 2] or [T, K, 3].
+        drift: Standard deviation of errors that last for about two frames, in px or m: an outline moves with the
+            background and the light behind it. The motion absorbs a part of them, so that residuals do not show
+            their size; they widen the intervals. Weights do not change it.
         options: `noise` and `robust` in px or m, `frames`, `offset`, and `camera` for image positions; see
             `Observation`.
     """
@@ -48,6 +51,7 @@ class Tracks(Observation):
         *,
         positions: Any = None,
         weights: Any = None,
+        drift: float = 0.0,
         **options: Any,
     ):
         given = _checked_points(points)
@@ -62,6 +66,7 @@ class Tracks(Observation):
         elif size is None:
             raise InvalidInput("size", None, "image positions need the size of the image (H, W) [px]")
         arguments = {"points": given, "pixels": pixels, "size": size, "positions": positions, "weights": weights}
+        arguments["drift"] = _checked_drift(drift)
         super().__init__(len(tracks), options, arguments)
         vars(self).pop("weights")  # a method has this name
         vars(self).update({name: tracks}, size=None if size is None else checked_pixels("size", size), _tracks=tracks)
@@ -165,6 +170,12 @@ def _checked_tracks(name: str, values: Any, count: int, width: int) -> torch.Ten
         valid = f"must be [T, {count}, {width}], {axes} of each of the {count} points"
         raise WrongShape(name, f"shape {tuple(tracks.shape)}", valid)
     return tracks
+
+
+def _checked_drift(drift: Any) -> float:
+    if isinstance(drift, bool) or not isinstance(drift, (int, float)) or not 0 <= drift < math.inf:
+        raise OutOfRange("drift", drift, "must be a standard deviation >= 0, in px or m")
+    return float(drift)
 
 
 def _checked_weights(weights: Any, tracks: torch.Tensor) -> torch.Tensor:

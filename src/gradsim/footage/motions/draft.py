@@ -27,9 +27,11 @@ DENSITY_SD = 0.7  # of its logarithm
 DRAG_SD = 0.3  # of the logarithm of the drag coefficient of a body of known mass
 AIR = 0.5 * 1.2 * 0.47  # half the density of air [kg/m^3] times the drag coefficient of a ball
 DEPTH_SPEED = 0.05  # standard deviation of the speed along the view, relative to the distance [1/s] and to the speed
-CONTACT_TIME = 0.004  # duration of an impact [s]
-IMPACT_STEPS = 64  # time steps of an impact
-RAMP = 0.5  # depth over which contact becomes stiff, relative to the depth of an impact
+CONTACT_TIME = 0.002  # usual duration of an impact [s]: hard balls take less, soft ones more
+CONTACT_SD = 0.8  # of its logarithm
+CONTACT_RANGE = (0.0005, 0.03)  # in a fit [s]
+IMPACT_STEPS = 64  # time steps of a usual impact
+RAMP = 0.3  # depth over which contact becomes stiff, relative to the depth of a usual impact
 SLOPE_SD = 0.1  # of the dependence of restitution on speed [s/m]
 FLOOR_TILT = 0.02  # of the floor along the view, or of a ball that always bounces to one side [rad]
 MAX_RESTITUTION = 0.99  # below 1, so that differences at this bound stay valid
@@ -145,12 +147,11 @@ def floor(view: View, impact_y: float, restitution: float, impact_speeds: tuple[
     """
     _, y = view.plane_point((0.0, impact_y))
     speed, usual = (max(own / view.pixels_per_metre, 0.1) for own in impact_speeds)
-    stiffness = ball_mass(view) * (math.pi / CONTACT_TIME) ** 2
     height = y - view.radius
     prior = None if view.floor is None else Normal(_floor_height(view), FLOOR_SD / view.pixels_per_metre)
     offset: Any = unknown(height, low=height - 2 * view.radius, high=height + 2 * view.radius, prior=prior)
     return Ground(
-        ke=stiffness,
+        ke=_contact_stiffness(ball_mass(view)),
         normal=(0.0, 1.0, _nuisance(Normal(0.0, FLOOR_TILT))),
         delta=RAMP * speed * CONTACT_TIME / math.pi,
         mu=0.0,  # friction acts on the horizontal motion, which is not used
@@ -159,6 +160,12 @@ def floor(view: View, impact_y: float, restitution: float, impact_speeds: tuple[
         restitution_slope=_nuisance(Normal(0.0, SLOPE_SD)),
         restitution_speed=round(usual, 2),
     )
+
+
+def _contact_stiffness(mass: float) -> Any:
+    """Returns the stiffness of a floor under a ball [N/m], an unknown: impacts take time and delay what follows."""
+    usual, least, largest = (mass * (math.pi / time) ** 2 for time in (CONTACT_TIME, *CONTACT_RANGE[::-1]))
+    return unknown(usual, low=least, high=largest, prior=LogNormal(usual, 2 * CONTACT_SD), nuisance=True)
 
 
 def _floor_height(view: View) -> float:
