@@ -17,18 +17,23 @@ from gradsim.simulate.compile.compiled_scene import compile_scene
 from gradsim.simulate.engine.batch_shard import BatchShard
 from gradsim.simulate.engine.engine import engine_for
 from gradsim.simulate.engine.layout import worlds_per_group
+from gradsim.simulate.engine.structures import MOST_THREADS
+from gradsim.simulate.engine.team import can_share, team_size
 
 CPU = torch.device("cpu")
 
 
 def thread_shares(scene: gs.Scene) -> int:
-    """Returns the number of shares of the batch that can run on separate threads.
+    """Returns the number of shares of the batch, or of one large world, that can run on separate threads.
 
     Rigid worlds that share a block of SIMD lanes take as long as one of them, so a block is never divided.
     """
     compiled = compile_scene(scene)
     group = worlds_per_group(compiled.topology, compiled.dtype, compiled.device)
-    return -(-compiled.world_count // group)
+    groups = -(-compiled.world_count // group)
+    if groups > 1 or not can_share(compiled.topology, INTEGRATOR, compiled.device):
+        return groups
+    return team_size(compiled.topology, 1, compiled.dtype, MOST_THREADS)
 
 
 def history_bytes_per_step(scene: gs.Scene) -> int:

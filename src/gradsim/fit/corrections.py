@@ -16,6 +16,7 @@ import torch
 
 from gradsim.fit.codec_noise import with_codec_noise
 from gradsim.fit.coordinates import ScaledUnknown
+from gradsim.fit.dense_steps import solve_finite
 from gradsim.fit.gauss_newton import GaussNewton, solve
 from gradsim.fit.jacobians import Adjoint
 from gradsim.fit.linearization import linearize, residual_jacobian
@@ -32,6 +33,7 @@ from gradsim.fit.nuisances.nuisance import Nuisance, chosen
 from gradsim.fit.parameters import SEARCH_TRIALS
 from gradsim.fit.prior_conflicts import prior_conflicts
 from gradsim.fit.problem import NEGLIGIBLE_CHI2, EstimationProblem
+from gradsim.fit.residuals import evaluate
 from gradsim.fit.scatter import Scatter, trial_scatter
 from gradsim.fit.search import UNEXPLAINED_ITERATIONS
 from gradsim.fit.stages import ROUGH_TOLERANCE
@@ -48,6 +50,7 @@ PER_TRIAL = ("start", "delay", "time")  # groups of nuisances that differ betwee
 NOISE_CHANGE = 0.2  # relative change of the noise after which a fit of several kinds of observations is repeated
 POLISH_ITERATIONS, POLISH_TOLERANCE = 15, 1e-7
 POLISHED_CHI2 = 1e-3  # decrease of chi^2 below which it ends, where the noise limits the accuracy
+LAST_DIGITS = 1e-20  # cost of a search that ended at rounding errors
 MIN_PROSPECT = 0.5  # fraction of what is left that further corrections, each like the first, must explain
 
 
@@ -155,6 +158,7 @@ def analyse(
         lin = _linearize(problem, z, steps=True, columns=lin.columns)
     problem, z, lin, misfit, refitted = _correct(problem, z, lin, optimizer, corrections, report)
     polished = polished if refitted is None else refitted
+    z = _last_digits(problem, z, lin) if full else z
     exact = problem.noise_is_known and misfit.chi2 <= misfit.chi2_limit
     groups = None if exact or not full else group_scatter(problem, z, optimizer, report)
     uncertainty = estimate_uncertainty(problem, lin, groups, systematic_covariance(problem, lin) if full else None)
@@ -288,6 +292,27 @@ def _correct(
         names.append(nuisance.describe(amount))
         problem, columns = with_codec_noise(problem, z)
         lin = linearize(problem, z, columns=columns)
+
+
+def _last_digits(problem: EstimationProblem, z: torch.Tensor, lin: Linearization) -> torch.Tensor:
+    """Takes a last Gauss-Newton step from z [P], at which `lin` is the linearization, if only rounding is left.
+
+    A search ends where the cost consists of rounding errors. Coordinates that hardly change the images are then known
+    to fewer digits than the residuals determine.
+    """
+    J = residual_jacobian(lin, problem) if problem.is_exact else None
+    if J is None or problem.prior(0) is not None:
+        return z
+    residual = problem.residual()
+    r = evaluate(residual, z[None], 1)[0]
+    if not 0.0 < float(r @ r) <= LAST_DIGITS:
+        return z
+    trial = z - solve_finite((J @ J.T)[None], (J @ r)[None])[0]
+    low, high = problem.parameters.bounds()
+    if bool(((trial < low) | (trial > high)).any()):
+        return z
+    new = evaluate(residual, trial[None], 1)[0]
+    return trial if float(new @ new) < float(r @ r) else z
 
 
 def _first_path(problem: EstimationProblem, path: str) -> str:

@@ -20,7 +20,7 @@ from gradsim.fit.causes import Cause, likely_causes
 from gradsim.fit.linearized import Block, Linearization
 from gradsim.fit.noise import MAD_TO_SD
 from gradsim.fit.nuisances.nuisance import Nuisance
-from gradsim.fit.observations.pixels import Pixels
+from gradsim.fit.observations.pixels import Pixels, median_image
 from gradsim.fit.observations.tracks import Tracks
 from gradsim.fit.problem import EstimationProblem
 from gradsim.fit.series_misfit import center_error, explained_series
@@ -35,6 +35,7 @@ MAX_CENTER_ERROR = 0.1  # residual of tracked centres in the image, relative to 
 NO_EXPLANATION = 0.5  # fraction below which the video shows something else
 MIN_OVERLAP = 0.5  # of the predicted and the observed moving regions
 MAX_SCORE = 25.0  # chi^2 that one nuisance may explain
+ALIKE = 0.01  # largest difference between two videos whose moving pixels are the same, relative to MOVING
 MOVING = 0.05  # change of a colour that counts as motion, or five standard deviations of the noise
 SATURATED = 3.0  # predictions this close to black or white, in standard deviations, are left out: noise is clipped
 MIN_MOVING_ENTRIES = 30
@@ -253,8 +254,9 @@ def _image_measures(observation: Pixels, block: Block) -> _ImageMeasures:
     unsaturated = unsaturated if valid is None else unsaturated.logical_and_(valid)
     if not bool(unsaturated.any()):
         unsaturated = torch.ones_like(unsaturated) if valid is None else valid
-    moving_predicted = _moving(predicted, predicted.median(0).values, MOVING)  # predictions have no noise
-    still = video.median(0).values
+    still = median_image(video)
+    alike = float(difference.abs().max()) < ALIKE * MOVING
+    moving_predicted = _moving(predicted, still if alike else median_image(predicted), MOVING)  # without noise
     moving_observed = _moving(video, still, max(MOVING, 5 * sigma))
     moving = (moving_predicted | moving_observed)[..., None].expand(video.shape)
     moving = moving if valid is None else moving & valid

@@ -13,7 +13,7 @@ import torch
 from gradsim.fit.gauss_newton import Prior
 from gradsim.fit.noise import NoiseLevel, is_rounded, noise_level
 from gradsim.fit.observations.images import ImageObservation
-from gradsim.fit.observations.pixels import Pixels
+from gradsim.fit.observations.pixels import Pixels, median_image
 from gradsim.fit.parameters import Parameters
 from gradsim.fit.residuals import CENTRAL_STEP, Residual, evaluate, jacobian
 from gradsim.fit.structure import Structure
@@ -172,7 +172,7 @@ class EstimationProblem:
             observation = self.observation(key)
             if isinstance(observation, Pixels):
                 target = observation.targets[max(0, observation.levels - 1 - level)]
-                change = (target - target.median(0).values) / self._sigma(key, level).mean()
+                change = (target - median_image(target)) / self._sigma(key, level).mean()
                 total, count = total + float(change.square().sum()), count + change.numel()
         return self._reference_noise(level) ** 2 * total / count if count else math.inf
 

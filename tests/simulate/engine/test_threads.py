@@ -118,18 +118,21 @@ def test_number_of_torch_threads_is_restored():
 
 
 def test_workers_do_not_track_gradients():
-    moduli = torch.linspace(1e4, 3e4, 4, dtype=F64, requires_grad=True)
+    moduli = torch.linspace(1e4, 3e4, 16, dtype=F64, requires_grad=True)
+    cubes = gs.Scene([gs.Rigid("cube", gs.meshes.box(0.5), mass=moduli)])
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        for _ in range(3):
-            gs.simulate(beam(moduli), frames=2, substeps=40).vertices.sum().backward()
-        with torch.no_grad():
-            gs.simulate(beam(moduli), frames=2, substeps=40)
+        for scene in (beam(moduli), cubes):  # a team of threads on one shard, and two shards
+            for _ in range(3):
+                gs.simulate(scene, frames=2, substeps=40).vertices.sum().backward()
+            with torch.no_grad():
+                gs.simulate(scene, frames=2, substeps=40)
     finally:
         torch.set_num_threads(before)
     shards = [shard for e in engine.ENGINES.values() for shard in e.shards]
     assert any(len(e.shards) > 1 for e in engine.ENGINES.values())
+    assert any(e.team > 1 for e in engine.ENGINES.values())
     tensors = [b.tensor for s in shards for b in s.buffers.values()] + [
         t.tensor for s in shards for t in s.parameters.values()
     ]

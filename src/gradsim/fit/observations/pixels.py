@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
 from gradsim.fit.observations.base import Adjust, brief
@@ -127,3 +128,10 @@ def _checked_channels(channels: Any) -> torch.Tensor:
     if matrix.ndim != 2 or matrix.shape[1] != 3:
         raise WrongShape("channels", f"shape {tuple(matrix.shape)}", "must be [C, 3], a linear map of the colours")
     return matrix
+
+
+def median_image(video: torch.Tensor) -> torch.Tensor:
+    """Returns the lower median of a video [T, ...] over time, [...]; several times faster than `torch.median`."""
+    middle = (len(video) - 1) // 2
+    columns = np.ascontiguousarray(video.detach().reshape(len(video), -1).numpy().T)
+    return torch.from_numpy(np.partition(columns, middle, axis=1)[:, middle].copy()).view(video.shape[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import functools
 from collections.abc import Iterable
@@ -21,10 +22,12 @@ from gradsim.simulate.engine.rigid_layout import rigid_rollout
 from gradsim.simulate.engine.rigid_rollout import RigidRollout
 from gradsim.simulate.engine.shard_memory import ShardMemory
 from gradsim.simulate.engine.step import System, take_steps, take_steps_adjoint
-from gradsim.simulate.engine.structures import ANCHOR_BUFFERS, NODE_BUFFERS, NODE_ROW, SIZES
+from gradsim.simulate.engine.structures import ANCHOR_BUFFERS, NODE_BUFFERS, NODE_ROW, SIZES, TEAM_STATE, packed
 from gradsim.simulate.engine.world_rollout import WorldRollout
 from gradsim.simulate.state.anchors import RIGID_ANCHORS
 
+Member = tuple[int, int]  # number of a thread in a team, and how many these are
+ALONE: Member = (0, 1)
 CACHED_HISTORY = 1 << 21  # history of a launch that fits into the second-level caches of two cores [bytes]
 
 
@@ -56,8 +59,15 @@ class BatchShard(ShardMemory):
         self.rows = 0
         self.history: dict[str, bridge.Buffer] = {}
         self.frame_steps: int | None = None  # all of the rollout if None
-        self._graphs: dict[tuple[bool, int, bool], bridge.Graph] = {}
-        self.layout = Layout(topology, world_count, self.parameters, dtype, device, self.native)
+        self._launches = 0  # of the present rollout
+        self._stages, self._carries = len(integrator.stages), integrator.carries
+        self._graphs: dict[tuple[bool, int, bool, Member], bridge.Graph] = {}
+        self.team = 1  # threads that advance the worlds together
+        self._team_memory = packed([TEAM_STATE()], TEAM_STATE)
+        self.team_state = TEAM_STATE.ctype.from_address(self._team_memory.ptr)
+        divides = not integrator.implicit
+        self._counts_starts = len(self.frame_starts) > 1
+        self.layout = Layout(topology, world_count, self.parameters, dtype, device, self.native, divides)
         self.system = self._build_system(batch or world_count)
 
     @property
@@ -142,6 +152,8 @@ class BatchShard(ShardMemory):
             integrator=self.integrator,
             world_count=self.world_count,
             blocks=self.layout.blocks("node"),
+            subdomain_bounds=self.layout.constant(self.layout.partition.node_bounds),
+            team_state=self._team_memory,
             buffers=buffers,
             parameters=self.parameters["node"],
             forces=forces,
@@ -323,14 +335,34 @@ class BatchShard(ShardMemory):
         """Takes the adjoint back over the `count` steps from `step`; arguments as for `run`."""
         self._replay(True, step, count, row, total, True)
 
-    def capture(self, backward: bool, count: int, starts_frame: bool = True) -> bridge.Graph:
-        """Returns the graph of `count` steps, captured unless it exists; `starts_frame` matters to portable kernels."""
-        key = backward, count, starts_frame
+    def capture(
+        self, backward: bool, count: int, starts_frame: bool = True, member: Member | None = None
+    ) -> bridge.Graph:
+        """Returns the graph of `count` steps, captured unless it exists.
+
+        Args:
+            backward: Whether it takes the adjoint.
+            count: Steps.
+            starts_frame: Whether its first step is that of a frame, which matters to portable kernels.
+            member: The thread of a team that replays it; the first of the shard's team if None.
+        """
+        key = backward, count, starts_frame, member or (0, self.team)
         graph = self._graphs.get(key)
         if graph is None:
             graph = bridge.Graph(functools.partial(self._launch, *key), self.device)
             self._graphs[key] = graph
         return graph
+
+    def begin_team(self, threads: int) -> None:
+        """Prepares the launches of a rollout by several threads."""
+        self.team, self._launches = threads, 0
+        ctypes.memset(self._team_memory.ptr, 0, TEAM_STATE.size)
+
+    def follow(self, backward: bool, count: int, number: int, launch: int) -> None:
+        """Takes the part of thread `number` of the team in launch number `launch`: `count` steps, forward or back."""
+        graph = self.capture(backward, count, member=(number, self.team))
+        self.team_state.launch[number] = launch
+        graph.replay()
 
     @property
     def frame_starts(self) -> tuple[bool, ...]:
@@ -338,14 +370,20 @@ class BatchShard(ShardMemory):
         return (True, False) if self.integrator.carries and not self.native else (True,)
 
     def _replay(self, backward: bool, step: int, count: int, row: int, total: int, keep: bool) -> None:
-        frame, carries = self.frame_steps or max(total, 1), self.integrator.carries
+        frame, team = self.frame_steps or max(total, 1), self.team
         starts = step % frame == 0
-        graph = self.capture(backward, count, starts if len(self.frame_starts) > 1 else True)
-        self.clock.set(step, row * len(self.integrator.stages), max(total, 1), keep, frame)
-        if carries and ((step + count) % frame == 0 if backward else starts):
+        graph = self.capture(backward, count, starts if self._counts_starts else True)
+        self.clock.set(step, row * self._stages, max(total, 1), keep, frame)
+        if self._carries and ((step + count) % frame == 0 if backward else starts):
             self.clear_carried("_adj" if backward else "")
+        if team > 1:
+            self._launches += 1
+            self.team_state.launch[0] = self._launches
         graph.replay()
 
-    def _launch(self, backward: bool, count: int, starts_frame: bool) -> None:
+    def _launch(self, backward: bool, count: int, starts_frame: bool, member: Member) -> None:
         take = take_steps_adjoint if backward else take_steps
-        take(self.system, count, starts_frame)
+        system = self.system
+        if member != ALONE and system.world_rollout is not None:
+            system = dataclasses.replace(system, world_rollout=dataclasses.replace(system.world_rollout, member=member))
+        take(system, count, starts_frame)

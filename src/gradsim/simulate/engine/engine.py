@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from gradsim.simulate.engine.batch_shard import BatchShard
 from gradsim.simulate.engine.layout import worlds_per_group
 from gradsim.simulate.engine.memory import MemoryPlan, plan_memory
 from gradsim.simulate.engine.passes import all_finite, run_backward, run_forward
+from gradsim.simulate.engine.team import can_share, follow_backward, follow_forward, team_size
 
 ENGINES: Cache[Engine] = Cache(8)
 _engines_lock = threading.Lock()
@@ -41,13 +42,15 @@ class Engine:
         bridge.initialize()
         self.world_count = world_count
         self.group = worlds_per_group(topology, dtype, device)
-        bounds = shard_bounds(world_count, threads, self.group)
+        shared = can_share(topology, integrator, device)
+        self.team = team_size(topology, world_count, dtype, threads) if shared else 1  # threads that share one shard
+        bounds = shard_bounds(world_count, 1 if shared else threads, self.group)
         self.slices = [slice(a, b) for a, b in itertools.pairwise(bounds)]
         self.shards = [
             BatchShard(topology, s.stop - s.start, integrator, dtype, device, batch=world_count) for s in self.slices
         ]
         self.states, self.families = self.shards[0].state_names, tuple(self.shards[0].parameters)
-        others = len(self.shards) - 1  # the calling thread runs the first shard
+        others = len(self.shards) + self.team - 2  # the calling thread runs the first shard
         self.pool = ThreadPoolExecutor(others, initializer=torch.set_num_threads, initargs=(1,)) if others else None
         self._planned: tuple[Any, MemoryPlan | None] = (None, None)  # arguments of the last plan, and the plan
         self._ready: tuple[Time, MemoryPlan, float, bool] | None = (
@@ -125,7 +128,7 @@ class Engine:
 
         with bridge.graph_lock:
             self._reserve(time, plan, limit, backward=False)
-            self._parallel(run)
+            self._parallel(run, lambda number: follow_forward(self.shards[0], time, plan, number))
         return results
 
     @bridge.on_one_torch_thread
@@ -171,7 +174,8 @@ class Engine:
 
         with bridge.graph_lock:
             self._reserve(time, plan, limit, backward=True)
-            self._parallel(run)
+            saved = self.shards[0].owner is owner
+            self._parallel(run, lambda number: follow_backward(self.shards[0], time, plan, number, saved))
             if not all(finite):
                 self._raise_broken_gradient(grads, time)
         return results
@@ -219,7 +223,8 @@ class Engine:
             lengths = list(plan.lengths(time.steps_per_frame)) if time.frames > 1 else []
             for count in [*lengths, *([0] if shard.topology.is_prescribed else [])]:
                 for direction, starts in itertools.product((False, True)[: 1 + backward], shard.frame_starts):
-                    shard.capture(direction, count, starts)
+                    for number in range(self.team):
+                        shard.capture(direction, count, starts, (number, self.team))
         self._ready = (time, plan, limit, backward)
 
     def _load(self, index: int, inputs: Sequence[torch.Tensor], time: Time, begin: float) -> None:
@@ -231,21 +236,39 @@ class Engine:
         shard.load(parameters, values[end:], time.dt, begin)
         shard.load_states(values[:first])
 
-    def _parallel(self, run: Callable[[int], None]) -> None:
-        """Calls `run` for every shard, each in a thread of its own; graphs release the interpreter lock."""
+    def _parallel(self, run: Callable[[int], None], follow: Callable[[int], None]) -> None:
+        """Calls `run` for every shard, each in a thread of its own; graphs release the interpreter lock.
+
+        A team of several threads on one shard consists of `run` and of `follow` for each of the others.
+        """
         if self.pool is None:
             run(0)
             return
 
-        def run_without_grad(index: int) -> None:
-            with torch.no_grad():  # a worker does not inherit the mode of the calling thread
-                run(index)
+        shard = self.shards[0]
+        shard.begin_team(self.team)
 
-        futures = [self.pool.submit(run_without_grad, index) for index in range(1, len(self.shards))]
+        def call(function: Callable[[int], None], index: int) -> None:
+            try:
+                with torch.no_grad():  # a worker does not inherit the mode of the calling thread
+                    function(index)
+            except BaseException:
+                shard.team_state.stop = 1
+                raise
+
+        futures: list[Future[None]] = []
         try:
-            run_without_grad(0)
+            futures += [self.pool.submit(call, run, index) for index in range(1, len(self.shards))]
+            futures += [self.pool.submit(call, follow, number) for number in range(1, self.team)]
+            call(run, 0)
+        except BaseException:
+            shard.team_state.stop = 1
+            raise
         finally:
+            if self.team > 1:
+                futures = [future for future in futures if not future.cancel()]  # those that woke too late to help
             wait(futures)
+            shard.team = 1
         for future in futures:
             future.result()
 

@@ -13,6 +13,7 @@ from gradsim.simulate.compile.topology import Topology
 from gradsim.simulate.engine.articulated_rollout import ArticulatedRollout
 from gradsim.simulate.engine.launch import PortableForce, PrescribedState
 from gradsim.simulate.engine.pair_arrays import native_grids
+from gradsim.simulate.engine.partition import Partition, partition, whole
 from gradsim.simulate.engine.portable_joints import PortableDynamics, PortableLinks
 from gradsim.simulate.engine.signals import SignalArrays
 from gradsim.simulate.engine.structures import (
@@ -85,6 +86,7 @@ class Layout:
         dtype: Scalar type.
         device: Device of the arrays.
         native: Whether the arrays are for native kernels, which process blocks of lanes.
+        divides: Whether native kernels divide large worlds into subdomains.
     """
 
     def __init__(
@@ -95,11 +97,13 @@ class Layout:
         dtype: torch.dtype,
         device: torch.device,
         native: bool,
+        divides: bool = True,
     ):
         self.topology, self.world_count, self.parameters = topology, world_count, parameters
         self.dtype, self.device, self.native = dtype, device, native
         self.columns = column_counts(topology, dtype, native)
         self.lanes = lane_count(dtype)
+        self._divides = divides
 
     def constant(self, array: np.ndarray, columns: str = "") -> Any:
         """As `bridge.constant`."""
@@ -226,7 +230,19 @@ class Layout:
             constants.append(self._in_blocks(np.concatenate(widths, axis=1), columns, fill=0.0))
         constants += map(self.shared, family.shared)
         parameters = tuple(self.parameters[key] for key in (name, *family.uses))
-        return NativeForce(name, self.blocks(name), tuple(constants), parameters)
+        return NativeForce(name, self.blocks(name), tuple(constants), parameters, self._block_order(name))
+
+    @property
+    def partition(self) -> Partition:
+        """The subdomains of a world."""
+        return partition(self.topology, self.lanes) if self._divides else whole(self.topology, self.lanes)
+
+    def _block_order(self, force: str) -> tuple[Any, Any] | None:
+        """Returns the blocks of a force by subdomain, and the bounds of these; None if there is one subdomain."""
+        own = self.partition
+        if own.subdomain_count == 1:
+            return None
+        return self.constant(own.orders[force]), self.constant(own.force_bounds[force].astype(np.int32))
 
     def _node_pairs(self, family: ForceFamily) -> NativeForce:
         """Returns the arguments of the native contact of nodes with nodes: indices, lists, and memory for the pairs."""

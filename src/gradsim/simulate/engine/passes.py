@@ -68,7 +68,7 @@ def _locate(
     """Repeats a frame to find the world, body and step of its first number that is not finite."""
     _copy(shard.states(), start)
     shard.clear_forces()
-    shard.owner = None
+    shard.owner, shard.team = None, 1  # the other threads of a team have ended
     for step, count in plan.segments(first, time.steps_per_frame):
         shard.run(step, count, 0, time.steps)
         stages, recorded = len(shard.integrator.stages), shard.integrator.recorded_stage

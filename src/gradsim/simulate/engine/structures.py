@@ -48,7 +48,11 @@ TABLE = Structure(
 )
 FORCE = Structure(
     "ForceArrays",
-    {"kind": INT64, "count": INT64, "constants": ("const void*", 4), "tables": (TABLE, 3)},
+    {
+        **{"kind": INT64, "count": INT64, "constants": ("const void*", 4), "tables": (TABLE, 3)},
+        "order": "const int*",  # of the blocks of a world, by subdomain; null if there is one
+        "subdomain_bounds": "const int*",  # where each subdomain begins, the blocks that act on several, and the end
+    },
     comment="A force family: blocks of lanes or elements of one world; index arrays, constants and parameter tables.",
     members="""
     inline const int* ints(int k) const { return (const int*)constants[k]; }
@@ -78,6 +82,8 @@ NODES = Structure(
     "Nodes",
     {
         "blocks": INT64,  # of nodes in a world
+        "subdomain_count": INT64,  # of a world
+        "subdomain_bounds": "const int*",  # first block of nodes of each subdomain, and the end
         "row": INT64,  # scalars of the history per evaluation
         "count": INT64,  # nodes of all worlds
         **dict.fromkeys((*NODE_BUFFERS, "v_stage", "a_stage", "xs", "vs", "fs"), "T*"),
@@ -90,6 +96,18 @@ NODES = Structure(
     },
     comment="All nodes of some worlds, each of which fills whole blocks. Buffers have rows of four scalars a node, the"
     " history xs, vs, fs has three.",
+)
+MOST_THREADS = 64  # of a team
+TEAM_STATE = Structure(
+    "TeamState",
+    {
+        **dict.fromkeys(("arrived", "passed"), INT64),  # threads at the present barrier, and number of barriers passed
+        "stop": INT64,  # whether the team ends early
+        "next": INT64,  # number of the launch times 2^32, plus the next world to begin
+        "done": INT64,  # worlds advanced in all launches
+        "launch": (INT64, MOST_THREADS),  # number of each thread's launch
+    },
+    comment="What the threads of a team share.",
 )
 RIGID_STATES, RIGID_FORCES = ("p", "q", "v", "l"), ("f", "t")
 RIGID_BODIES = Structure(
@@ -268,6 +286,7 @@ SHARED_DEFINITIONS: tuple[Definition, ...] = (
     SIGNAL,
     PRESCRIBED_NODES,
     NODES,
+    TEAM_STATE,
     RIGID_BODIES,
     DISTANCE_GRID,
     PAIRS,

@@ -1,4 +1,4 @@
-"""Native rollout of worlds: one launch for all steps of a graph, one world per thread.
+"""Native rollout of worlds: one launch for all steps of a graph, one world per thread, or worlds that a team shares.
 
 Each stage samples signals, adds the forces on nodes, on rigid bodies and between them, and updates all parts of the
 state. Kernels process a cache line of elements or nodes at a time and have hand-written adjoints
@@ -80,25 +80,32 @@ def world_rollout_kernel(real: Any, integrator: Integrator, *, common: bool, adj
             *(IMPLICIT_DEFINITIONS if integrator.implicit else ()),
         ),
     )
-    world = (
-        f"gradsim::World<{c}> world = {{"
+    arguments = (
         f"nodes.shape[0] ? (const gradsim::Nodes<{c}>*)nodes.data : nullptr,"
         f" rigid.shape[0] ? (const gradsim::RigidBodies<{c}>*)rigid.data : nullptr,"
         f" (const gradsim::ForceArrays<{c}>*)forces.data, (const gradsim::ForceArrays<{c}>*)couplings.data,"
         f" (const gradsim::SignalArrays<{c}>*)signals.data,"
         f" prescribed.shape[0] ? (const gradsim::PrescribedNodes<{c}>*)prescribed.data : nullptr,"
-        f" forces.shape[0], couplings.shape[0], signals.shape[0], thread,"
+        f" forces.shape[0], couplings.shape[0], signals.shape[0], index,"
         f" gradsim::RolloutClock<{c}>(clock.data, dt.data),"
-        f" pairs.shape[0] ? (const gradsim::PairArrays<{c}>*)pairs.data : nullptr, {{}}, {{}}}};"
+        f" pairs.shape[0] ? (const gradsim::PairArrays<{c}>*)pairs.data : nullptr, team, {{}}, {{}}"
     )
     system = f", *(const gradsim::ImplicitSystem<{c}>*)system.data" if integrator.implicit else ""
     function = f"{'implicit' if integrator.implicit else 'world'}_rollout{suffix}"
+    snippet = (
+        "const gradsim::Team team(member, members, worlds, team_state.data);\n"
+        "for (int index = team.first_world(thread); index >= 0; index = team.next_world()) {\n"
+        f"    gradsim::World<{c}> own = {{{arguments}}};\n"
+        f"    gradsim::{function}(own{system}, steps);\n"
+        "}"
+    )
 
-    @wp.func_native(f"{world} gradsim::{function}(world{system}, steps);")
-    def rollout_world(
+    @wp.func_native(snippet)
+    def rollout_worlds(
         thread: int, steps: int, clock: ints, dt: reals,
         nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
         pairs: structures, prescribed: structures, system: structures,
+        member: int, members: int, worlds: int, team_state: structures,
     ): ...  # fmt: skip
 
     @wp.kernel(enable_backward=False, module=module)
@@ -106,8 +113,12 @@ def world_rollout_kernel(real: Any, integrator: Integrator, *, common: bool, adj
         steps: int, clock: ints, dt: reals,
         nodes: structures, rigid: structures, forces: structures, couplings: structures, signals: structures,
         pairs: structures, prescribed: structures, system: structures,
+        member: int, members: int, worlds: int, team_state: structures,
     ):  # fmt: skip
-        rollout_world(wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs, prescribed, system)
+        rollout_worlds(
+            wp.tid(), steps, clock, dt, nodes, rigid, forces, couplings, signals, pairs, prescribed, system,
+            member, members, worlds, team_state,
+        )  # fmt: skip
 
     return world_rollout
 
@@ -120,10 +131,13 @@ class NativeForce:
     count: int  # blocks of lanes in one world, or elements for couplings
     constants: tuple[Any, ...]  # index arrays and constants
     parameters: tuple[Table, ...]
+    order: tuple[Any, Any] | None = None  # its blocks by subdomain, and the bounds of these; None for one
 
     def structure(self) -> Any:
         """Returns the native structure."""
         structure = FORCE(kind=FORCE_KIND.index(self.family), count=self.count)
+        if self.order is not None:
+            structure.order, structure.subdomain_bounds = (array.ptr for array in self.order)
         for k, array in enumerate(self.constants):
             structure.constants[k] = array.ptr
         for k, table in enumerate(self.parameters):
@@ -138,6 +152,7 @@ class WorldRollout:
     integrator: Integrator
     world_count: int
     blocks: int  # of nodes in a world
+    subdomain_bounds: Any  # first block of nodes of each subdomain of a world, and the end
     buffers: dict[str, Any]  # states, forces and adjoints of the nodes
     parameters: Table  # of the nodes
     forces: tuple[NativeForce, ...]
@@ -150,6 +165,8 @@ class WorldRollout:
     history: tuple[Any, ...] = ()  # of x, v and f, and of the anchors
     structures: tuple[Any, ...] = ()  # native structures as Warp arrays
     common: bool = False  # whether the module of `COMMON_FORCES` is enough
+    team_state: Any = None  # what the threads that advance the worlds together share
+    member: tuple[int, int] = (0, 1)  # number of this thread among them, and how many these are
 
     def with_history(self, history: Sequence[Any], rigid: Any = None, pairs: Any = None) -> "WorldRollout":
         """Returns a copy with memory for the history.
@@ -162,6 +179,8 @@ class WorldRollout:
         xs, vs, fs, xis = history
         nodes = NODES(
             blocks=self.blocks,
+            subdomain_count=self.subdomain_bounds.shape[0] - 1,
+            subdomain_bounds=self.subdomain_bounds.ptr,
             row=3 * xs.shape[1],
             count=xs.shape[1],
             **{name: buffer.ptr for name, buffer in self.buffers.items()},
@@ -208,4 +227,6 @@ def native_signal(signal: SignalArrays) -> Any:
 def launch_world_rollout(rollout: WorldRollout, clock: Any, dt: Any, steps: int, *, adjoint: bool) -> None:
     """Advances all worlds by the steps of a graph, or takes their adjoint back over them."""
     kernel = world_rollout_kernel(dt.dtype, rollout.integrator, common=rollout.common, adjoint=adjoint)
-    wp.launch(kernel, rollout.world_count, inputs=[steps, clock, dt, *rollout.structures], device="cpu")
+    worlds, alone = rollout.world_count, rollout.member[1] == 1
+    inputs = [steps, clock, dt, *rollout.structures, *rollout.member, worlds, rollout.team_state]
+    wp.launch(kernel, worlds if alone else 1, inputs=inputs, device="cpu")

@@ -402,76 +402,20 @@ template <class T, class S> struct RigidBody {
         if (all.shape_count) {
             const Vector<S> f_own = transpose(R) * f_adj, t_own = transpose(R) * t_adj;
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool plane) LANES_LAMBDA {
-                RigidContactAdjoint<L> sum = {};
                 ShapeAdjoint<L> shape_sum;
-                if (pair.flags && !plane) shape_sum = {}, sum.shape = &shape_sum;
-                bool in_contact = false;
+                const bool varies = pair.flags && !plane;
+                if (varies) shape_sum = {};
                 const Motion<S> motion = relative_motion(pair, s, R);
-                const Vector<S>&v = motion.v, &w = motion.w;
                 Anchors<T> own;
                 if (pair.law.sticking) own = anchors.in_stage_adjoint(pair.anchors, R, step, stage, clock.dt);
                 with_surface([&](const auto& surface) LANES_LAMBDA {
-                    in_contact = add_contact_adjoint<T, S>(points, broadcast(shape), surface, broadcast(pair.law),
-                                                           broadcast(motion), &own, broadcast(f_own), broadcast(t_own),
-                                                           plane, sum);
+                    auto finish = [&](const RigidContactAdjoint<L>& sum, auto kind) LANES_LAMBDA {
+                        total += R * add_pair_adjoint<decltype(kind)>(pair, s, R, motion, f_own, t_own, plane, sum, adj);
+                    };
+                    with_contact_adjoint<T, S>(points, broadcast(shape), surface, broadcast(pair.law), broadcast(motion),
+                                               &own, broadcast(f_own), broadcast(t_own), plane,
+                                               varies ? &shape_sum : nullptr, finish);
                 });
-                if (!in_contact) return;
-                Vector<S> force, torque, v_own, w_own, x, rotation;
-                sum_lanes(sum.force, force), sum_lanes(sum.torque, torque);
-                sum_lanes(sum.v, v_own), sum_lanes(sum.w, w_own);
-                if (plane) {
-                    Vector<S> normal;
-                    S distance;
-                    sum_lanes(sum.normal, normal), sum_lanes(sum.distance, distance);
-                    const Vector<S> n = transpose(R) * first_vector(pair.shape);
-                    pair.adj.first += R * normal + s.p * distance;
-                    pair.adj.radius -= distance;
-                    x = n * distance;
-                    rotation = cross(normal, n);
-                } else {
-                    sum_lanes(sum.x, x), sum_lanes(sum.rotation, rotation);
-                }
-                if (sum.shape) {
-                    ShapeAdjoint<S> own;
-                    sum_lanes(shape_sum, own);
-                    pair.adj.first += R * own.first, pair.adj.radius += own.radius;
-                    pair.adj.second += pair.kind == shape_kind::box ? own.second : R * own.second;
-                    pair.adj.rotation += R * own.rotation;
-                }
-                auto add_law = [&](int k) LANES_LAMBDA {
-                    S part;
-                    sum_lanes(sum.law[k], part);
-                    pair.law_adj[k] += part;
-                };
-                for (int k = 0; k < contact_row::count; k++) add_law(k);
-                if (pair.law.sticking) {
-                    Vector<S> part;
-                    sum_lanes(sum.anchors, part);
-                    rotation += part;
-                }
-                if (pair.law.restitution) {
-                    for (int k = contact_row::count; k < contact_gradients; k++) add_law(k);
-                    S part;
-                    sum_lanes(sum.inverse_mass, part);
-                    inverse_mass_adj += part;
-                }
-                if (form == rigid_form::ball) {
-                    S part;
-                    sum_lanes(sum.radius, part);
-                    scale_adj.x += part;
-                }
-                if (form == rigid_form::sized_mesh) {
-                    Vector<S> factors;
-                    sum_lanes(sum.scale, factors);
-                    scale_adj += Vector<S>{factors.x / scale.x, factors.y / scale.y, factors.z / scale.z};
-                }
-                total += R * force;
-                center_adj -= x + cross(v_own, w) + cross(force, t_own);
-                adj.p += R * x;
-                adj.v += R * v_own;
-                adj.rotation += R * (rotation + cross(v_own, v) + cross(force, f_own) + cross(torque, t_own));
-                add_spin_adjoint(w_own, R, s.l, adj);
-                if (pair.flags & shape_flag::moves) add_motion_adjoint(pair, s, R, v_own, w_own, adj);
             });
         }
         for (int e = 0; e < push_count; e++) {
@@ -488,6 +432,65 @@ template <class T, class S> struct RigidBody {
         }
         if (drag >= 0) total += add_drag_adjoint(s.v, f_adj, adj);
         return total;
+    }
+    // Adds the adjoints of the contact with a shape, from their sums over the points; returns the force in the body's
+    // axes.
+    template <class Kind>
+    LANES_MEMBER Vector<S> add_pair_adjoint(ShapePair<S>& pair, const RigidState<S>& s, const Matrix<S>& R,
+                                            const Motion<S>& motion, const Vector<S>& f_own, const Vector<S>& t_own,
+                                            bool plane, const RigidContactAdjoint<L>& sum, Adjoint& adj) {
+        Vector<S> force, torque, v_own, w_own, x, rotation;
+        sum_lanes(sum.force, force), sum_lanes(sum.torque, torque);
+        sum_lanes(sum.v, v_own), sum_lanes(sum.w, w_own);
+        if (plane) {
+            Vector<S> normal;
+            S distance;
+            sum_lanes(sum.normal, normal), sum_lanes(sum.distance, distance);
+            const Vector<S> n = transpose(R) * first_vector(pair.shape);
+            pair.adj.first += R * normal + s.p * distance;
+            pair.adj.radius -= distance;
+            x = n * distance;
+            rotation = cross(normal, n);
+        } else {
+            sum_lanes(sum.x, x), sum_lanes(sum.rotation, rotation);
+        }
+        if (sum.shape) {
+            ShapeAdjoint<S> own;
+            sum_lanes(*sum.shape, own);
+            pair.adj.first += R * own.first, pair.adj.radius += own.radius;
+            pair.adj.second += pair.kind == shape_kind::box ? own.second : R * own.second;
+            pair.adj.rotation += R * own.rotation;
+        }
+        auto added = [&](const L& term) LANES_LAMBDA {
+            S part;
+            sum_lanes(term, part);
+            return part;
+        };
+        for (int k = 0; k < contact_row::count; k++) pair.law_adj[k] += added(sum.law[k]);
+        if constexpr (Kind::other) {
+            if (pair.law.sticking) {
+                Vector<S> part;
+                sum_lanes(sum.anchors, part);
+                rotation += part;
+            }
+            if (pair.law.restitution) {
+                for (int k = contact_row::count; k < contact_gradients; k++) pair.law_adj[k] += added(sum.law[k]);
+                inverse_mass_adj += added(sum.inverse_mass);
+            }
+            if (form == rigid_form::ball) scale_adj.x += added(sum.radius);
+        }
+        if (Kind::sized) {
+            Vector<S> factors;
+            sum_lanes(sum.scale, factors);
+            scale_adj += Vector<S>{factors.x / scale.x, factors.y / scale.y, factors.z / scale.z};
+        }
+        center_adj -= x + cross(v_own, motion.w) + cross(force, t_own);
+        adj.p += R * x;
+        adj.v += R * v_own;
+        adj.rotation += R * (rotation + cross(v_own, motion.v) + cross(force, f_own) + cross(torque, t_own));
+        add_spin_adjoint(w_own, R, s.l, adj);
+        if (pair.flags & shape_flag::moves) add_motion_adjoint(pair, s, R, v_own, w_own, adj);
+        return force;
     }
     // Adds the adjoints of the air drag, and returns it.
     LANES_MEMBER Vector<S> add_drag_adjoint(const Vector<S>& v, const Vector<S>& f_adj, Adjoint& adj) {

@@ -268,23 +268,33 @@ LANES_INLINE bool add_contact(const Points<T>& points, const Shape& shape, const
     force += other_force, torque += other_torque;
     return in_contact;
 }
-template <class T, class S, class Shape, class A>
-LANES_INLINE bool add_contact_adjoint(const Points<T>& points, const Shape& shape, const A& surface,
-                                      ContactLaw<Lanes<T>> law, const Motion<Lanes<T>>& body, const Anchors<T>* anchors,
-                                      const Vector<Lanes<T>>& force_adj, const Vector<Lanes<T>>& torque_adj, bool plane,
-                                      RigidContactAdjoint<Lanes<T>>& sum) {
+// What adjoint sums of contact may differ from zero: those of a restitution, of sticking friction and of a ball; and those
+// of a mesh with factors.
+template <bool other_, bool sized_> struct ContactKind {
+    enum { other = other_, sized = sized_ };
+};
+// Calls finish(sum, kind) with the adjoint sums of contact, if there is any: what follows is compiled for each kind, so
+// that sums known to be zero cost nothing.
+template <class T, class S, class Shape, class A, class F>
+LANES_INLINE void with_contact_adjoint(const Points<T>& points, const Shape& shape, const A& surface,
+                                       ContactLaw<Lanes<T>> law, const Motion<Lanes<T>>& body, const Anchors<T>* anchors,
+                                       const Vector<Lanes<T>>& force_adj, const Vector<Lanes<T>>& torque_adj, bool plane,
+                                       ShapeAdjoint<Lanes<T>>* shape_sum, F finish) {
     if constexpr (!A::is_ball)
         if (!law.restitution && !law.sticking) {
-            law.restitution = law.sticking = false;
-            return add_rigid_contact_adjoint<T, S>(points, shape, surface, law, body, nullptr, force_adj, torque_adj,
-                                                   plane, sum);
+            law.restitution = law.sticking = false;  // known to the compiler
+            RigidContactAdjoint<Lanes<T>> sum = {};
+            sum.shape = shape_sum;
+            if (add_rigid_contact_adjoint<T, S>(points, shape, surface, law, body, nullptr, force_adj, torque_adj, plane,
+                                                sum))
+                finish(sum, ContactKind<false, A::is_scaled>());
+            return;
         }
-    RigidContactAdjoint<Lanes<T>> other = {};  // the address of `sum` must not escape, or it leaves the registers
-    other.shape = sum.shape;
-    const bool in_contact = add_other_contact_adjoint<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body,
-                                                            anchors, force_adj, torque_adj, plane, other);
-    sum = other;
-    return in_contact;
+    RigidContactAdjoint<Lanes<T>> sum = {};
+    sum.shape = shape_sum;
+    if (add_other_contact_adjoint<T, S>(points, AnyShape<Lanes<T>>(shape), surface.sized(), law, body, anchors, force_adj,
+                                        torque_adj, plane, sum))
+        finish(sum, ContactKind<true, A::is_scaled>());
 }
 
 }  // namespace gradsim

@@ -1,10 +1,12 @@
 // Rollout of worlds over many steps in one launch, and its adjoint. Each stage evaluates signals, forces on nodes,
-// forces on rigid bodies and coupling forces, then updates all parts. One thread per world. A module for worlds without
+// forces on rigid bodies and coupling forces, then updates all parts. One thread per world, or a team of threads for
+// several worlds of nodes or a large one. A module for worlds without
 // rigid bodies (world_parts::bodies is 0) leaves out what concerns them.
 #pragma once
 #include "nodes.h"
 #include "pairs.h"
 #include "signals.h"
+#include "team.h"
 
 namespace gradsim {
 
@@ -17,14 +19,27 @@ template <class T> struct World {
     int force_count, coupling_count, signal_count, index;
     RolloutClock<T> time;
     const PairArrays<T>* pair_arrays;  // null if no bodies touch each other
+    Team team;
     CoupledBodies<T, T> bodies;
     Pairs<T, T> pairs;
 
-    // `row` is a row of the history, relative to the first row of the launch.
+    // Visits the nodes of this thread. `row` is a row of the history, relative to the first row of the launch.
     template <class F> LANES_MEMBER void for_each_node_block(int row, F visit) const {
         if (!nodes) return;
-        for (long long k = index * nodes->blocks, end = k + nodes->blocks; k < end; k++)
-            visit(NodeBlock<T>(*nodes, k, time.row + row));
+        for (int subdomain = team.first_subdomain(); subdomain < nodes->subdomain_count; subdomain += team.subdomain_step()) {
+            const long long first = index * nodes->blocks, end = first + nodes->subdomain_bounds[subdomain + 1];
+            for (long long k = first + nodes->subdomain_bounds[subdomain]; k < end; k++)
+                visit(NodeBlock<T>(*nodes, k, time.row + row));
+        }
+    }
+    // Calls visit(range) for the blocks of forces of this thread. Those that act on several subdomains follow, on one thread.
+    template <class F> LANES_MEMBER void for_each_subdomain(F visit) const {
+        const int count = nodes ? (int)nodes->subdomain_count : 1;
+        if (count == 1) return visit(SubdomainRange{0, 1, 1, true});
+        visit(SubdomainRange{team.first_subdomain(), count, team.subdomain_step(), false});
+        team.wait();
+        if (team.first_subdomain() == 0) visit(SubdomainRange{count, count + 1, 1, true});
+        team.wait();
     }
 };
 
@@ -86,31 +101,44 @@ template <class T> LANES_INLINE void set_prescribed_nodes_adjoint(const World<T>
 
 // --- forces ----------------------------------------------------------------------------------------------------------
 
-template <class T, class F> LANES_INLINE void for_each_block(const ForceArrays<T>& force, int world, F visit) {
-    for (long long b = world * force.count, end = b + force.count; b < end; b++) visit(b);
+// Visits the blocks of some subdomains of a world; a world that is one has them in their own order.
+template <class T, class F>
+LANES_INLINE void for_each_block(const ForceArrays<T>& force, int world, const SubdomainRange& range, F visit) {
+    const long long before = world * force.count;
+    for (int subdomain = range.first; subdomain < range.end; subdomain += range.step) {
+        const long long end = force.order ? force.subdomain_bounds[subdomain + 1] : force.count;
+        for (long long k = force.order ? force.subdomain_bounds[subdomain] : 0; k < end; k++)
+            visit(before + (force.order ? force.order[k] : k));
+    }
 }
 
 template <class T>
-static __attribute__((noinline)) void add_forces(const ForceArrays<T>& force, const Nodes<T>& nodes, int world) {
-#define CASE(name) case force_kind::name: return name##_force(force, world, nodes);
+static __attribute__((noinline)) void add_forces(const ForceArrays<T>& force, const Nodes<T>& nodes, int world,
+                                                 const SubdomainRange& range) {
+#define CASE(name) case force_kind::name: return range.shared ? name##_force(force, world, nodes) : void();
     switch (force.kind) { FOR_WORLD_FORCES(CASE) }
 #undef CASE
 #define CASE(name) case force_kind::name: return name##_force(force, block, nodes);
-    for_each_block(force, world, [&](long long block) LANES_LAMBDA {
+    for_each_block(force, world, range, [&](long long block) LANES_LAMBDA {
         switch (force.kind) { FOR_NODE_FORCES(CASE) }
     });
 #undef CASE
 }
 template <class T>
-static __attribute__((noinline)) void add_force_adjoints(const ForceArrays<T>& force, const Nodes<T>& nodes, int world) {
-#define CASE(name) case force_kind::name: return name##_force_adjoint(force, world, nodes);
+static __attribute__((noinline)) void add_force_adjoints(const ForceArrays<T>& force, const Nodes<T>& nodes, int world,
+                                                         const SubdomainRange& range) {
+#define CASE(name) case force_kind::name: return range.shared ? name##_force_adjoint(force, world, nodes) : void();
     switch (force.kind) { FOR_WORLD_FORCES(CASE) }
 #undef CASE
 #define CASE(name) case force_kind::name: return name##_force_adjoint(force, block, nodes);
-    for_each_block(force, world, [&](long long block) LANES_LAMBDA {
+    for_each_block(force, world, range, [&](long long block) LANES_LAMBDA {
         switch (force.kind) { FOR_NODE_FORCES(CASE) }
     });
 #undef CASE
+}
+// All blocks of a force in a world that is not divided.
+template <class T> LANES_INLINE void add_force_adjoints(const ForceArrays<T>& force, const Nodes<T>& nodes, int world) {
+    add_force_adjoints(force, nodes, world, SubdomainRange{0, 1, 1, true});
 }
 
 // Coupling forces between nodes and rigid bodies of the world.
@@ -174,7 +202,9 @@ template <int stage, class T> LANES_INLINE void world_forces(World<T>& world, in
     set_anchor_stage<stage>(world);
     sample_signals(world, step, T(Tableau::time[stage]));
     set_prescribed_nodes(world);
-    for (int k = 0; k < world.force_count; k++) add_forces(world.forces[k], *world.nodes, world.index);
+    world.for_each_subdomain([&](const SubdomainRange& range) LANES_LAMBDA {
+        for (int k = 0; k < world.force_count; k++) add_forces(world.forces[k], *world.nodes, world.index, range);
+    });
     if constexpr (world_parts::bodies) {
         world.bodies.template begin_stage<stage>(step);
         if (world.pair_arrays) world.pairs.add_forces(step, stage);
@@ -185,7 +215,9 @@ template <int stage, class T> LANES_INLINE void world_forces(World<T>& world, in
 template <int stage, class T> LANES_INLINE void world_forces_adjoint(World<T>& world, int step) {
     set_anchor_stage<stage>(world);
     sample_signals(world, step, T(Tableau::time[stage]));
-    for (int k = 0; k < world.force_count; k++) add_force_adjoints(world.forces[k], *world.nodes, world.index);
+    world.for_each_subdomain([&](const SubdomainRange& range) LANES_LAMBDA {
+        for (int k = 0; k < world.force_count; k++) add_force_adjoints(world.forces[k], *world.nodes, world.index, range);
+    });
     if constexpr (world_parts::bodies) {
         world.bodies.clear_forces();
         add_coupling_force_adjoints(world);
@@ -261,7 +293,7 @@ template <class T> LANES_INLINE void end_bodies(World<T>& world, int steps) {
 
 template <class T> LANES_INLINE void world_rollout(World<T>& world, int steps) {
     if constexpr (world_parts::bodies) begin_bodies(world);
-    for (int step = 0; step < steps; step++) {
+    for (int step = 0; step < steps && !world.team.stopped(); step++) {
         if constexpr (world_parts::bodies) world.bodies.begin_step();
         world_stages(world, step, steps);
         move_anchors(world, step);
@@ -290,7 +322,7 @@ template <class T> LANES_INLINE void world_rollout_adjoint(World<T>& world, int 
         set_prescribed_nodes_adjoint(world);
         add_signal_adjoints(world, steps - 1, T(1));
     }
-    for (int step = steps - 1; step >= 0; step--) {
+    for (int step = steps - 1; step >= 0 && !world.team.stopped(); step--) {
         if constexpr (world_parts::bodies) world.bodies.begin_step_adjoint(step);
         restore_anchors(world, step);
         world_stages_adjoint(world, step);

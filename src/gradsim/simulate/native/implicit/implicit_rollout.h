@@ -97,7 +97,7 @@ template <class T> struct ImplicitStep {
             if (inverse_mass(k) > 0)
                 for (int c = 0; c < 3; c++) x[4 * k + c] = start[4 * k + c] + T(h) * v[4 * k + c];
         }
-        for (int k = 0; k < world.force_count; k++) add_forces(world.forces[k], nodes, world.index);
+        for (int k = 0; k < world.force_count; k++) add_forces(world.forces[k], nodes, world.index, SubdomainRange{0, 1, 1, true});
     }
     // Solves for the correction of the positions; returns its length, and sets its largest component.
     double correct(double& largest) const {
