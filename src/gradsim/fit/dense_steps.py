@@ -68,14 +68,18 @@ def iterate_dense(
     memory |= {"r": r, "cost": cost}  # changed in place
     damping, steps, complete, active = (memory[name] for name in ("damping", "steps", "complete", "active"))
     yield Iterates(z, cost, converged, {})
+    model: _LinearModel | None
     for _ in range(options.iterations):
         if not bool(active.any()):
             return
         new = torch.nonzero(active & outdated)[:, 0]
+        model, updated = None, r.new_zeros(0)  # frees outdated Jacobians before others are computed
+        for i in new.tolist():
+            J[i] = updated
         updated, known = forward_jacobian(residual, z[new], r[new], steps[new], options.max_worlds, bounds, structure)
         complete[new] = known
-        for i, matrix in zip(new.tolist(), updated, strict=True):
-            J[i], steps[i] = matrix, balanced_steps(matrix)
+        for row, i in enumerate(new.tolist()):
+            J[i], steps[i] = updated[row], balanced_steps(updated[row])
         k = torch.nonzero(active)[:, 0]
         model = _LinearModel(z[k], [r[i] for i in k], [J[i] for i in k], bounds)
         trial_z, trial_r, trial_damping, settled = _chord_steps(residual, model, damping[k], options, resolution)

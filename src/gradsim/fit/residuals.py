@@ -6,7 +6,7 @@ A world that diverges has infinite residuals.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -27,8 +27,22 @@ def evaluate(residual: Residual, z: torch.Tensor, max_worlds: int) -> torch.Tens
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", StabilityWarning)  # raised once, at the start of the estimate
         warnings.simplefilter("ignore", ContactWarning)
-        batches = [_evaluate_batch(residual, batch) for batch in z.split(max_worlds)]
-    return _concatenate(batches)
+        batches = (_evaluate_batch(residual, batch) for batch in z.split(max_worlds))
+        first = next(batches)
+        return first if len(z) <= max_worlds else _filled(first, batches, len(z))
+
+
+def _filled(first: torch.Tensor, batches: Iterator[torch.Tensor], count: int) -> torch.Tensor:
+    """Returns batches as one tensor [count, N], without holding all of them twice."""
+    result, end = first.new_empty(count, first.shape[1]), len(first)
+    result[:end] = first
+    del first
+    for batch in batches:
+        if batch.shape[1] > result.shape[1]:  # all worlds before diverged
+            result = result[:, :1].repeat(1, batch.shape[1])
+        result[end : end + len(batch)] = batch
+        end += len(batch)
+    return result
 
 
 def _evaluate_batch(residual: Residual, z: torch.Tensor) -> torch.Tensor:
@@ -195,9 +209,13 @@ def _differences(
 ) -> torch.Tensor:
     """Returns one-sided difference quotients [K, P, N], or of chosen coordinates; not finite where a world diverges."""
     part = slice(None) if chosen is None else chosen
-    points = z[:, None] + torch.diag_embed(steps)[:, part]
-    shifted = evaluate(residual, points.flatten(0, 1), max_worlds).expand(-1, r.shape[1])
-    return (shifted.view(*points.shape[:2], -1) - r[:, None]).div_(steps[:, part, None])
+    points = (z[:, None] + torch.diag_embed(steps)[:, part]).flatten(0, 1)
+    found = evaluate(residual, points, max_worlds)
+    # Several batches are copied to memory of their own, in which the differences can take their place.
+    own = len(points) > max_worlds and found.shape[1] == r.shape[1]
+    shifted = found.expand(-1, r.shape[1]).view(len(z), -1, r.shape[1])
+    change = shifted.sub_(r[:, None]) if own else shifted - r[:, None]
+    return change.div_(steps[:, part, None])
 
 
 def balanced_steps(J: torch.Tensor) -> torch.Tensor:
