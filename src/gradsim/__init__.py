@@ -48,6 +48,7 @@ from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.ball import Ball
 from gradsim.scene.bodies import Cloth, Region, Soft, Springs
 from gradsim.scene.camera import Camera
+from gradsim.scene.compound_pendula import as_articulated
 from gradsim.scene.connections import Connection
 from gradsim.scene.damping import Rayleigh
 from gradsim.scene.elements import LinearTet, SmoothedTet
@@ -236,6 +237,7 @@ __all__ = [
     "Verlet",
     "Video",
     "TorchOptimizer",
+    "as_articulated",
     "base_parameters",
     "best_design",
     "compare_integrators",

@@ -99,6 +99,63 @@ def test_long_recordings_are_cut_and_the_pivot_may_be_tracked():
     assert len(trials[0].observations.points) == 3
     assert len({path for trial in trials for path in trial.scene.unknowns}) == 14
     assert len(gs.pendulum_trials(three, fps=FPS, friction=True)[0].scene.unknowns) == 16
+    assert len(gs.pendulum_trials(three, fps=FPS, friction=True, drag=True)[0].scene.unknowns) == 18
+    fine = np.repeat(three, 3, 0)  # as if recorded at three times the frame rate
+    assert len(gs.pendulum_trials(fine, fps=3 * FPS)) == 4
+    assert len(gs.pendulum_trials(fine, fps=3 * FPS)[0].scene.unknowns) == 20
+    assert len(gs.pendulum_trials([three] * 3, fps=FPS, segments=4)) == 4
+
+
+@pytest.mark.parametrize("kind", ["columns", "any order", ".npz", ".npy", "names.csv", "plain.csv", "blanks.txt"])
+def test_tables_of_many_layouts_are_read(kind, tmp_path):
+    tracks = record(STARTS[0], 60, 0)
+    three = np.concatenate([np.full((60, 1, 2), 0.1), tracks + 0.1], 1)
+    flat, path = three.reshape(60, 6), tmp_path / f"swing{kind[kind.find('.') :]}"
+    given = {"columns": flat, "any order": three[:, [2, 0, 1]]}.get(kind, path)
+    if kind == ".npz":
+        names = ("red", "green", "blue")
+        np.savez(path, rate=FPS, **dict(zip(names, three.transpose(1, 0, 2), strict=True)))
+    elif kind == ".npy":
+        np.save(path, three)
+    elif kind == "names.csv":  # blue before red, with the time, and without the points of one frame
+        rows = [f"{k / FPS}," + ",".join(map(str, row)) for k, row in enumerate(three[:, [2, 0, 1]].reshape(60, 6))]
+        rows[3] = f"{3 / FPS},,,,,,"
+        path.write_text("t,x_blue,y_blue,x_red,y_red,x_green,y_green\n" + "\n".join(rows) + "\n")
+    elif kind in ("plain.csv", "blanks.txt"):
+        np.savetxt(path, flat, delimiter="," if kind == "plain.csv" else " ")
+    trials = gs.pendulum_trials(given, fps=FPS, frames=60)
+    observed = trials[0].observations.positions[..., :2].numpy()
+    kept = np.arange(60) != (3 if kind == "names.csv" else 60)
+    np.testing.assert_allclose(observed[kept], three[kept], atol=1e-12)
+
+
+def test_lost_markers_are_left_out():
+    tracks = record(STARTS[0], 60, 0)
+    lost = tracks.copy()
+    lost[7, 0] += 0.2
+    lost[20:24, 1] = lost[20:24, 0]
+    (trial,) = gs.pendulum_trials(lost, fps=FPS, frames=60)
+    missing = np.isnan(trial.observations.positions[..., 0].numpy())
+    expected = np.zeros((60, 2), bool)
+    expected[7, 0] = expected[20:24, 1] = True
+    np.testing.assert_array_equal(missing, expected)
+    clean = gs.pendulum_trials(tracks, fps=FPS, frames=60)[0].scene.unknowns
+    for path, own in trial.scene.unknowns.items():
+        if "length" in path or "position" in path:
+            assert float(own.guess) == pytest.approx(float(clean[path].guess), abs=2e-3)
+
+
+def test_known_lengths_or_a_known_scale_give_the_unit_of_the_tracks():
+    tracks = in_pixels(record(STARTS[0], 60, 0))
+    rate = gs.unknown(0.8 * FPS, low=0.5 * FPS, high=1.5 * FPS)
+    (trial,) = gs.pendulum_trials(tracks, fps=rate, size=SIZE, lengths=(L1, L2), frames=60)
+    assert float(trial.scene.unknowns["camera.view_height"].guess) == pytest.approx(SIZE[0] * SCALE, rel=0.01)
+    assert float(trial.fps.guess) == pytest.approx(FPS, rel=0.05)
+    (trial,) = gs.pendulum_trials(tracks, fps=rate, scale=SCALE, frames=60, noise=0.2, robust=gs.Huber(1.0))
+    assert trial.scene.camera is None
+    assert trial.observations.noise == pytest.approx(0.2 * SCALE)
+    assert trial.observations.robust.threshold == pytest.approx(SCALE)
+    assert float(trial.scene.unknowns["bars.links.lower.position[1]"].guess) == pytest.approx(L1, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +166,11 @@ def test_long_recordings_are_cut_and_the_pivot_may_be_tracked():
         (lambda tracks: tracks[:10], {}, "needs 20"),
         (lambda tracks: tracks[:, 0], {}, r"\[T, 2, 2\]"),
         (in_pixels, {"size": SIZE, "fps": gs.unknown(60.0, low=30.0, high=90.0)}, "not both"),
-        (lambda tracks: tracks, {"scale": 0.1}, "size="),
+        (lambda tracks: tracks, {"scale": gs.unknown(0.1, low=0.01, high=1.0)}, "size="),
+        (lambda tracks: tracks, {"scale": 0.0}, "> 0"),
+        (lambda tracks: tracks, {"lengths": (0.3, -0.2)}, "> 0"),
+        (lambda tracks: tracks, {"segments": 0}, ">= 1"),
+        (lambda tracks: "swing.csv", {}, "existing file"),
         (lambda tracks: tracks, {"fps": -1.0}, "> 0"),
         (lambda tracks: tracks, {"frames": 3}, ">= 20"),
     ],

@@ -1,5 +1,6 @@
 """Sparsity of the Jacobian of several trials."""
 
+import pytest
 import torch
 
 from gradsim.fit.residuals import forward_jacobian, jacobian
@@ -84,3 +85,17 @@ def test_rows_with_known_derivatives_follow():
     assert expanded[1, :6].tolist() == [1, 1, 1, 0, 0, 0]
     assert expanded[2, :6].tolist() == [0, 0, 0, 1, 1, 1]
     assert expanded[0, :6].tolist() == [1] * 6
+
+
+@pytest.mark.parametrize("structured", [False, True])
+def test_central_differences_stay_within_bounds(structured):
+    def residual(z):
+        assert bool((z >= 0.0).all() and (z <= 2.0).all())
+        return torch.cat([z.square() + z, z[:, :1] * z[:, 1:2]], 1)
+
+    z = torch.tensor([[0.0, 2.0, 1.0]], dtype=torch.float64)
+    rows = torch.zeros(4, dtype=torch.long)
+    structure = Structure([0, 1, 2], [-1, -1, -1], rows) if structured else None
+    J = jacobian(residual, z, 8, structure=structure, bounds=(torch.zeros(3), 2 * torch.ones(3)))[0]
+    exact = torch.autograd.functional.jacobian(lambda x: residual(x[None])[0], z[0]).T
+    torch.testing.assert_close(J, exact, rtol=1e-4, atol=1e-4)

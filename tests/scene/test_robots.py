@@ -213,6 +213,14 @@ def test_entities_and_endless_includes_are_refused(tmp_path):
         gs.load_robot(write(tmp_path, '<mujoco><include file="robot.xml"/></mujoco>'))
 
 
+def test_degenerate_triangles_of_visuals_are_left_out(tmp_path):
+    path = write(tmp_path, URDF)
+    whole = load(path).body.links["forearm"].mesh
+    (tmp_path / "meshes" / "bar.obj").write_text(OBJ + "v 0.1 0 0\nf 1 5 2\nf 2 5 4\n")
+    mesh = load(path).body.links["forearm"].mesh
+    assert len(mesh.faces) == len(whole.faces) == 4
+
+
 def test_gradients_reach_a_loaded_robot(tmp_path):
     robot = load(write(tmp_path, ARM))
     path = f"{robot.body.name}.links.b3.joint.stiffness"

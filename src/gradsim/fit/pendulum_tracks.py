@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsim import meshes
 from gradsim.fit.observations.points import Marker
+from gradsim.fit.observations.robust import Cauchy, Huber
 from gradsim.fit.observations.tracks import Tracks
+from gradsim.fit.pendulum_scene import (
+    BODY,
+    GRAVITY,
+    SharedNumbers,
+    Units,
+    fitted_numbers,
+    inside,
+    pendulum_scene,
+    positive,
+    shared_numbers,
+)
 from gradsim.fit.result import Fit
-from gradsim.fit.rod_guess import Paths, RodGuess, guess_rods, guess_start
+from gradsim.fit.rod_guess import Paths, RodGuess, guess_rods, guess_start, without_outliers
+from gradsim.fit.track_tables import MIN_FRAMES, read_recordings
 from gradsim.fit.trial_model import RATE
 from gradsim.fit.trials import Trial
-from gradsim.scene.articulated import Articulated, Link
-from gradsim.scene.camera import Camera, checked_pixels
-from gradsim.scene.errors import InvalidInput, OutOfRange, WrongShape, WrongType
-from gradsim.scene.joints import Revolute
-from gradsim.scene.meshes import TriMesh
-from gradsim.scene.priors import Normal
-from gradsim.scene.scene import Scene
+from gradsim.scene.camera import checked_pixels
+from gradsim.scene.errors import InvalidInput, OutOfRange
 from gradsim.scene.unknown import Unknown, unknown
 
-BODY = "bars"
-GRAVITY = 9.81  # [m/s^2]
-DOWN = (0.0, 0.0, 1.0, 0.0)  # rotation of the base: the bars' y axes point down where the angles are zero
-TILT = 0.3  # standard deviation of the sideways component of gravity [m/s^2]: a camera that was levelled by eye
 SWING = 8.0  # length of a segment, in square roots of length over gravity: about one and a quarter small swings
-SLIP = 0.2  # rate at which dry friction sets in [rad/s]
-FRICTION = 1e-3  # guess of the dry friction of a joint, relative to the weight of the first bar at its length
 MAX_RATE_ERROR = 2.5  # factor between a frame rate and the one that follows from gravity
-ROD_WIDTH = 0.15  # of a bar that is drawn, relative to its length
-POINT = np.zeros((3, 3))  # inertia of a point mass about itself
-MIN_FRAMES = 20  # of a segment
-RANGE = 4.0  # factor between a guess and its bounds
-ANGLE_RANGE = 1.0  # between the guess of an angle at the start and its bounds [rad]
-RATE_RANGE = 5.0  # of its rate, in addition to its size [rad/s]
+MIN_SEGMENTS, MAX_SEGMENTS = 6, 32  # that are compared: few do not show how much their answers scatter
+FINE = 20.0  # frames in the square root of length over gravity, from which on all losses are unknown by default
+PIVOT_NOISE = 5.0  # error of the marker of the pivot, which may be off the axis, relative to the noise
 
 Array = NDArray[np.float64]
 
@@ -49,8 +48,11 @@ def pendulum_trials(
     fps: float | Unknown,
     size: tuple[int, int] | None = None,
     scale: float | Unknown | None = None,
+    lengths: tuple[float, float] | None = None,
     frames: int | None = None,
-    friction: bool = False,
+    segments: int = MAX_SEGMENTS,
+    friction: bool | None = None,
+    drag: bool | None = None,
     noise: float | None = None,
     robust: Any = None,
     known: Fit | None = None,
@@ -59,61 +61,74 @@ def pendulum_trials(
 
     The bars may have any masses, centres and inertias. Only some combinations of them affect a motion: each bar moves
     as a point mass at its effective length, the length of a simple pendulum of the same period. The scene has a body
-    `bars` with unknown pivot, lengths, effective lengths, ratio of the masses and damping of both joints; the mass of
-    the first bar is 1, as only ratios matter. Gravity may be tilted by a few degrees in the picture. Angles and rates
-    at the start belong to each trial. All guesses come from the tracks. Long recordings are cut into segments, since
-    small errors grow exponentially in a chaotic motion.
+    `bars` with unknown pivot, lengths, effective lengths, ratio of the masses, and damping, dry friction and air drag
+    of both bars; the mass of the first bar is 1, as only ratios matter. Gravity may be tilted by a few degrees in the
+    picture. Angles and rates at the start belong to each trial. All guesses come from the tracks. Long recordings are
+    cut into segments, since small errors grow exponentially in a chaotic motion. Points that are not at the ends of
+    the bars, such as those of a lost marker, are left out.
 
     Example:
         `fit = gs.estimate(gs.pendulum_trials([first, second], fps=gs.unknown(48.0, low=30.0, high=80.0)))`
 
     Args:
-        tracks: Positions of the joint between the bars and of a point near the end of the second bar, [T, 2, 2], or
-            of the pivot, the joint and that point, [T, 3, 2]; or a list of these, one per recording. NaN where a point
-            is not seen. Positions are in metres, x to the right and y up; with `size` in pixels, y down.
+        tracks: Positions of the joint between the bars and of a point near the end of the second bar, [T, 2, 2] or
+            [T, 4], or of the pivot too, [T, 3, 2] or [T, 6], in any order; or the name of a .csv, .txt, .npz or .npy
+            file with x and y of each point in turn; or a list of these, one per recording. NaN where a point is not
+            seen. Positions are in metres, x to the right and y up; with `size` or `scale` in pixels, y down.
         fps: Frames per second [1/s], or an unknown with bounds. Its guess is taken from the tracks.
-        size: Height and width of the pictures [px], if `tracks` are in pixels.
-        scale: Metres per pixel, known or unknown; None estimates it, which needs a known frame rate: gravity determines
-            one of the two.
+        size: Height and width of the pictures [px], if `tracks` are in pixels. Not needed if their scale is known:
+            positions are then those of the tracks times the scale, with y up.
+        scale: Metres per pixel, known or unknown; None estimates it, which needs a known frame rate or known lengths:
+            gravity determines one of the two.
+        lengths: Distances from the pivot to the joint and from there to the tracked end [m], if they are known.
         frames: Largest number of frames of a segment; by default about one and a quarter small swings.
-        friction: Whether dry friction of both joints is unknown too; otherwise their damping stands for it.
+        segments: Largest number of segments, which are spread evenly over longer recordings.
+        friction: Whether dry friction of both joints is unknown too; otherwise their damping stands for it. None
+            decides by the frame rate: where 20 frames or more are taken while a bar falls by half its length, the
+            guesses are good enough for it.
+        drag: Whether air drag of both bars is unknown too; None as for `friction`.
         noise: Standard deviation of a coordinate, in the unit of the tracks; measured in the residuals if None.
         robust: Threshold of the Huber loss, `gs.Huber` or `gs.Cauchy`, in the same unit, against outliers.
         known: A fit of other trials of the same pendulum. Its values are kept, and only the starts are unknown.
     """
-    recordings = [_checked(own, number) for number, own in enumerate(_as_list(tracks))]
+    for name, count, least in (("frames", frames, MIN_FRAMES), ("segments", segments, 1)):
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < least):
+            raise OutOfRange(name, count, f"must be a whole number >= {least}")
+    recordings = read_recordings(tracks)
     size = None if size is None else checked_pixels("size", size)
-    _check_units(fps, size, scale)
-    if frames is not None and (isinstance(frames, bool) or not isinstance(frames, int) or frames < MIN_FRAMES):
-        raise OutOfRange("frames", frames, f"must be a whole number >= {MIN_FRAMES}")
+    _check_units(fps, size, scale, lengths)
+    if size is None and scale is not None and not isinstance(scale, Unknown):
+        recordings, noise, robust = _in_metres(recordings, scale, noise, robust)
+    recordings = _without_outliers(recordings, size)
     options = {"noise": noise, "robust": robust}
     if known is not None:
         return _trials_of(known, recordings, fps, size, frames, options)
     guess = guess_rods([_paths(own, size) for own in recordings])
-    units = _units(guess, fps, scale, pixels=size is not None)
-    shared = _shared(guess, units, size)
-    if friction:
-        shared = replace(shared, friction=(_friction(shared.lengths[0]), _friction(shared.lengths[0])))
-    count = frames or max(MIN_FRAMES, round(SWING * _swing_frames(guess)))
-    return _trials(recordings, shared, units.fps, units.rate, guess.pivot, count, size, options)
+    units = _units(guess, fps, _scale_of(lengths, guess, scale, size), pixels=size is not None)
+    fine = _swing_frames(guess) >= FINE
+    friction, drag = fine if friction is None else friction, fine if drag is None else drag
+    shared = shared_numbers(guess, units, size, friction=friction, drag=drag, aside=fine)
+    if lengths is not None:
+        shared = replace(shared, lengths=(float(lengths[0]), float(lengths[1])))
+    count = frames or _segment_frames(recordings, SWING * _swing_frames(guess), fine=fine)
+    pieces = _spread([piece for own in recordings for piece in _segments(own, count)], segments)
+    return _trials(pieces, shared, units, guess.pivot, size, options)
 
 
 def _trials(
-    recordings: list[Array],
-    shared: _Shared,
-    fps: float | Unknown,
-    rate: float,
+    pieces: list[Array],
+    shared: SharedNumbers,
+    units: Units,
     pivot: Array,
-    count: int,
     size: tuple[int, int] | None,
     options: dict[str, Any],
 ) -> list[Trial]:
-    """Returns the trials of all segments of at most `count` frames; `pivot` [2] is in the unit of the tracks."""
+    """Returns the trials of all segments; `pivot` [2] is in the unit of the tracks."""
     found: list[Trial] = []
-    for piece in (piece for own in recordings for piece in _segments(own, count)):
-        start = guess_start(_paths(piece, size), pivot) * np.array([1.0, 1.0, rate, rate])
-        observed = _observed(piece, size, options)
-        found.append(Trial(_scene(shared, start), observed, fps=fps, name=f"segment {len(found)}"))
+    for piece in pieces:
+        start = guess_start(_paths(piece, size), pivot) * np.array([1.0, 1.0, units.rate, units.rate])
+        observed = _observed(piece, size, PIVOT_NOISE**-2 / len(pieces), options)
+        found.append(Trial(pendulum_scene(shared, start), observed, fps=units.fps, name=f"segment {len(found)}"))
     return found
 
 
@@ -121,55 +136,72 @@ def _trials_of(
     known: Fit, recordings: list[Array], fps: Any, size: Any, frames: int | None, options: Any
 ) -> list[Trial]:
     """Returns the trials of a pendulum of which only the starts are unknown."""
-    shared = _of_fit(known)
+    shared = fitted_numbers(known)
     rate = float(known.values[RATE]) if RATE in known.values else fps
     if isinstance(rate, Unknown):
         raise InvalidInput("fps", "unknown", "the known fit has no frame rate of its own: give a number")
     metre = 1.0 if size is None else shared.view_height / size[0]
-    count = frames or max(len(own) for own in recordings)
-    pivot = np.array(shared.position) / metre
-    return _trials(recordings, shared, float(rate), float(rate), pivot, count, size, options)
+    pieces = [piece for own in recordings for piece in _segments(own, frames or len(own))]
+    return _trials(pieces, shared, Units(rate, metre, rate, metre), np.array(shared.position) / metre, size, options)
 
 
-@dataclass(frozen=True)
-class _Units:
-    """Frame rate and length of a unit of the tracks."""
-
-    rate: float  # guess [1/s]
-    length: float  # guess [m]
-    fps: float | Unknown
-    scale: float | Unknown  # [m]
+def _in_metres(recordings: list[Array], scale: float, noise: Any, robust: Any) -> tuple[list[Array], Any, Any]:
+    """Returns tracks in pixels, y down, in metres, y up, with their noise and the threshold of a robust loss."""
+    found = [own * np.array([scale, -scale]) for own in recordings]
+    if isinstance(robust, (Huber, Cauchy)):
+        return found, _scaled(noise, scale), replace(robust, threshold=scale * robust.threshold)
+    return found, _scaled(noise, scale), _scaled(robust, scale)
 
 
-def _as_list(tracks: Any) -> list[Any]:
-    if isinstance(tracks, (list, tuple)) and tracks and np.ndim(tracks[0]) == 3:
-        return list(tracks)
-    return [tracks]
+def _scaled(value: Any, scale: float) -> Any:
+    return scale * value if _is_number(value) else value
 
 
-def _checked(tracks: Any, number: int) -> Array:
-    try:
-        array = np.asarray(tracks, dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError):
-        raise WrongType(f"tracks[{number}]", type(tracks).__name__, "must be an array [T, 2, 2] or [T, 3, 2]") from None
-    if array.ndim != 3 or array.shape[1] not in (2, 3) or array.shape[2] != 2:
-        remedy = "must be [T, 2, 2], of the joint and the end, or [T, 3, 2], of the pivot, the joint and the end"
-        raise WrongShape(f"tracks[{number}]", array.shape, remedy)
-    seen = np.isfinite(array[:, -2:]).all((1, 2))
-    if seen.sum() < MIN_FRAMES:
-        raise InvalidInput(f"tracks[{number}]", f"{seen.sum()} frames with both points", f"needs {MIN_FRAMES} or more")
-    return array
+def _without_outliers(recordings: list[Array], size: tuple[int, int] | None) -> list[Array]:
+    """Returns the recordings with NaN for points that are not at the ends of the bars."""
+    kept = without_outliers([_paths(own, size) for own in recordings])
+    found = []
+    for own, paths in zip(recordings, kept, strict=True):
+        missing = np.isnan(np.stack([paths.joint, paths.end], 1))
+        found.append(np.concatenate([own[:, :-2], np.where(missing, np.nan, own[:, -2:])], 1))
+    return found
 
 
-def _check_units(fps: Any, size: Any, scale: Any) -> None:
-    if not isinstance(fps, Unknown) and (isinstance(fps, bool) or not isinstance(fps, (int, float)) or not fps > 0):
+def _scale_of(lengths: Any, guess: RodGuess, scale: Any, size: Any) -> Any:
+    """Returns the scale [m/px]; that which follows from known lengths if it is not given."""
+    if lengths is None or size is None or scale is not None:
+        return scale
+    length = sum(lengths) / sum(guess.lengths)
+    return unknown(length, low=0.8 * length, high=1.25 * length)
+
+
+def _spread(pieces: list[Array], count: int) -> list[Array]:
+    """Returns at most `count` segments, evenly spread."""
+    if len(pieces) <= count:
+        return pieces
+    return [pieces[k] for k in np.unique(np.linspace(0, len(pieces) - 1, count).round().astype(int))]
+
+
+def _check_units(fps: Any, size: Any, scale: Any, lengths: Any) -> None:
+    if not isinstance(fps, Unknown) and not (_is_number(fps) and fps > 0):
         raise OutOfRange("fps", fps, "must be a number > 0 or gs.unknown(60.0, low=..., high=...)")
-    if size is None and scale is not None:
-        raise InvalidInput("scale", scale, "belongs to tracks in pixels: give size=(height, width) of the pictures")
+    if size is None and isinstance(scale, Unknown):
+        raise InvalidInput("scale", "unknown", "belongs to tracks in pixels: give size=(height, width) of the pictures")
+    if scale is not None and not isinstance(scale, Unknown) and not (_is_number(scale) and 0 < scale < math.inf):
+        raise OutOfRange("scale", scale, "must be a number > 0 [m/px] or gs.unknown(1e-3, low=..., high=...)")
+    known = lengths is None or (
+        np.shape(lengths) == (2,) and all(_is_number(own) and 0 < own < math.inf for own in lengths)
+    )
+    if not known:
+        raise OutOfRange("lengths", lengths, "must be two numbers > 0 [m]")
     loose = [own is None or (isinstance(own, Unknown) and own.prior is None) for own in (fps, scale)]
-    if size is not None and ((isinstance(fps, Unknown) and scale is None) or all(loose)):
-        remedy = "gravity determines the scale or the frame rate, not both: give one of them, or a prior"
+    if size is not None and lengths is None and ((isinstance(fps, Unknown) and scale is None) or all(loose)):
+        remedy = "gravity determines the scale or the frame rate, not both: give one of them, a prior, or the lengths"
         raise InvalidInput("scale", "unknown, as is fps", remedy)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _paths(tracks: Array, size: tuple[int, int] | None) -> Paths:
@@ -184,6 +216,12 @@ def _swing_frames(guess: RodGuess) -> float:
     return math.sqrt(sum(guess.lengths) / 2 / float(np.hypot(*guess.gravity)))
 
 
+def _segment_frames(recordings: list[Array], frames: float, *, fine: bool) -> int:
+    """Returns the largest number of frames of a segment: `frames`, down to half of it where segments are too few."""
+    enough = sum(map(len, recordings)) / MIN_SEGMENTS if fine else frames
+    return max(MIN_FRAMES, round(min(frames, max(enough, frames / 2))))
+
+
 def _segments(tracks: Array, count: int) -> list[Array]:
     """Cuts a recording into parts of nearly equal length of at most `count` frames that start with seen points."""
     parts = math.ceil(len(tracks) / count)
@@ -192,11 +230,11 @@ def _segments(tracks: Array, count: int) -> list[Array]:
     return [part[int(np.argmax(own)) :] for part, own in zip(found, seen, strict=True) if own.sum() >= MIN_FRAMES // 2]
 
 
-def _units(guess: RodGuess, fps: float | Unknown, scale: float | Unknown | None, *, pixels: bool) -> _Units:
+def _units(guess: RodGuess, fps: float | Unknown, scale: float | Unknown | None, *, pixels: bool) -> Units:
     """Returns the units of the tracks: whichever of frame rate and scale is unknown follows from gravity."""
     if not guess.gravity[1] < 0:
         raise InvalidInput(
-            "tracks", "gravity points up in them", "y points up in metres, and down in pixels: give size"
+            "tracks", "gravity points up in them", "y points up in metres, and down in pixels: give size or scale"
         )
     pull = float(np.hypot(*guess.gravity))  # [unit / frame^2]
     if not pixels:
@@ -204,16 +242,16 @@ def _units(guess: RodGuess, fps: float | Unknown, scale: float | Unknown | None,
     if isinstance(fps, Unknown):
         assert scale is not None  # see _check_units
         length = float(scale.guess) if isinstance(scale, Unknown) else scale
-        rate = _inside(_checked_rate(math.sqrt(GRAVITY / (pull * length)), float(fps.guess)), fps)
-        return _Units(rate, length, replace(fps, guess=np.array(rate)), scale)
+        rate = inside(_checked_rate(math.sqrt(GRAVITY / (pull * length)), float(fps.guess)), fps)
+        return Units(rate, length, replace(fps, guess=np.array(rate)), scale)
     if isinstance(scale, (int, float)):
         _checked_rate(math.sqrt(GRAVITY / (pull * scale)), fps)
-        return _Units(fps, scale, fps, scale)
+        return Units(fps, scale, fps, scale)
     length = GRAVITY / (pull * fps**2)
     if scale is None:
-        return _Units(fps, length, fps, _positive(length))
-    length = _inside(length, scale)
-    return _Units(fps, length, fps, replace(scale, guess=np.array(length)))
+        return Units(fps, length, fps, positive(length))
+    length = inside(length, scale)
+    return Units(fps, length, fps, replace(scale, guess=np.array(length)))
 
 
 def _checked_rate(found: float, stated: float) -> float:
@@ -224,132 +262,19 @@ def _checked_rate(found: float, stated: float) -> float:
     return found
 
 
-def _inside(value: float, bounds: Unknown) -> float:
-    """Returns a value moved a little inside the bounds of an unknown."""
-    low = -math.inf if bounds.low is None else float(bounds.low)
-    high = math.inf if bounds.high is None else float(bounds.high)
-    margin = 0.02 * (high - low) if math.isfinite(high - low) else 0.0
-    return min(max(value, low + margin), high - margin)
+def _observed(tracks: Array, size: tuple[int, int] | None, share: float, options: dict[str, Any]) -> Tracks:
+    """Returns the tracks of a segment: of the joint and the end, and of the pivot if it was tracked.
 
-
-def _positive(guess: float) -> Unknown:
-    return unknown(guess, low=guess / RANGE, high=guess * RANGE)
-
-
-@dataclass(frozen=True, eq=False)
-class _Shared:
-    """What all trials share."""
-
-    position: tuple[Any, Any]  # of the pivot [m]
-    lengths: tuple[Any, Any]  # [m]
-    effective: tuple[Any, Any]  # [m]
-    ratio: Any
-    damping: tuple[Any, Any]  # [N m s], for a mass of 1 kg of the first bar
-    friction: tuple[Any, Any]  # [N m], likewise
-    sideways: Any  # gravity along x [m/s^2]
-    view_height: Any  # [m]; None for positions in space
-
-
-def _shared(guess: RodGuess, units: _Units, size: tuple[int, int] | None) -> _Shared:
-    """Returns the unknowns that all trials share."""
-    metre = units.length
-    reach = metre * guess.lengths[0]
-    x, y = (float(value) * metre for value in guess.pivot)
-    strong = reach**2 * math.sqrt(GRAVITY / reach)  # damping that would stop the first bar within a swing [N m s]
-    damping = [float(np.clip(value * metre**2 * units.rate, 1e-4 * strong, strong)) for value in guess.damping]
-    first, second = (unknown(value, low=0.0, high=2 * strong) for value in damping)
-    tilt = float(np.clip(GRAVITY * guess.gravity[0] / np.hypot(*guess.gravity), -TILT, TILT))
-    return _Shared(
-        position=(unknown(x, low=x - reach, high=x + reach), unknown(y, low=y - reach, high=y + reach)),
-        lengths=(_positive(metre * guess.lengths[0]), _positive(metre * guess.lengths[1])),
-        effective=(_positive(metre * guess.effective[0]), _positive(metre * guess.effective[1])),
-        ratio=_positive(guess.ratio),
-        damping=(first, second),
-        friction=(0.0, 0.0),
-        sideways=unknown(tilt, prior=Normal(0.0, TILT)),
-        view_height=None if size is None else _view_height(units.scale, size[0]),
-    )
-
-
-def _friction(length: Unknown) -> Unknown:
-    """Returns an unknown dry friction of a joint, for a mass of 1 kg at a length [m]."""
-    weight = GRAVITY * float(length.guess)
-    return unknown(FRICTION * weight, low=0.0, high=0.1 * weight)
-
-
-def _view_height(scale: float | Unknown, height: int) -> float | Unknown:
-    """Returns what a picture shows [m] for a scale [m/px]."""
-    if not isinstance(scale, Unknown):
-        return scale * height
-    prior: Any = scale.prior
-    if isinstance(prior, Normal):
-        prior = Normal(np.asarray(prior.mean) * height, np.asarray(prior.sd) * height)
-    elif prior is not None:
-        prior = replace(prior, median=np.asarray(prior.median) * height)
-    low, high = (None if own is None else float(own) * height for own in (scale.low, scale.high))
-    return unknown(float(scale.guess) * height, low=low, high=high, prior=prior)
-
-
-def _of_fit(fit: Fit) -> _Shared:
-    """Returns the values of a fit of other trials."""
-    scene = fit.scene
-    bars: Any = scene[BODY]
-    upper, lower, end = (bars.links[name] for name in ("upper", "lower", "end"))
-    return _Shared(
-        position=(float(bars.position[0]), float(bars.position[1])),
-        lengths=(float(lower.position[1]), float(end.position[1])),
-        effective=(float(upper.center[1]), float(lower.center[1])),
-        ratio=float(lower.mass),
-        damping=(float(upper.joint.damping), float(lower.joint.damping)),
-        friction=(float(upper.joint.friction), float(lower.joint.friction)),
-        sideways=float(scene.gravity[0]),  # type: ignore[index]
-        view_height=None if scene.camera is None else float(scene.camera.view_height),  # type: ignore[arg-type]
-    )
-
-
-def _scene(shared: _Shared, start: Array) -> Scene:
-    """Returns the scene of a trial from guesses of both angles from straight down and of their rates [4]."""
-    a, b, u, v = start.tolist()
-    angles, rates = (a, b - a), (u, v - u)
-    joints = [
-        Revolute(angle=_angle(angle), rate=_rate(rate), damping=damping, friction=friction, slip=SLIP)
-        for angle, rate, damping, friction in zip(angles, rates, shared.damping, shared.friction, strict=True)
-    ]
-    first, second = (_rod(_number(length)) for length in shared.lengths)
-    upper = Link(joints[0], mass=1.0, center=(0.0, shared.effective[0], 0.0), inertia=POINT, mesh=first)
-    place, center = (0.0, shared.lengths[0], 0.0), (0.0, shared.effective[1], 0.0)
-    lower = Link(joints[1], "upper", place, mass=shared.ratio, center=center, inertia=POINT, mesh=second)
-    end = Link(parent="lower", position=(0.0, shared.lengths[1], 0.0))
-    links = {"upper": upper, "lower": lower, "end": end}
-    bars = Articulated(BODY, links, position=(*shared.position, 0.0), rotation=DOWN)
-    camera = None if shared.view_height is None else Camera(target=(0.0, 0.0, 0.0), view_height=shared.view_height)
-    return Scene([bars], gravity=(shared.sideways, -GRAVITY, 0.0), camera=camera)
-
-
-def _number(value: float | Unknown) -> float:
-    return float(value.guess) if isinstance(value, Unknown) else value
-
-
-def _rod(length: float) -> TriMesh:
-    """Returns what a bar is drawn as: a box from its hinge on."""
-    box = meshes.box((ROD_WIDTH * length, length, ROD_WIDTH * length / 2))
-    return TriMesh(box.vertices + np.array([0.0, length / 2, 0.0]), box.faces)
-
-
-def _angle(guess: float) -> Unknown:
-    return unknown(guess, low=guess - ANGLE_RANGE, high=guess + ANGLE_RANGE, per_trial=True)
-
-
-def _rate(guess: float) -> Unknown:
-    margin = RATE_RANGE + abs(guess)
-    return unknown(guess, low=guess - margin, high=guess + margin, per_trial=True)
-
-
-def _observed(tracks: Array, size: tuple[int, int] | None, options: dict[str, Any]) -> Tracks:
-    """Returns the tracks of a segment: of the joint and the end, and of the pivot if it was tracked."""
+    The median of the pivot is compared in a single frame, with the weight `share`: its error is the same in all frames.
+    """
     points = [Marker(BODY, link=name) for name in ("upper", "lower", "end")[-tracks.shape[1] :]]
+    tracks, weights = tracks.copy(), np.ones_like(tracks)
+    if tracks.shape[1] == 3:
+        seen = tracks[np.isfinite(tracks[:, 0]).all(-1), 0]
+        weights[:, 0] = 0.0
+        if len(seen):
+            tracks[0, 0], weights[0, 0] = np.median(seen, 0), share
     if size is not None:
-        return Tracks(points, tracks, size, **options)
-    positions = np.concatenate([tracks, np.zeros_like(tracks[..., :1])], -1)
-    weights = np.ones_like(positions) * np.array([1.0, 1.0, 0.0])  # the third coordinate was not measured
+        return Tracks(points, tracks, size, weights=weights, **options)
+    positions, weights = (np.concatenate([own, np.zeros_like(own[..., :1])], -1) for own in (tracks, weights))
     return Tracks(points, positions=positions, weights=weights, **options)

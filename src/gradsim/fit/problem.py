@@ -211,6 +211,7 @@ class EstimationProblem:
         """Whether residuals of the first frame change from z [1, P] along a direction with a part of every unknown."""
         direction = torch.randn(z.shape, generator=torch.Generator().manual_seed(0), dtype=z.dtype)
         points = torch.cat([z + CENTRAL_STEP * direction, z - CENTRAL_STEP * direction])
+        points = points.clamp(*self.parameters.bounds())
         ahead, behind = evaluate(self.residual(level, 1), points, 2)
         change = (ahead - behind).abs() / (2 * CENTRAL_STEP)
         return bool((change > UNAFFECTED).any()) or not bool(torch.isfinite(change).all())
@@ -263,7 +264,8 @@ class EstimationProblem:
     def jacobian(self, z: torch.Tensor, level: int, frames: int) -> torch.Tensor:
         """Returns the derivatives [P, N] of the residual at z [P], by central differences."""
         residual = self.residual(level, frames)
-        return jacobian(residual, z[None], self.batch_size(level), structure=self.structure(level, frames))[0]
+        structure, bounds = self.structure(level, frames), self.parameters.bounds()
+        return jacobian(residual, z[None], self.batch_size(level), structure=structure, bounds=bounds)[0]
 
     def standard_deviations(self, J: torch.Tensor, level: int) -> torch.Tensor:
         """Returns the standard deviations [P] of the coordinates for pixels with the reference noise.

@@ -95,18 +95,21 @@ def jacobian(
     max_worlds: int,
     step: float = CENTRAL_STEP,
     structure: Structure | None = None,
+    bounds: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> torch.Tensor:
     """Returns the Jacobians [K, P, N] at coordinates z [K, P], by central differences.
 
-    Where the world on one side diverges, the difference is one-sided; where both do, the column is 0.
+    Where the world on one side diverges or lies beyond a bound [P], the difference is one-sided; where both diverge,
+    the column is 0.
     """
+    bounds = (torch.full_like(z[0], -torch.inf), torch.full_like(z[0], torch.inf)) if bounds is None else bounds
     if structure is not None:
-        return torch.stack([_structured_jacobian(residual, point, max_worlds, step, structure) for point in z])
+        return torch.stack([_structured_jacobian(residual, point, max_worlds, step, structure, bounds) for point in z])
     count, width = z.shape
     offsets = step * torch.eye(width, dtype=z.dtype)
-    points = torch.stack([z[:, None] + offsets, z[:, None] - offsets])  # [2, K, P, P]
+    points = torch.stack([z[:, None] + offsets, z[:, None] - offsets]).clamp(*bounds)  # [2, K, P, P]
     r = evaluate(residual, points.reshape(-1, width), max_worlds).view(2, count, width, -1)
-    J = (r[0] - r[1]) / (2 * step)
+    J = (r[0] - r[1]) / _distances(z, step, bounds)[..., None]
     k, p = torch.nonzero(~torch.isfinite(J.sum(-1)), as_tuple=True)
     if len(k):
         here = evaluate(residual, z[k], max_worlds).expand(-1, r.shape[-1])
@@ -117,14 +120,25 @@ def jacobian(
 
 
 def _structured_jacobian(
-    residual: Residual, z: torch.Tensor, max_worlds: int, step: float, structure: Structure
+    residual: Residual,
+    z: torch.Tensor,
+    max_worlds: int,
+    step: float,
+    structure: Structure,
+    bounds: tuple[torch.Tensor, torch.Tensor],
 ) -> torch.Tensor:
     """Returns the Jacobian [P, N] at z [P] from one central difference per group of coordinates."""
     offsets = structure.compress(torch.full_like(z, step))
-    r = evaluate(residual, torch.cat([z + offsets, z - offsets]), max_worlds)
+    r = evaluate(residual, torch.cat([z + offsets, z - offsets]).clamp(*bounds), max_worlds)
     half = len(offsets)
-    quotient = (r[:half] - r[half:]) / (2 * step)
-    return structure.expand(torch.nan_to_num(quotient, nan=0.0, posinf=0.0, neginf=0.0))
+    J = structure.expand(torch.nan_to_num(r[:half] - r[half:], nan=0.0, posinf=0.0, neginf=0.0))
+    J[:, : len(structure.rows)] /= _distances(z, step, bounds)[:, None]
+    return J
+
+
+def _distances(z: torch.Tensor, step: float, bounds: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    """Returns the distances [..., P] between the points of central differences that lie within the bounds."""
+    return (z + step).clamp(*bounds) - (z - step).clamp(*bounds)
 
 
 def forward_jacobian(

@@ -20,6 +20,8 @@ DEGREE = 4  # of the local polynomials
 START_DEGREE = 3  # of the polynomial through the first frames
 WINDOWS = (7, 9, 13, 19, 27, 39)  # frames through which a polynomial is fitted
 MAX_TURN = 2.2  # of a bar within a window, which a polynomial of this degree follows [rad]
+OUTLIER = 5.0  # deviation of a length beyond which a point is not that of the bar, in standard deviations
+TINY = 1e-4  # the same, relative to the length
 RATIO_RANGE = (0.02, 50.0)  # of masses
 ROBUST_PASSES = 3  # of a regression; rows beyond three median deviations are left out
 
@@ -43,6 +45,24 @@ class RodGuess:
     ratio: float  # mass at the second effective length, relative to that at the first
     damping: tuple[float, float]  # of both joints, relative to the mass at the first effective length
     gravity: Array  # [2], y up
+
+
+def without_outliers(recordings: list[Paths]) -> list[Paths]:
+    """Returns the recordings without points that are not at the ends of the bars, such as those of a lost marker."""
+    pivot = _pivot(recordings)
+    joints = [_kept_lengths(own.joint, pivot, [other.joint - pivot for other in recordings]) for own in recordings]
+    bars = [own.end - joint for own, joint in zip(recordings, joints, strict=True)]
+    ends = [_kept_lengths(own.end, joint, bars) for own, joint in zip(recordings, joints, strict=True)]
+    return [Paths(joint, end, own.pivot) for joint, end, own in zip(joints, ends, recordings, strict=True)]
+
+
+def _kept_lengths(points: Array, origins: Array, bars: list[Array]) -> Array:
+    """Returns points [T, 2], NaN where the distance from their origins is far from that of the bars [T, 2] of all."""
+    lengths = _norm(np.concatenate(bars))
+    median = float(np.nanmedian(lengths))
+    limit = OUTLIER * (1.5 * float(np.nanmedian(np.abs(lengths - median))) + TINY * median)
+    outside = np.abs(_norm(points - origins) - median) > limit
+    return np.where(outside[:, None], np.nan, points)
 
 
 def guess_rods(recordings: list[Paths]) -> RodGuess:
@@ -96,8 +116,22 @@ def _pivot(recordings: list[Paths]) -> Array:
     tracked = [own.pivot for own in recordings if own.pivot is not None]
     if tracked:
         return np.asarray(np.nanmedian(np.concatenate(tracked), 0))
-    points = np.concatenate([own.joint for own in recordings])
-    points = points[np.isfinite(points).all(1)]
+    return circle_center(np.concatenate([own.joint for own in recordings]))
+
+
+def circle_center(points: Array) -> Array:
+    """Returns the centre of a circle through points [N, 2], of which those far from it are left out, [2]."""
+    kept = points = points[np.isfinite(points).all(1)]
+    for _ in range(ROBUST_PASSES):
+        center = _fitted_circle(kept)
+        away = _norm(points - center)
+        error = np.abs(away - np.median(away))
+        kept = points[error <= OUTLIER * 1.5 * np.median(error) + TINY * np.median(away)]
+    return center
+
+
+def _fitted_circle(points: Array) -> Array:
+    """Returns the centre of the circle through points [N, 2] by least squares."""
     center = points.mean(0)
     local = points - center
     design = np.concatenate([2 * local, np.ones((len(local), 1))], 1)

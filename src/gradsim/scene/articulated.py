@@ -18,7 +18,7 @@ from gradsim.scene.looks import Look, check_look
 from gradsim.scene.materials import Contact
 from gradsim.scene.meshes import TriMesh
 from gradsim.scene.quantity import Quantity, Signal, quantities, quantity, sample_count, to_numpy
-from gradsim.scene.rigid import check_closed_once
+from gradsim.scene.rigid import Drag, check_closed_once
 from gradsim.scene.validation import has_zero_vector, validate_quantities
 
 
@@ -47,6 +47,7 @@ class Link:
         collides: Whether the mesh touches static shapes, other bodies, and other links of the body except those that
             one joint connects to it. A `gs.meshes.icosphere` about the link's origin touches as an exact sphere.
         contact: Contact parameters, or those by name of the shape or body, as for `gs.Rigid`.
+        drag: Air drag at the centre of mass, or at the link's origin without mass; none if None.
     """
 
     joint: Joint = field(default_factory=Fixed)
@@ -61,6 +62,7 @@ class Link:
     look: Look | None = Look()
     collides: bool = False
     contact: Contact | Mapping[str, Contact] | None = None
+    drag: Drag | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +133,8 @@ class Articulated(Body):
             for other, contact in contacts.items():
                 if contact is not None:
                     yield f"{self.name}.links.{name}.contact.{other}".rstrip("."), contact
+            if link.drag is not None:
+                yield f"{self.name}.links.{name}.drag", link.drag
 
     @cached_property
     def elements(self) -> tuple[JointElement, ...]:
@@ -181,6 +185,9 @@ def _check_link(label: str, link: Link) -> None:
     if mesh is not None:
         check_look(label, link.look, lambda: (len(mesh.vertices), len(mesh.faces)))
     _check_collision(label, link)
+    drag: Any = link.drag
+    if drag is not None and not isinstance(drag, Drag):
+        raise WrongType(f"{label}.drag", type(drag).__name__, "must be a gs.Drag or None")
     inertia = to_numpy(link.inertia)
     if inertia is not None and not np.allclose(inertia, np.swapaxes(inertia, -1, -2), rtol=1e-9):
         raise WrongShape(f"{label}.inertia", "not symmetric", "an inertia tensor must be symmetric")

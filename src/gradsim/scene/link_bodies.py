@@ -40,13 +40,14 @@ class LinkBall(LinkBody, Ball, abstract=True):
 
 
 def link_bodies(owner: Articulated, named: Container[str]) -> Iterator[LinkBody]:
-    """Yields the links of an articulated body that collide or are among those named, as rigid bodies."""
+    """Yields the links of an articulated body that collide, feel drag or are among those named, as rigid bodies."""
     for name, link in owner.links.items():
         full_name = f"{owner.name}/{name}"
-        if not link.collides and full_name not in named:
+        if not link.collides and link.drag is None and full_name not in named:
             continue
         mesh: Any = link.mesh if link.collides else _no_shape()
         given: dict[str, Any] = {"name": full_name, "contact": link.contact, "owner": owner, "collides": link.collides}
+        given["drag"] = link.drag
         radius = _ball_radius(mesh)
         if radius is None:
             yield LinkBody(mesh=mesh, link=name, mass=1.0, center=ORIGIN, **given)

@@ -84,7 +84,7 @@ class Push:
 
 @dataclass(frozen=True, eq=False)
 class Drag:
-    """Drag of still air on a rigid body: the force -(linear + quadratic |v|) v at its centre of mass.
+    """Drag of still air on a rigid body or a link: the force -(linear + quadratic |v|) v at its centre of mass.
 
     Example:
         `gs.Ball("ball", radius=0.1, mass=0.1, drag=gs.Drag(quadratic=0.009))`

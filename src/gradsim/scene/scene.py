@@ -140,11 +140,11 @@ class Scene:
     @cached_property
     def has_pairs(self) -> bool:
         """Whether several rigid bodies, or links that collide, may touch each other."""
-        return self.pairs is not False and len(self.rigid_bodies) > 1
+        return self.pairs is not False and sum(getattr(body, "collides", True) for body in self.rigid_bodies) > 1
 
     @cached_property
     def link_bodies(self) -> tuple[LinkBody, ...]:
-        """Links that collide, or that a force acts on, as rigid bodies with names such as `arm/hand`."""
+        """Links that collide, feel drag, or that a force acts on, as rigid bodies with names such as `arm/hand`."""
         given = self.forces if isinstance(self.forces, (list, tuple)) else ()  # not checked yet at first use
         named = {name for force in given if isinstance(force, Force) for name in force.body_names}
         owners = (body for body in self.bodies if isinstance(body, Articulated))
@@ -152,7 +152,7 @@ class Scene:
 
     @cached_property
     def rigid_bodies(self) -> tuple[Rigid, ...]:
-        """Rigid bodies, then links that collide."""
+        """Rigid bodies, then `link_bodies`."""
         return (*(body for body in self.bodies if isinstance(body, Rigid)), *self.link_bodies)
 
     def _repr_html_(self) -> str:

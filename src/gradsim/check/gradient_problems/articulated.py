@@ -12,7 +12,7 @@ from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.joints import Fixed, Free, Prismatic, Revolute, Spherical, Universal
 from gradsim.scene.materials import Contact
 from gradsim.scene.quantity import Signal
-from gradsim.scene.rigid import Rigid
+from gradsim.scene.rigid import Drag, Rigid
 from gradsim.scene.scene import Scene
 from gradsim.scene.surfaces import box, capsule, icosphere
 
@@ -147,6 +147,9 @@ def _hopper_values() -> Values:
         "center": tensor([0.01, 0.02, -0.01]),
         "inertia": tensor(np.diag([0.02, 0.03, 0.025]) + 0.002),
         "leg_mass": tensor(0.3),
+        "leg_center": tensor([0.01, -0.12, 0.02]),
+        "air": tensor(0.3),
+        "wind": tensor(0.4),
         "hip": tensor([0.06, -0.05, 0.01]),
         "hip_rotation": tensor([0.05, 0.02, 0.1, 1.0]),
         "axis": tensor([0.1, 0.2, 1.0]),
@@ -173,7 +176,8 @@ def _hopper_scene(p: Values) -> Scene:
     free = Free(p["place"], p["rotation"], p["velocity"], p["spin"])
     hip = Revolute(p["axis"], p["angle"], p["rate"], stiffness=p["stiffness"], damping=0.02)
     slider = Prismatic((0.0, 1.0, 0.0), p["reach"], p["push_rate"], stiffness=20.0)
-    leg: dict[str, Any] = {"mass": p["leg_mass"], "center": (0.0, -0.12, 0.0), "inertia": np.eye(3) * 2e-3}
+    leg: dict[str, Any] = {"mass": p["leg_mass"], "center": p["leg_center"], "inertia": np.eye(3) * 2e-3}
+    leg["drag"] = Drag(p["air"], p["wind"])
     links = {
         "trunk": Link(
             free,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from gradsim.scene.articulated import Articulated, Link
 from gradsim.scene.articulated_motion import ArticulatedMotion
 from gradsim.scene.integrators import RungeKutta4
 from gradsim.scene.joints import Free, Revolute, Spherical, Universal
+from gradsim.scene.rigid import Drag
 from gradsim.scene.rotation import rotate
 from gradsim.scene.scene import Scene
 from gradsim.simulate.simulate import simulate
@@ -169,10 +171,25 @@ def damping_power() -> list[CheckResult]:
     return [expect_close("double rods", "energy lost to damping and friction in 2 s [J]", spent, lost, 1e-6)]
 
 
+def air_drag() -> list[CheckResult]:
+    """Checks a bar that turns in still air: w' = -a w - b w^2 with a = k r^2 / I and b = q r^3 / I."""
+    mass, arm, inertia, rate, linear, quadratic = 1.3, 0.4, 0.07, 6.0, 0.2, 0.8
+    about_hinge = inertia + mass * arm**2
+    slow, fast = linear * arm**2 / about_hinge, quadratic * arm**3 / about_hinge
+    body: dict[str, Any] = {"mass": mass, "center": (0.0, -arm, 0.0), "inertia": np.diag([0.05, 0.03, inertia])}
+    bar = Link(Revolute(rate=rate), drag=Drag(linear, quadratic), **body)
+    scene = Scene([Articulated("body", {"bar": bar})], gravity=NO_GRAVITY)
+    found = simulate(scene, frames=2, fps=0.5, substeps=400, integrator=RungeKutta4())["body"].rates[-1, 0]
+    decay = math.exp(-2.0 * slow)
+    expected = rate * decay / (1.0 + rate * fast / slow * (1.0 - decay))
+    return [expect_close("bar in still air", "rate after 2 s [rad/s]", expected, float(found), 1e-9)]
+
+
 CHECKS = (
     PhysicsCheck("double rods: reference", rods),
     PhysicsCheck("double rods: energy", rod_energy),
     PhysicsCheck("compound pendulum: period", compound_period),
     PhysicsCheck("floating chain: momentum", momentum),
     PhysicsCheck("double rods: power of damping", damping_power),
+    PhysicsCheck("bar that turns in still air", air_drag),
 )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradsim.scene.looks import Look
-from gradsim.scene.meshes import TriMesh
+from gradsim.scene.meshes import DEGENERATE, TriMesh, diagonal, triangle_areas
 from gradsim.scene.robots.rotations import matrix, product, xyzw
 from gradsim.scene.surfaces import box, capsule, cylinder, icosphere
 
@@ -39,8 +39,9 @@ def link_shape(model: Any, body: int, anchor: np.ndarray) -> tuple[TriMesh | Non
         first += len(turned)
     if not vertices:
         return None, None
-    color = np.concatenate(colors)
-    mesh = TriMesh(np.concatenate(vertices), np.concatenate(faces))
+    points, triangles = np.concatenate(vertices), np.concatenate(faces)
+    visible = triangle_areas(points, triangles) > 2 * DEGENERATE * diagonal(points) ** 2  # files often have others
+    color, mesh = np.concatenate(colors)[visible], TriMesh(points, triangles[visible])
     if (color == color[0]).all():
         return mesh, Look(color=color[0])
     return mesh, Look(face_colors=color)

@@ -62,6 +62,7 @@ def rigid_rollout(
         "world_count": layout.world_count,
         "body_count": elements["rigid"],
         "shape_count": shapes if "rigid_contact" in elements else 0,
+        "touching_count": elements.get("rigid_contact", 0) // max(1, shapes),
         "push_count": pushes,
         "drag_count": elements.get("drag", 0),
         **signal_fields,
@@ -127,6 +128,9 @@ def _constants(layout: Layout) -> dict[str, Any]:
     moved = np.full(len(sizes), -1, dtype=np.int32)
     followed = arrays.get("rigid_motion.elements", none)
     moved[followed] = np.arange(len(followed))
+    touching = np.full(len(sizes), -1, dtype=np.int32)
+    touched = arrays.get("rigid_contact.bodies", none)[:: max(1, layout.topology.elements.get("shape", 0))]
+    touching[touched] = np.arange(len(touched))
     constants = {
         "blocks": np.concatenate([[0], np.cumsum(-(-sizes // width))]).astype(np.int32),
         "sizes": sizes,
@@ -138,5 +142,6 @@ def _constants(layout: Layout) -> dict[str, Any]:
         "moved": moved,
         "pushed": arrays.get("push.bodies", none),
         "dragged": arrays.get("drag.bodies", none),
+        "touching": touching,
     }
     return {name: layout.constant(array) for name, array in constants.items()}

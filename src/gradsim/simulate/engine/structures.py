@@ -114,7 +114,7 @@ RIGID_BODIES = Structure(
     "RigidBodies",
     {
         **dict.fromkeys(
-            ("world_count", "body_count", "shape_count", "push_count", "drag_count", "row_count"),
+            ("world_count", "body_count", "shape_count", "touching_count", "push_count", "drag_count", "row_count"),
             INT64,
         ),
         **dict.fromkeys(("shape_signal_count", "motion_signal_count"), INT64),
@@ -129,6 +129,7 @@ RIGID_BODIES = Structure(
         **dict.fromkeys(("shape_signals", "motion_signals"), "const SignalArrays<T>*"),
         "pushed": "const int*",  # bodies that pushes act on
         "dragged": "const int*",  # bodies with air drag
+        "touching": "const int*",  # number of each body among those that touch shapes, -1 for others
         **dict.fromkeys(("contact", "shape", "push", "drag", "body"), TABLE),
         **dict.fromkeys((*RIGID_STATES, *(f"{state}_adj" for state in RIGID_STATES)), "T*"),
         **dict.fromkeys(

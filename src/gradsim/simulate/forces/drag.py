@@ -1,4 +1,7 @@
-"""Air drag of rigid bodies: the force -(k1 + k2 |v|) v at the centre of mass, in still air."""
+"""Air drag of rigid bodies and links: the force -(k1 + k2 |v|) v at the centre of mass, in still air.
+
+The centre of mass of a link differs from its origin, at which forces on it act (`simulate/state/links.py`).
+"""
 
 import functools
 from typing import TYPE_CHECKING, Any
@@ -8,18 +11,34 @@ import warp as wp
 
 from gradsim.native import kernel_module
 from gradsim.native.structures import Rows
+from gradsim.scene.link_bodies import LinkBody
 from gradsim.scene.rigid import Rigid
+from gradsim.scene.scene import Scene
 from gradsim.simulate.forces.family import Elements, ForceFamily, ForceKernels, Index, types_of
+from gradsim.simulate.state.articulated import link_mass
+from gradsim.simulate.state.kernels.rigid import rotation_functions
 
 if TYPE_CHECKING:
-    from gradsim.simulate.compile.topology import Placement
+    from gradsim.simulate.compile.batcher import SceneBatcher
+    from gradsim.simulate.compile.topology import Placement, Topology
     from gradsim.simulate.stability import StabilityView
 
-ROWS = Rows("drag", "linear", "quadratic")  # [kg/s], [kg/m]
+# [kg/s], [kg/m], and the point of application relative to the centre of mass of the rigid body, in its axes [m]
+ROWS = Rows("drag", "linear", "quadratic", "point_x", "point_y", "point_z")
 
 
 def drag_elements(body: Rigid, place: "Placement") -> Elements:
     return Elements(1, {"bodies": np.array([place.first("rigid", body)], dtype=np.int32)})
+
+
+def drag_columns(body: Rigid, scene: Scene, topology: "Topology", batcher: "SceneBatcher") -> Any:
+    drag, point = body.drag, batcher(np.zeros(3), 1, (3,))
+    assert drag is not None
+    if isinstance(body, LinkBody):
+        assert body.owner is not None
+        point = link_mass(body.owner.links[body.link], batcher)[1]
+    coefficients = [batcher(value, 1)[..., None] for value in (drag.linear, drag.quadratic)]
+    return batcher.concatenate([*coefficients, point], -1).transpose(1, 2)
 
 
 def drag_rate(view: "StabilityView") -> tuple[float, float]:
@@ -31,9 +50,15 @@ def drag_rate(view: "StabilityView") -> tuple[float, float]:
 @functools.cache
 def drag_kernels(real: Any) -> ForceKernels:
     types = types_of(real)
-    vec3s, table, quats, ints = types.vec3s, types.table, types.quats, types.ints
+    vec3, vec3s, table, quats, ints = types.vec3, types.vec3s, types.table, types.quats, types.ints
     module = kernel_module("drag", real)
+    rotation_inner = rotation_functions(real).rotation_inner
     tiny = real(1.0e-30)
+
+    @wp.func
+    def point_of(drag: table, e: int):
+        x = drag[wp.static(ROWS.point_x), e]
+        return vec3(x, drag[wp.static(ROWS.point_y), e], drag[wp.static(ROWS.point_z), e])
 
     @wp.kernel(enable_backward=False, module=module)
     def drag_force(
@@ -41,8 +66,11 @@ def drag_kernels(real: Any) -> ForceKernels:
     ):  # fmt: skip
         e = wp.tid()
         i = bodies[e]
-        k = drag[wp.static(ROWS.linear), e] + drag[wp.static(ROWS.quadratic), e] * wp.length(v[i])
-        wp.atomic_add(f, i, -(v[i] * k))
+        arm = wp.quat_rotate(q[i], point_of(drag, e))
+        velocity = v[i] + wp.cross(l[i], arm)  # the momentum of a link is its angular velocity, other arms are zero
+        k = drag[wp.static(ROWS.linear), e] + drag[wp.static(ROWS.quadratic), e] * wp.length(velocity)
+        wp.atomic_add(f, i, -(velocity * k))
+        wp.atomic_add(t, i, wp.cross(velocity, arm) * k)
 
     @wp.kernel(enable_backward=False, module=module)
     def drag_force_adjoint(
@@ -53,12 +81,26 @@ def drag_kernels(real: Any) -> ForceKernels:
         i = bodies[e]
         linear = wp.static(ROWS.linear)
         quadratic = wp.static(ROWS.quadratic)
-        speed = wp.length(v[i])
-        power = wp.dot(f_adj[i], v[i])
+        point = point_of(drag, e)
+        R = wp.quat_to_matrix(q[i])
+        arm = R * point
+        velocity = v[i] + wp.cross(l[i], arm)
+        speed = wp.length(velocity)
+        k = drag[linear, e] + drag[quadratic, e] * speed
+        moved = f_adj[i] + wp.cross(t_adj[i], arm)  # virtual velocity of the point
+        power = wp.dot(moved, velocity)
         drag_adj[linear, e] = drag_adj[linear, e] - power
         drag_adj[quadratic, e] = drag_adj[quadratic, e] - power * speed
-        k = drag[linear, e] + drag[quadratic, e] * speed
-        wp.atomic_add(v_adj, i, -(f_adj[i] * k + v[i] * (drag[quadratic, e] * power / (speed + tiny))))
+        velocity_adj = -(moved * k + velocity * (drag[quadratic, e] * power / (speed + tiny)))
+        arm_adj = wp.cross(t_adj[i], velocity) * k + wp.cross(velocity_adj, l[i])
+        point_adj = wp.transpose(R) * arm_adj
+        for c in range(3):
+            row = wp.static(ROWS.point_x) + c
+            drag_adj[row, e] = drag_adj[row, e] + point_adj[c]
+        B, q_turn = wp.grad(rotation_inner)(wp.outer(arm_adj, point), q[i])
+        wp.atomic_add(q_adj, i, q_turn)
+        wp.atomic_add(v_adj, i, velocity_adj)
+        wp.atomic_add(l_adj, i, wp.cross(arm, velocity_adj))
 
     return ForceKernels(drag_force, drag_force_adjoint)
 
@@ -68,7 +110,7 @@ DRAG = ForceFamily(
     rows=ROWS,
     owners=(Rigid,),
     elements=drag_elements,
-    parameters={"linear": "drag.linear", "quadratic": "drag.quadratic"},
+    columns=drag_columns,
     present=lambda body, scene: body.drag is not None,
     acts_on=("rigid",),
     kernels=drag_kernels,

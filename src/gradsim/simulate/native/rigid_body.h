@@ -63,15 +63,17 @@ template <class T, class S> struct RigidBody {
     ShapePair<S>* pairs;
     Push<S>* pushes;
     int push_count = 0, drag = -1;  // element of the air drag on the body
+    int touching, shapes;           // number among the bodies that touch shapes, and how many shapes it touches
     int motion;                     // element of its prescribed motion, or -1
     bool follows = false;           // whether it is a link that follows the joints of an articulated body
     S drag_linear = {}, drag_quadratic = {};
+    Vector<S> drag_point = {};  // relative to the centre of mass; zero but for links
     T* rows;  // of the history
 
     BodyAnchors<T, S> anchors;
 
     S inverse_mass_adj = {}, drag_linear_adj = {}, drag_quadratic_adj = {};
-    Vector<S> gravity_adj = {}, center_adj = {}, scale_adj = {};
+    Vector<S> gravity_adj = {}, center_adj = {}, scale_adj = {}, drag_point_adj = {};
     Symmetric<S> inverse_inertia_adj = {};
 
     // `thread` counts bodies, then blocks of worlds; `scratch` holds the body's pairs and pushes.
@@ -90,6 +92,7 @@ template <class T, class S> struct RigidBody {
         scale = {value(rigid_row::scale_x), value(rigid_row::scale_y), value(rigid_row::scale_z)};
         form = all.forms[index];
         motion = all.moved[index];
+        touching = all.touching[index], shapes = touching < 0 ? 0 : (int)all.shape_count;
         const int first = all.blocks[index];
         points = {all.points + (long long)first * sizes::point_block_rows * LaneTypes<T>::width,
                   all.blocks[index + 1] - first, all.sizes[index]};
@@ -100,14 +103,14 @@ template <class T, class S> struct RigidBody {
 
     LANES_MEMBER void load_forces() {
         S radius2 = {};
-        for (int k = 0; k < (all.shape_count ? points.count : 0); k++) {
+        for (int k = 0; k < (shapes ? points.count : 0); k++) {
             const Vector<T> x = points.point(k);
             const Vector<S> arm = {x.x * scale.x - center.x, x.y * scale.y - center.y, x.z * scale.z - center.z};
             radius2 = larger(dot(arm, arm), radius2);
         }
         radius = square_root(radius2) * T(1.0001);
         if (form == rigid_form::ball) radius += scale.x * T(1.0001);
-        for (int j = 0; j < all.shape_count; j++) {
+        for (int j = 0; j < shapes; j++) {
             ShapePair<S>& pair = pairs[j];
             pair = {};
             pair.kind = all.kinds[j], pair.flags = all.flags[j];
@@ -115,8 +118,8 @@ template <class T, class S> struct RigidBody {
                 pair.shape[k] = worlds.read(all.shape.value + k * all.shape.stride + j, all.shape_count);
             if (pair.kind == shape_kind::sphere)
                 for (int k = 0; k < 3; k++) pair.shape[shape_row::bx + k] = pair.shape[k];
-            const T* law = all.contact.value + index * all.shape_count + j;
-            const long long step = (long long)all.body_count * all.shape_count;
+            const T* law = all.contact.value + touching * all.shape_count + j;
+            const long long step = (long long)all.touching_count * all.shape_count;
             auto value = [&](int row) LANES_LAMBDA { return worlds.read(law + row * all.contact.stride, step); };
             const S delta = value(contact_row::delta), huge = S{} + T(1e30);
             const S per_delta = delta > 0 ? 1 / delta : huge;
@@ -129,14 +132,16 @@ template <class T, class S> struct RigidBody {
                         delta, per_delta, any(delta <= 0), value(rigid_contact_row::loss),
                         value(rigid_contact_row::slope), value(rigid_contact_row::speed), inverse, any(inverse > 0),
                         stick, sticking};
-            const int number = index * (int)all.shape_count + j;
-            if (all.anchor_count) pair.anchors = {all.anchor_blocks[number], all.anchor_elements[number], {}};
+            if (all.anchor_count)
+                pair.anchors = {all.anchor_blocks[index * shapes + j], all.anchor_elements[touching * shapes + j], {}};
         }
         for (int e = 0; e < all.drag_count; e++) {
             if (all.dragged[e] != index) continue;
-            drag = e;
-            drag_linear = worlds.read(all.drag.value + drag_row::linear * all.drag.stride + e, all.drag_count);
-            drag_quadratic = worlds.read(all.drag.value + drag_row::quadratic * all.drag.stride + e, all.drag_count);
+            auto value = [&](int row) LANES_LAMBDA {
+                return worlds.read(all.drag.value + row * all.drag.stride + e, all.drag_count);
+            };
+            drag = e, drag_linear = value(drag_row::linear), drag_quadratic = value(drag_row::quadratic);
+            drag_point = {value(drag_row::point_x), value(drag_row::point_y), value(drag_row::point_z)};
         }
         for (int e = 0; e < all.push_count; e++) {
             if (all.pushed[e] != index) continue;
@@ -271,13 +276,13 @@ template <class T, class S> struct RigidBody {
             const SignalArrays<T>& signal = all.shape_signals[k];
             pairs[signal.first].shape[signal.row] = sampled(signal, step, stage);
         }
-        for (int j = 0; j < (all.shape_signal_count ? all.shape_count : 0); j++)
+        for (int j = 0; j < (all.shape_signal_count ? shapes : 0); j++)
             if (pairs[j].kind == shape_kind::sphere)
                 for (int k = 0; k < 3; k++) pairs[j].shape[shape_row::bx + k] = pairs[j].shape[k];
     }
     // Moves the adjoints of these rows to the samples.
     LANES_MEMBER void add_shape_adjoints(int step, T stage) const {
-        for (int j = 0; j < (all.shape_signal_count ? all.shape_count : 0); j++) {
+        for (int j = 0; j < (all.shape_signal_count ? shapes : 0); j++) {
             ShapePair<S>& pair = pairs[j];
             if (!(pair.flags & shape_flag::moves)) continue;
             S rows[shape_row::count] = {};
@@ -310,7 +315,7 @@ template <class T, class S> struct RigidBody {
     // Calls visit(pair, shape, plane) for shapes that may be in contact, in the body's frame.
     template <class F> LANES_MEMBER void for_each_shape(const Matrix<S>& R, const Vector<S>& p, F visit) const {
         const Frame<S> frame = {R, p, center};
-        for (int j = 0; j < all.shape_count; j++) {
+        for (int j = 0; j < shapes; j++) {
             ShapePair<S>& pair = pairs[j];
             if (pair.kind == shape_kind::plane) {
                 const Plane<S> shape(pair.shape, frame);
@@ -328,7 +333,7 @@ template <class T, class S> struct RigidBody {
     // Calls visit with the pairs that have anchors: all of a body that sticks to some shape.
     template <class F> LANES_MEMBER void for_each_anchored(F visit) const {
         if (!all.anchor_count) return;
-        for (int j = 0; j < all.shape_count; j++)
+        for (int j = 0; j < shapes; j++)
             if (pairs[j].anchors.block >= 0) visit(pairs[j]);
     }
 
@@ -348,7 +353,7 @@ template <class T, class S> struct RigidBody {
         f = {}, t = {};
         if (stage == Tableau::anchor_stage)
             for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA { anchors.reset_next(pair.anchors, step); });
-        if (all.shape_count) {
+        if (shapes) {
             Vector<L> force = {}, torque = {};
             bool in_contact = false;
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool) LANES_LAMBDA {
@@ -375,7 +380,11 @@ template <class T, class S> struct RigidBody {
             f += force;
             t += cross(R * (pushes[e].point - center), force);
         }
-        if (drag >= 0) f -= s.v * (drag_linear + drag_quadratic * length(s.v));
+        if (drag >= 0) {
+            const Vector<S> arm = R * drag_point, v = s.v + cross(s.l, arm);  // of links, l is the angular velocity
+            const Vector<S> force = -(v * (drag_linear + drag_quadratic * length(v)));
+            f += force, t += cross(arm, force);
+        }
     }
 
     // --- adjoints ------------------------------------------------------------------------------------------------
@@ -399,7 +408,7 @@ template <class T, class S> struct RigidBody {
         const Vector<S> f_adj = a_adj * inverse_mass;
         Vector<S> total = {};
         if (!follows) gravity_adj += a_adj;
-        if (all.shape_count) {
+        if (shapes) {
             const Vector<S> f_own = transpose(R) * f_adj, t_own = transpose(R) * t_adj;
             for_each_shape(R, s.p, [&](ShapePair<S>& pair, const auto& shape, bool plane) LANES_LAMBDA {
                 ShapeAdjoint<L> shape_sum;
@@ -430,7 +439,7 @@ template <class T, class S> struct RigidBody {
             center_adj -= point_adj;
             adj.rotation += cross(arm, arm_adj);
         }
-        if (drag >= 0) total += add_drag_adjoint(s.v, f_adj, adj);
+        if (drag >= 0) total += add_drag_adjoint(s, R, f_adj, t_adj, adj);
         return total;
     }
     // Adds the adjoints of the contact with a shape, from their sums over the points; returns the force in the body's
@@ -493,11 +502,17 @@ template <class T, class S> struct RigidBody {
         return force;
     }
     // Adds the adjoints of the air drag, and returns it.
-    LANES_MEMBER Vector<S> add_drag_adjoint(const Vector<S>& v, const Vector<S>& f_adj, Adjoint& adj) {
-        const S speed = length(v), power = dot(f_adj, v), k = drag_linear + drag_quadratic * speed;
+    LANES_MEMBER Vector<S> add_drag_adjoint(
+        const RigidState<S>& s, const Matrix<S>& R, const Vector<S>& f_adj, const Vector<S>& t_adj, Adjoint& adj) {
+        const Vector<S> arm = R * drag_point, v = s.v + cross(s.l, arm);
+        const Vector<S> moved = f_adj + cross(t_adj, arm);  // virtual velocity of the point
+        const S speed = length(v), power = dot(moved, v), k = drag_linear + drag_quadratic * speed;
         drag_linear_adj -= power;
         drag_quadratic_adj -= power * speed;
-        adj.v -= f_adj * k + v * (drag_quadratic * power / (speed + (S{} + T(1e-30))));
+        const Vector<S> v_adj = -(moved * k + v * (drag_quadratic * power / (speed + (S{} + T(1e-30)))));
+        const Vector<S> arm_adj = cross(t_adj, v) * k + cross(v_adj, s.l);
+        adj.v += v_adj, adj.l += cross(arm, v_adj), adj.rotation += cross(arm, arm_adj);
+        drag_point_adj += transpose(R) * arm_adj;
         return -(v * k);
     }
     // Adds a stage's term of the inverse mass's adjoint, for its total force.
@@ -536,7 +551,7 @@ template <class T, class S> struct RigidBody {
             add(table, row, element, step, a.x), add(table, row + 1, element, step, a.y);
             add(table, row + 2, element, step, a.z);
         };
-        const long long bodies = all.body_count, shapes = all.shape_count;
+        const long long bodies = all.body_count;
         S mass_adj = inverse_mass_adj;  // that of sticking friction includes kf, which is proportional to the mass
         for_each_anchored([&](ShapePair<S>& pair) LANES_LAMBDA {
             if (!pair.law.sticking) return;
@@ -556,11 +571,12 @@ template <class T, class S> struct RigidBody {
                     add(all.shape, row, j, shapes, value);
                 });
             for (int k = 0; k < (pair.law.restitution ? contact_gradients : (int)contact_row::count); k++)
-                add(all.contact, k, index * shapes + j, bodies * shapes, pair.law_adj[k]);
+                add(all.contact, k, touching * shapes + j, all.touching_count * shapes, pair.law_adj[k]);
         }
         if (drag >= 0) {
             add(all.drag, drag_row::linear, drag, all.drag_count, drag_linear_adj);
             add(all.drag, drag_row::quadratic, drag, all.drag_count, drag_quadratic_adj);
+            add3(all.drag, drag_row::point_x, drag, all.drag_count, drag_point_adj);
         }
         for (int e = 0, own = 0; e < all.push_count; e++) {
             if (all.pushed[e] != index) continue;
