@@ -1,5 +1,7 @@
 """The methods of Tables 1 and 2: each on its own terms, and ours to the last digits."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -156,3 +158,36 @@ def test_undetermined_parameters_are_counted_and_left_out():
     assert means["kd undetermined"] == 1
     assert means["mu undetermined"] == 0
     assert means["seconds"] == 2.0
+    assert (means["accurate"], means["failed"]) == (2, 0)
+
+
+def test_wrong_answers_must_not_be_certain(tmp_path):
+    """A fit that says itself that it has failed is counted; one that is certain and wrong breaks a claim."""
+    good = {"method": "gradsim", **dict.fromkeys(ALL, 1e-9), "status": "converged", "certain": True, "seconds": 1.0}
+    failed = {**good, "mu": 0.5, "status": "does not explain the video", "certain": False}
+    means = means_2([good, good, failed])["gradsim"]
+    assert (means["accurate"], means["failed"]) == (2, 1)
+    assert means["mu median"] == pytest.approx(1e-9)
+    declared = table_2(3, 0, Training(tmp_path))
+    accurate, honest = declared.claims([good, good, failed])
+    assert not accurate.ok
+    assert honest.ok
+    assert not declared.claims([good, {**failed, "certain": True}])[1].ok
+
+
+def test_a_fit_that_has_not_converged_gets_more_iterations(first, monkeypatch):
+    found, asked = [], []
+
+    def fit(scene, observation, progress, **options):
+        asked.append(options.get("optimizer"))
+        status = "not converged" if len(asked) == 1 else "converged"
+        found.append(SimpleNamespace(status=status, values={PATHS["mass"]: 3.0}))
+        return found[-1]
+
+    monkeypatch.setattr(methods, "fit_video", fit)
+    estimate = methods.gradsim(first)
+    assert estimate.fit is found[1]
+    assert asked[0] is None
+    assert asked[1].iterations == methods.MORE_ITERATIONS
+    methods.gradsim(first)
+    assert len(asked) == 3

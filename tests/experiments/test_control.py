@@ -12,7 +12,9 @@ from gradsim.cli import reproduce
 from gradsim.experiments.control import gear
 from gradsim.experiments.control.catalogue import TASK_FAMILIES, Subject, find_family
 from gradsim.experiments.control.experiment import case, claims, curve, experiment
+from gradsim.experiments.control.panels import joined_panels
 from gradsim.experiments.control.task import Method
+from gradsim.report.media import GAP
 
 
 def quiet(text):
@@ -38,6 +40,20 @@ def test_a_row_has_the_error_of_every_iterate(thrown):
     assert set(row["stages"]) == {0, 1}
     assert messages[0].startswith("iterate 0 of 12, loss ")
     json.dumps(row, allow_nan=False)
+
+
+def test_panels_show_start_result_and_goal(thrown):
+    row = case(find_family(Subject.GEAR), Method.IMAGE, 3).run(quiet)
+    picture = joined_panels(row["panels"])
+    height, width, _ = picture.shape
+    assert height == 384  # 16 pixels, enlarged
+    assert width == 3 * height + 2 * GAP
+    start, reached, goal = (picture[::24, k * (height + GAP) : k * (height + GAP) + height : 24] for k in range(3))
+    goal_image = throw(3).goals[Method.IMAGE][0].images[0, ..., :3]
+    assert float((goal - goal_image).abs().max()) < 0.5 / 255 + 1e-6
+    assert float((reached - goal).abs().max()) <= 1.5 / 255
+    assert float((start - goal).abs().max()) > 0.3
+    assert "panels" not in case(find_family(Subject.GEAR), Method.RANDOM, 3).run(quiet)
 
 
 def test_methods_differ_in_accuracy(thrown):
@@ -70,6 +86,8 @@ def test_case_keys_are_unique_and_held_out_seeds_differ(thrown):
     table = experiment([Subject.GEAR], seeds=2)
     assert len({c.key for c in table.cases}) == len(table.cases) == 2 * 3 * 2  # families, methods, seeds
     assert "gear 0.107 from an image; gear 0.082 from states" in table.paper
+    few = experiment([Subject.GEAR], baseline_seeds=1, published=True)
+    assert len(few.cases) == len(gear.SEEDS) + 2  # all seeds from an image, one of each baseline
     held_out = experiment([Subject.GEAR], [Method.IMAGE], held_out=True)
     assert not {c.key for c in held_out.cases} & {c.key for c in experiment([Subject.GEAR]).cases}
 

@@ -7,7 +7,17 @@ import pytest
 import torch
 
 import gradsim as gs
-from gradsim.experiments.paper import cues, deformable, determined, imperfect, landscapes, parts, quantities, timing
+from gradsim.experiments.paper import (
+    charts,
+    cues,
+    deformable,
+    determined,
+    imperfect,
+    landscapes,
+    parts,
+    quantities,
+    timing,
+)
 from gradsim.report.document import Chapter, Chart, Picture, Table, write_document
 from gradsim.scene.bodies import Soft
 from gradsim.scene.rigid import Rigid
@@ -29,6 +39,18 @@ def test_the_loss_over_the_mass_is_lowest_at_the_truth(monkeypatch):
     landscapes._squared_errors.cache_clear()
     assert [row["minimum"] for row in rows] == [1.0, 1.0]
     assert all(row["losses"][2] == 0.0 and min(row["losses"][:2]) > 0.0 for row in rows)
+
+
+def test_what_reinforce_minimizes_depends_on_its_estimate(monkeypatch):
+    """The product is lowest where samples are unlikely and their reward is below the mean, not at the true mass."""
+    masses = tuple(np.linspace(0.2, 1.8, 17).round(2).tolist())
+    monkeypatch.setattr(landscapes, "MASSES", masses)
+    monkeypatch.setattr(landscapes, "_bullet_losses", lambda: (np.array(masses) - 1.0) ** 2)
+    rows = [landscapes.reinforce_case(mean).run(lambda text: None) for mean in (0.2, 1.8)]
+    assert [row["minimum"] for row in rows] == [1.8, 0.2]
+    assert rows[0]["products"] == pytest.approx(rows[1]["products"][::-1])
+    assert landscapes.claims(rows) == []  # not a loss that must be lowest at the truth
+    assert len(charts.landscape_charts(rows)) == 1
 
 
 @pytest.mark.parametrize("kind", list(quantities.examples()))

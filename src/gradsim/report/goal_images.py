@@ -30,9 +30,9 @@ def goal_images(goal: GoalImage, plan: Plan) -> list[GoalPanels]:
         reached = goal.render(plan.scene, plan.trajectory)
     target = goal.images.to(reached)
     frames = frame_indices(goal.frames, plan.time.frames)
-    difference = _rgb(reached - target)
+    difference = as_rgb(reached - target)
     gain = difference_gain(difference)
-    images = side_by_side([_rgb(target).clamp(0, 1), _rgb(reached).clamp(0, 1), amplified(difference, gain)])
+    images = side_by_side([as_rgb(target).clamp(0, 1), as_rgb(reached).clamp(0, 1), amplified(difference, gain)])
     height, width = images.shape[1:3]
     kind = "Silhouettes" if target.shape[-1] == SILHOUETTE else "Images"
     labels = ("goal", "reached", f"difference × {gain}")
@@ -50,6 +50,6 @@ def goal_images(goal: GoalImage, plan: Plan) -> list[GoalPanels]:
     ]
 
 
-def _rgb(images: torch.Tensor) -> torch.Tensor:
+def as_rgb(images: torch.Tensor) -> torch.Tensor:
     """Returns three channels: the colours, or a silhouette in grey."""
     return images.expand(*images.shape[:-1], 3) if images.shape[-1] == SILHOUETTE else images[..., :COLOUR]

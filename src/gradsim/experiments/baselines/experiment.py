@@ -18,6 +18,7 @@ from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Prog
 ALLOWED_MASS, ALLOWED = 5e-9, 1e-6  # mean relative errors of ours, and of those with 3D states
 RECORDED = ("convlstm", "efficientnet", "mujoco", "cma-es", "diffphysics", "gradsim")  # methods that see the recording
 EXACT = ("diffphysics", "gradsim")
+CONVERGED = "converged"  # how the status of a fit begins that explains the observation
 TABLE_1 = (
     "average",
     "random",
@@ -86,7 +87,7 @@ def case(method: str, number: int, seed: int, asked: tuple[str, ...], training: 
             allowed = ALLOWED if method == "gradsim" else math.inf
             hidden = undetermined(estimate.fit, {path: subject.sample.truth[path] for path in PATHS.values()}, allowed)
             row["undetermined"] = " ".join(name for name, path in PATHS.items() if path in hidden)
-            row["status"] = estimate.fit.status
+            row["status"], row["certain"] = estimate.fit.status, estimate.fit.certain
         return row | {"simulations": estimate.simulations, "seconds": seconds}
 
     return Case(f"seed {seed}, {method}, object {number}", run)
@@ -122,7 +123,15 @@ def _claims_2(rows: Sequence[Row]) -> list[Claim]:
         if method in means:
             worst = max((means[method][name] for name in ALL if means[method][name] is not None), default=0.0)
             found.append(Claim(f"largest mean relative error of a determined parameter, {method}", worst, ALLOWED))
+            missed = sum(bool(row.get("certain")) for row in rows if row["method"] == method and not _is_accurate(row))
+            found.append(Claim(f"wrong answers that are certain, {method}", missed, at_most=0))
     return found
+
+
+def _is_accurate(row: Row) -> bool:
+    """Whether the parameters that the observation determines have the allowed errors."""
+    hidden = str(row.get("undetermined") or "").split()
+    return all(row[name] <= ALLOWED for name in ALL if name not in hidden)
 
 
 def means_1(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
@@ -131,7 +140,11 @@ def means_1(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
 
 
 def means_2(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
-    """Returns the means of each method: relative errors where the video determines a parameter, and how often not."""
+    """Returns the means and medians of each method: relative errors where the observation determines a parameter.
+
+    How often it does not is counted, and for our engine for how many objects all parameters are accurate and how many
+    fits say that they have failed.
+    """
     found: dict[str, dict[str, Any]] = {}
     for method, own in _by_method(rows).items():
         hidden = [str(row.get("undetermined") or "").split() for row in own]
@@ -139,7 +152,11 @@ def means_2(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
         for name in ALL:
             errors = [row[name] for row, names in zip(own, hidden, strict=True) if name not in names]
             found[method][name] = float(np.mean(errors)) if errors else None
+            found[method][f"{name} median"] = float(np.median(errors)) if errors else None
             found[method][f"{name} undetermined"] = len(own) - len(errors)
+        if method in EXACT:
+            found[method]["accurate"] = sum(map(_is_accurate, own))
+            found[method]["failed"] = sum(not str(row.get("status", CONVERGED)).startswith(CONVERGED) for row in own)
     return found
 
 

@@ -17,10 +17,12 @@ from gradsim.experiments.baselines.mujoco_sysid import mujoco_sysid
 from gradsim.experiments.baselines.problem import ALL, PATHS, SIDE, Problem, training_values
 from gradsim.experiments.baselines.reinforce import reinforce
 from gradsim.experiments.protocol import fit_video
+from gradsim.fit.gauss_newton import GaussNewton
 from gradsim.fit.observations.states import States
 from gradsim.fit.result import Fit
 from gradsim.scene.errors import MissingExtra
 
+MORE_ITERATIONS = 100  # of a fit that has not converged
 POPULATION, EVALUATIONS = 6, 300  # of CMA-ES
 SPREAD = 0.5  # its initial standard deviation, of the logarithms of the parameters
 LEARNED = ("convlstm", "efficientnet")  # methods that are trained before
@@ -66,6 +68,7 @@ def diff_physics(problem: Problem) -> Estimate:
 
 
 def _fitted(problem: Problem, observation: torch.Tensor | States) -> Estimate:
+    """Estimates the unknowns; with more iterations if the fit advises that."""
     time = problem.sample.time
     options: dict[str, Any] = {
         "fps": time.fps,
@@ -75,6 +78,9 @@ def _fitted(problem: Problem, observation: torch.Tensor | States) -> Estimate:
         "seed": problem.seed,
     }
     fit = fit_video(problem.scene, observation, lambda text: None, **options)
+    if fit.status == "not converged":
+        longer = GaussNewton(iterations=MORE_ITERATIONS)
+        fit = fit_video(problem.scene, observation, lambda text: None, optimizer=longer, **options)
     return Estimate(_named(problem, {path: float(value) for path, value in fit.values.items()}), fit=fit)
 
 

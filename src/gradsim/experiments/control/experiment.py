@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradsim.experiments.control.catalogue import TASK_FAMILIES, Subject, TaskFamily
+from gradsim.experiments.control.panels import encoded_panels
 from gradsim.experiments.control.task import Method
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row, largest
 from gradsim.experiments.protocol import relative_errors
@@ -43,6 +44,7 @@ def case(family: TaskFamily, method: Method, seed: int) -> Case:
             raise KeyboardInterrupt
         errors = relative_errors(plan.best, task.truth)
         published = family.paper(method)
+        panels = {"panels": encoded_panels(task, plan)} if method is Method.IMAGE else {}
         return {
             "task": family.name,
             "method": method.value,
@@ -59,6 +61,7 @@ def case(family: TaskFamily, method: Method, seed: int) -> Case:
             "errors": [iterate.metric for iterate in plan.history],
             "losses": [iterate.loss for iterate in plan.history],
             "stages": [iterate.stage for iterate in plan.history],
+            **panels,
         }
 
     return Case(f"{family.name}, {method.value}, seed {seed}", run)
@@ -74,16 +77,30 @@ def experiment(
     methods: Sequence[Method] = tuple(Method),
     seeds: int | None = None,
     *,
+    baseline_seeds: int | None = None,
     held_out: bool = False,
     published: bool = False,
 ) -> Experiment:
     """Errors of the first, the best and the last iterate.
 
     `rel error` is the relative error of a hidden value, `speed` the final speed [m/s] for goals at rest.
+
+    Args:
+        only: Subjects; all if empty.
+        methods: How searches use the goal.
+        seeds: Number of seeds of each task; all if None.
+        baseline_seeds: Number of seeds of the methods other than the image; as many as of the image if None.
+        held_out: Use the goals that were not used during development.
+        published: Only the tasks that the paper has.
     """
     chosen = families(only, published=published)
+    others = seeds if baseline_seeds is None else baseline_seeds
+    counts = {method: seeds if method is Method.IMAGE else others for method in methods}
     cases = [
-        case(family, method, seed) for family in chosen for method in methods for seed in family.seeds(held_out)[:seeds]
+        case(family, method, seed)
+        for family in chosen
+        for method, count in counts.items()
+        for seed in family.seeds(held_out)[:count]
     ]
     paper = [
         f"{family.name} {errors[max(errors)]:g} from {'an image' if method is Method.IMAGE else 'states'}"

@@ -33,6 +33,8 @@ def landscape_charts(rows: Sequence[Row]) -> tuple[Chart, ...]:
         charts.append(_mass_chart("Loss over the mass, by length of the video", [*lengths, *chosen[:1]]))
     if BULLET in series:
         charts.append(_mass_chart("PyBullet", [series[BULLET]]))
+    if products := [row for row in rows if "products" in row]:
+        charts.append(_product_chart(products))
     maps = [row for row in rows if "lam" in row]
     return (*charts, *(_lame_chart(row) for row in maps))
 
@@ -47,6 +49,20 @@ def _mass_chart(title: str, rows: Sequence[Row]) -> Chart:
         axes.legend(fontsize=7)
 
     return Chart(title, draw, "mass [kg]")
+
+
+def _product_chart(rows: Sequence[Row]) -> Chart:
+    """Returns what REINFORCE minimizes, for several current estimates of the mass."""
+
+    def draw(axes: Any) -> None:
+        for color, row in zip(COLORS, rows, strict=False):
+            products = np.asarray(row["products"])
+            axes.plot(row["masses"], products / np.abs(products).max(), color=color, linewidth=1.4, label=row["series"])
+        axes.axvline(1.0, color="#8895a5", linewidth=0.8, linestyle=":")
+        axes.set_ylabel("likelihood x reward / largest")
+        axes.legend(fontsize=7)
+
+    return Chart("REINFORCE: negative log likelihood times reward", draw, "mass [kg]")
 
 
 def _lame_chart(row: Row) -> Chart:

@@ -17,7 +17,7 @@ from gradsim.datasets import deformable
 from gradsim.datasets.recording import record, soft_ground
 from gradsim.datasets.sample import Sample
 from gradsim.experiments.baselines.problem import MASS, Problem
-from gradsim.experiments.baselines.reinforce import Bullet
+from gradsim.experiments.baselines.reinforce import NOISE, Bullet
 from gradsim.experiments.experiment import Case, Claim, Column, Experiment, Progress, Row
 from gradsim.fit.landscape import landscape
 from gradsim.scene.camera import Camera
@@ -38,6 +38,7 @@ MASSES = tuple(  # [kg], the true one among them
 EDGE = 0.6  # of the cube [m]
 LAME = 1000.0  # true Lamé parameters of the beam [Pa]
 BULLET = "PyBullet, all frames"
+MEANS = (0.5, 1.0, 2.0)  # current estimates of REINFORCE [kg]
 COLUMNS = (
     Column("series", "", 30),
     Column("minimum", ".4g", 9),
@@ -103,16 +104,36 @@ def mass_case(name: str) -> Case:
 def bullet_case() -> Case:
     """Returns the case of PyBullet, with a target of its own."""
 
-    def run(progress: Progress) -> Row:
-        time = Time(FRAMES, FPS, SUBSTEPS)
-        guess = unknown(2.0 / EDGE**3, low=0.1 / EDGE**3, high=5.0 / EDGE**3)
-        sample = Sample("box", cube(guess), {"body.density": TRUE_MASS / EDGE**3}, time)
-        with Bullet(Problem(sample, MASS, 0)) as bullet:
-            target = bullet.video(TRUE_MASS)
-            losses = np.array([((bullet.video(mass) - target) ** 2).mean() for mass in MASSES])
-        return _mass_row(BULLET, losses)
+    return Case(BULLET, lambda progress: _mass_row(BULLET, _bullet_losses()))
 
-    return Case(BULLET, run)
+
+@cache
+def _bullet_losses() -> np.ndarray:
+    """Returns the mean squared error of PyBullet's videos for each mass, [masses]."""
+    time = Time(FRAMES, FPS, SUBSTEPS)
+    guess = unknown(2.0 / EDGE**3, low=0.1 / EDGE**3, high=5.0 / EDGE**3)
+    sample = Sample("box", cube(guess), {"body.density": TRUE_MASS / EDGE**3}, time)
+    with Bullet(Problem(sample, MASS, 0)) as bullet:
+        target = bullet.video(TRUE_MASS)
+        return np.array([((bullet.video(mass) - target) ** 2).mean() for mass in MASSES])
+
+
+def reinforce_case(mean: float) -> Case:
+    """Returns the case of what REINFORCE minimizes at a current estimate of the mass [kg] (Figure 11, right).
+
+    That is the negative log likelihood of a sample, times its reward, which is normalized over the masses.
+    """
+    name = f"REINFORCE at {mean:g} kg"
+
+    def run(progress: Progress) -> Row:
+        rewards = -_bullet_losses()
+        normalized = (rewards - rewards.mean()) / rewards.std()
+        negative_logs = ((np.array(MASSES) - mean) / NOISE) ** 2 / 2 + np.log(NOISE * np.sqrt(2 * np.pi))
+        row = _mass_row(name, negative_logs * normalized)
+        row["products"] = row.pop("losses")
+        return row
+
+    return Case(name, run)
 
 
 def _mass_row(name: str, losses: np.ndarray) -> Row:
@@ -177,13 +198,14 @@ def grid_minima(losses: np.ndarray) -> int:
 
 def experiment(points: int = 25, *, bullet: bool = True) -> Experiment:
     """Losses over the mass and over the Lamé parameters, where they are lowest, and the number of their minima."""
-    cases = (*(mass_case(name) for name in SERIES), *([bullet_case()] if bullet else []), lame_case(points))
+    estimators = (bullet_case(), *map(reinforce_case, MEANS)) if bullet else ()
+    cases = (*map(mass_case, SERIES), *estimators, lame_case(points))
     return Experiment("paper-landscapes", "Figures 4, 11, 12: loss landscapes", COLUMNS, cases, claims)
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
-    """The truth has the lowest loss; how many other minima there are is reported."""
-    masses = [(row["series"], row["minimum"], TRUE_MASS) for row in rows if "masses" in row]
+    """The truth has the lowest loss; how many other minima there are is reported. REINFORCE minimizes no loss."""
+    masses = [(row["series"], row["minimum"], TRUE_MASS) for row in rows if "masses" in row and "losses" in row]
     lame = [(row["series"], row["minimum"], LAME) for row in rows if "lam" in row]
     return [
         Claim(f"lowest loss relative to the truth, {name}", value / truth, at_least=1 - 1e-9, at_most=1 + 1e-9)
