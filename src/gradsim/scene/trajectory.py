@@ -331,7 +331,7 @@ class Trajectory:
             given = torch.as_tensor(times, dtype=self.time.dtype, device=self.time.device)
         except (TypeError, ValueError, RuntimeError, OverflowError):
             raise WrongType("times", abbreviate(times), "must be a tensor or numbers [s]") from None
-        if not given.ndim or (isinstance(times, torch.Tensor) and times.is_complex()):
+        if times.is_complex() if isinstance(times, torch.Tensor) else not given.ndim:
             raise WrongType("times", abbreviate(times), "must be a list or tensor of times [s], [T]")
         if not given.requires_grad and torch.equal(given, self.time):
             return self

@@ -13,7 +13,7 @@ from gradsim.check.physics.rigid import axis_angle
 from gradsim.check.result import CheckResult, expect_close, expect_zero
 from gradsim.scene import surfaces
 from gradsim.scene.ball import Ball
-from gradsim.scene.friction import Sticking
+from gradsim.scene.friction import Regularized, Sticking
 from gradsim.scene.materials import Contact, Ground
 from gradsim.scene.motion import Motion
 from gradsim.scene.quantity import Signal
@@ -24,6 +24,7 @@ from gradsim.simulate.simulate import simulate
 STIFFNESS = 5e5  # of a pair [N/m]
 SIDE, LAYERS = 0.2, 5  # of a cube [m], cubes of a stack
 DELTA = 1e-3  # [m]
+UNUSED = Contact(friction=Regularized())  # with the ground, which the body does not touch
 
 
 def _laws(ke: float, mu: float, mass: float, delta: float = DELTA) -> tuple[Contact, Ground]:
@@ -73,7 +74,7 @@ def slope_scene(angle: float) -> Scene:
     rough = Ground(ke=2e5, kd=1e3, mu=2.0, delta=1e-4, friction=Sticking())
     slab = Rigid("slab", surfaces.box((2.0, 0.2, 0.6)), mass=20.0, position=(0.6, 0.0998, 0.0))
     flat = surfaces.box((0.3, 0.1, 0.3))  # a cube would rock
-    block = Rigid("block", flat, mass=1.0, position=(0.0, 0.2497, 0.0), contact={"slab": contact, "ground": Contact()})
+    block = Rigid("block", flat, mass=1.0, position=(0.0, 0.2497, 0.0), contact={"slab": contact, "ground": UNUSED})
     a = math.radians(angle)
     return Scene([slab, block], rough, gravity=(G * math.sin(a), -G * math.cos(a), 0.0))
 
@@ -106,7 +107,7 @@ def plank_scene(angle: float, mu: float) -> Scene:
     flat = {"mass": mass, "position": center, "rotation": axis_angle((0.0, 0.0, 1.0), angle)}
     slab = Rigid("slab", surfaces.box((2.0, 0.2, 1.0)), mass=20.0, position=(-0.4, -0.1, 0.0))
     wall = Rigid("wall", surfaces.box((0.5, 1.6, 1.0)), mass=20.0, position=(0.25, 0.799, 0.0))
-    own = {"ground": Contact(), "slab": contact, "wall": contact}  # the plank does not touch the ground
+    own = {"ground": UNUSED, "slab": contact, "wall": contact}  # the plank does not touch the ground
     plank = Rigid("plank", surfaces.box((LENGTH, THICKNESS, 0.2)), contact=own, **flat)  # type: ignore[arg-type]
     floor = Ground(ke=2e5, kd=1e3, mu=2.0, delta=delta, offset=-0.2, friction=Sticking())
     return Scene([slab, wall, plank], floor, pairs={"slab-wall": rough})

@@ -80,9 +80,17 @@ def _add_body(
 def _add_collision(model: Any, body: int, found: RobotLinks, anchor: np.ndarray, contact: Contact | None) -> None:
     parent = found.bodies[model.body(body).name or f"body_{body}"]
     for shape in collision_shapes(model, body, anchor):
-        place = {"position": shape.position, "rotation": shape.rotation}
         name = _identifier(f"{parent}_shape", found.links)
-        found.links[name] = Link(Fixed(), parent, **place, mesh=shape.mesh, look=None, collides=True, contact=contact)
+        found.links[name] = Link(
+            Fixed(),
+            parent,
+            position=shape.position,
+            rotation=shape.rotation,
+            mesh=shape.mesh,
+            look=None,
+            collides=True,
+            contact=contact,
+        )
 
 
 def _joint(model: Any, joint: int) -> Joint:
